@@ -1,0 +1,70 @@
+"""Requests to a running worker: small files put into `control/` by atomic rename, taken out in their order."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from trainer import TrainerError
+from trainer.rundir.layout import RunPaths
+from trainer.rundir.writer import write_error
+
+REQUESTS = ("stop", "checkpoint", "pause", "resume", "evaluate", "abort")
+
+
+@dataclass(frozen=True)
+class Request:
+    """One request. `what` is one of REQUESTS, or any other word that the worker will refuse."""
+
+    id: str
+    what: str
+    fields: Mapping[str, Any]
+
+
+def send_request(paths: RunPaths, what: str, **fields: Any) -> str:
+    """Ask the run's worker for something; the request's id, under which `request` events answer.
+
+    Raises:
+        TrainerError: unknown request, or the directory can't be written.
+    """
+    if what not in REQUESTS:
+        raise TrainerError("unknown request", found=repr(what), expected=", ".join(REQUESTS))
+    identity = f"{time.time_ns():020d}-{os.getpid()}-{os.urandom(2).hex()}"
+    aside = paths.control / f".{identity}"
+    try:
+        aside.write_text(json.dumps({"what": what, **fields}), encoding="utf-8")
+        os.replace(aside, paths.control / f"{identity}.json")
+    except OSError as error:
+        raise write_error(paths.control, error) from error
+    return identity
+
+
+def take_requests(paths: RunPaths) -> list[Request]:
+    """The requests that wait, oldest first; they are removed. Cheap when there are none (one look into a folder)."""
+    try:
+        names = sorted(name for name in os.listdir(paths.control) if name.endswith(".json") and name[0] != ".")
+    except FileNotFoundError:
+        return []
+    requests = []
+    for name in names:
+        path = paths.control / name
+        try:
+            text = path.read_text(encoding="utf-8", errors="replace")
+            path.unlink()
+        except FileNotFoundError:
+            continue  # taken by another attempt's worker
+        requests.append(_parse(name.removesuffix(".json"), text))
+    return requests
+
+
+def _parse(identity: str, text: str) -> Request:
+    try:
+        fields = json.loads(text)
+        what = fields.pop("what")
+    except (ValueError, KeyError, AttributeError, TypeError):
+        return Request(identity, "unreadable", {"text": text[:200]})
+    return Request(identity, str(what), fields)

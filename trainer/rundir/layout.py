@@ -1,0 +1,129 @@
+"""Where things lie in a run directory, and how run directories are made and found."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from trainer import TrainerError
+from trainer.rundir.writer import write_error
+
+_NAME = re.compile(r"[^\W_][\w.,=+@-]{0,199}")
+_CONFIG = re.compile(r"config-(\d+)\.yaml")
+
+
+@dataclass(frozen=True)
+class RunPaths:
+    """The files of one run; `root` is the run directory."""
+
+    root: Path
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "root", Path(self.root))
+
+    @property
+    def name(self) -> str:
+        return self.root.resolve().name
+
+    @property
+    def events(self) -> Path:
+        return self.root / "events.jsonl"
+
+    @property
+    def log(self) -> Path:
+        return self.root / "log.txt"
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.root / "checkpoints"
+
+    @property
+    def samples(self) -> Path:
+        return self.root / "samples"
+
+    @property
+    def reports(self) -> Path:
+        return self.root / "reports"
+
+    @property
+    def lock(self) -> Path:
+        return self.root / "run.lock"
+
+    @property
+    def control(self) -> Path:
+        return self.root / "control"
+
+    def config(self, attempt: int) -> Path:
+        return self.root / f"config-{attempt}.yaml"
+
+    def environment(self, attempt: int) -> Path:
+        return self.root / f"environment-{attempt}.json"
+
+    def traceback(self, attempt: int) -> Path:
+        return self.root / f"traceback-{attempt}.txt"
+
+    @property
+    def last_attempt(self) -> int:
+        """The highest attempt that has a config here; 0 when there is none."""
+        return max((int(match[1]) for name in os.listdir(self.root) if (match := _CONFIG.fullmatch(name))), default=0)
+
+
+def create_run(runs_root: str | os.PathLike[str], name: str) -> RunPaths:
+    """A new run directory `runs_root/name`, or `name-2`, `name-3`, … when the name is taken.
+
+    Raises:
+        TrainerError: the name is no usable folder name, or the directory can't be made.
+    """
+    if not _NAME.fullmatch(name):
+        raise TrainerError(
+            "not a usable name for a run",
+            found=repr(name),
+            expected="letters, digits and . , = + @ _ -, first a letter or digit",
+        )
+    root = Path(runs_root)
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        number = 1
+        while True:
+            path = root / (name if number == 1 else f"{name}-{number}")
+            try:
+                path.mkdir()
+                break
+            except FileExistsError:
+                number += 1
+        paths = RunPaths(path)
+        for folder in (paths.control, paths.checkpoints, paths.samples, paths.reports):
+            folder.mkdir()
+    except OSError as error:
+        raise write_error(error.filename or root, error) from error
+    return paths
+
+
+def list_runs(runs_root: str | os.PathLike[str]) -> list[RunPaths]:
+    """The runs in a folder, the most recently started last; empty when there is no such folder."""
+    started = []
+    try:
+        entries = list(os.scandir(runs_root))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    for entry in entries:
+        if entry.is_dir() and (when := _started(RunPaths(Path(entry.path)))) is not None:
+            started.append((when, entry.path))
+    return [RunPaths(Path(path)) for _, path in sorted(started)]
+
+
+def latest_run(runs_root: str | os.PathLike[str]) -> RunPaths | None:
+    """The run that was started (or resumed) last, or None."""
+    runs = list_runs(runs_root)
+    return runs[-1] if runs else None
+
+
+def _started(paths: RunPaths) -> int | None:
+    attempt = paths.last_attempt
+    evidence = paths.config(attempt) if attempt else paths.events
+    try:
+        return evidence.stat().st_mtime_ns
+    except FileNotFoundError:
+        return None

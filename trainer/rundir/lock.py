@@ -1,0 +1,141 @@
+"""`run.lock`: who trains this run, and whether they still do.
+
+The file holds the owner's pid, host and a token; its modification time is the heartbeat, so that a heartbeat needs
+no space on a full disk and can't tear the contents.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from trainer import TrainerError
+from trainer.rundir.layout import RunPaths
+from trainer.rundir.processes import host_name, process_is_alive, process_started
+from trainer.rundir.writer import write_error
+
+SILENT_AFTER_SECONDS = 60.0
+"""An owner on another host counts as dead after this long without a heartbeat."""
+
+
+@dataclass(frozen=True)
+class LockState:
+    """The owner of a run; `heartbeat` in seconds since 1970."""
+
+    pid: int
+    host: str
+    heartbeat: float
+    alive: bool
+
+
+class RunLock:
+    """Held by the process that trains a run: `acquire`, `heartbeat` every few seconds, `release`."""
+
+    def __init__(self, paths: RunPaths) -> None:
+        self.path = paths.lock
+        pid = os.getpid()
+        self._contents = json.dumps(
+            {"pid": pid, "host": host_name(), "started": process_started(pid), "token": os.urandom(8).hex()}
+        )
+
+    def acquire(self) -> None:
+        """Take the lock; a dead owner's is taken over.
+
+        Raises:
+            TrainerError: a living process trains this run, or the directory can't be written.
+        """
+        while not self._create():
+            contents = _contents(self.path)
+            if contents is None:
+                continue  # released between the two looks
+            owner = _state(self.path, contents)
+            if owner is not None and owner.alive:
+                raise TrainerError(
+                    "another process trains this run",
+                    where=str(self.path.parent),
+                    found=f"pid {owner.pid} on {owner.host}, last heard of {_ago(owner.heartbeat)}",
+                    hint="Watch it with `trainer watch`, or stop it with `trainer stop`, first.",
+                )
+            self._remove_dead(contents)
+
+    def heartbeat(self) -> bool:
+        """Say that the owner lives; False when the lock is no longer its own."""
+        if _contents(self.path) != self._contents:
+            return False
+        os.utime(self.path)
+        return True
+
+    def release(self) -> None:
+        """Give the lock back, if it is still one's own."""
+        if _contents(self.path) == self._contents:
+            self.path.unlink(missing_ok=True)
+
+    def __enter__(self) -> RunLock:
+        self.acquire()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.release()
+
+    def _create(self) -> bool:
+        """Make the lock file with its contents in one step: written aside, then linked, which fails if one exists."""
+        aside = self.path.with_name(f".run.lock-{os.getpid()}")
+        try:
+            aside.write_text(self._contents, encoding="utf-8")
+            try:
+                os.link(aside, self.path)
+            except FileExistsError:
+                return False
+            finally:
+                aside.unlink(missing_ok=True)
+        except OSError as error:
+            raise write_error(self.path, error) from error
+        return True
+
+    def _remove_dead(self, contents: str) -> None:
+        """Take a dead owner's file away, unless another process has just taken it over."""
+        aside = self.path.with_name(f".run.lock-dead-{os.getpid()}")
+        try:
+            os.rename(self.path, aside)
+        except FileNotFoundError:
+            return
+        if _contents(aside) != contents:
+            os.link(aside, self.path)
+        aside.unlink()
+
+
+def read_lock(paths: RunPaths) -> LockState | None:
+    """Who holds the run's lock, or None when nobody does."""
+    contents = _contents(paths.lock)
+    return None if contents is None else _state(paths.lock, contents)
+
+
+def _contents(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+
+
+def _state(path: Path, contents: str) -> LockState | None:
+    try:
+        heartbeat = path.stat().st_mtime
+    except FileNotFoundError:
+        return None
+    try:
+        fields = json.loads(contents)
+        pid, host, started = int(fields["pid"]), str(fields["host"]), fields.get("started")
+    except (ValueError, KeyError, TypeError):
+        return LockState(0, "unknown", heartbeat, alive=False)
+    if host == host_name() and os.name == "posix":
+        alive = process_is_alive(pid, started)
+    else:
+        alive = time.time() - heartbeat < SILENT_AFTER_SECONDS
+    return LockState(pid, host, heartbeat, alive)
+
+
+def _ago(moment: float) -> str:
+    return f"{max(0.0, time.time() - moment):.0f} s ago"

@@ -1,0 +1,55 @@
+"""What can be said about a process from outside, with the standard library alone."""
+
+from __future__ import annotations
+
+import os
+import time
+
+
+def host_name() -> str:
+    """This machine's name on the network."""
+    if hasattr(os, "uname"):
+        return os.uname().nodename
+    import platform
+
+    return platform.node()
+
+
+def process_started(pid: int) -> int | None:
+    """The process's start in clock ticks since boot, or None where the system does not say (see proc(5)).
+
+    Together with the pid it names a process for good: pids are used again.
+    """
+    fields = _stat_fields(pid)
+    return None if fields is None else int(fields[19])
+
+
+def process_is_alive(pid: int, started: int | None = None) -> bool:
+    """Whether the process runs (a zombie does not) and, where known, is the one that began at `started`. POSIX only."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass  # it lives, under another user
+    fields = _stat_fields(pid)
+    if fields is None:
+        return True
+    return fields[0] not in ("Z", "X") and started in (None, int(fields[19]))
+
+
+def process_age() -> float:
+    """Seconds since this process started; where the system does not say, the processor time it used so far."""
+    started = process_started(os.getpid())
+    if started is None or not hasattr(time, "CLOCK_BOOTTIME"):
+        return time.process_time()
+    return max(0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - started / os.sysconf("SC_CLK_TCK"))
+
+
+def _stat_fields(pid: int) -> list[str] | None:
+    """The fields of /proc/<pid>/stat from the state on (the third), or None without such a file."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
+            return file.read().rpartition(")")[2].split()
+    except OSError:
+        return None

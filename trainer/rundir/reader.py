@@ -1,0 +1,128 @@
+"""Reading `events.jsonl` while it grows: incremental, in boxed time, tolerant of torn and unknown lines."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from pathlib import Path
+
+from trainer.rundir.attempts import without_superseded
+from trainer.rundir.events import Record, decode
+
+CHUNK_BYTES = 1 << 18
+LINES_PER_CLOCK_LOOK = 64  # a look costs 50 ns, a line 5 µs: a time box is kept to within half a millisecond
+
+
+class EventTail:
+    """Follows an event file from its beginning.
+
+    A file that does not exist yet reads as empty. A last line without its newline is left for the next poll.
+    Lines that are no JSON objects are passed over and counted in `skipped_lines`.
+
+    Attributes:
+        bytes_read: how many bytes the records returned so far cover.
+        size: the file's size in bytes when it was last looked at.
+        at_end: whether every complete line of that size has been returned.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        self.bytes_read = 0
+        self.size = 0
+        self.at_end = False
+        self.skipped_lines = 0
+        self._descriptor = -1
+        self._tail = b""  # read from the file, not yet ended by a newline
+        self._lines: list[bytes] = []  # complete lines not yet decoded, last one first
+
+    def poll(self, max_seconds: float | None = None, max_bytes: int | None = None) -> list[Record]:
+        """The records written since the last poll, as many as fit in the time and the bytes allowed.
+
+        At least one line is read when there is one, so that repeated polls always get to the end.
+        """
+        deadline = math.inf if max_seconds is None else time.perf_counter() + max_seconds
+        last_byte = math.inf if max_bytes is None else self.bytes_read + max_bytes
+        records: list[Record] = []
+        while self._lines or self._read_chunk():
+            for count in range(len(self._lines)):
+                if records:
+                    if self.bytes_read >= last_byte:
+                        return self._looked(records)
+                    if count % LINES_PER_CLOCK_LOOK == 0 and time.perf_counter() >= deadline:
+                        return self._looked(records)
+                line = self._lines.pop()
+                self.bytes_read += len(line) + 1
+                record = decode(line) if line else None
+                if record is not None:
+                    records.append(record)
+                elif line:
+                    self.skipped_lines += 1
+        return self._looked(records)
+
+    def close(self) -> None:
+        """Let go of the file; a later poll opens it again where this one stopped."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def __enter__(self) -> EventTail:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        self.close()
+
+    def _looked(self, records: list[Record]) -> list[Record]:
+        if self._descriptor >= 0:
+            self.size = os.fstat(self._descriptor).st_size
+        self.at_end = not self._lines and self.bytes_read + len(self._tail) >= self.size
+        return records
+
+    def _read_chunk(self) -> bool:
+        """Read on until there is a complete line; False at the end of the file."""
+        if self._descriptor < 0:
+            try:
+                self._descriptor = os.open(self.path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+            except FileNotFoundError:
+                return False
+            os.lseek(self._descriptor, self.bytes_read + len(self._tail), os.SEEK_SET)
+        while chunk := os.read(self._descriptor, CHUNK_BYTES):
+            *lines, rest = chunk.split(b"\n")
+            if lines:
+                lines[0] = self._tail + lines[0]
+                self._tail = rest
+                lines.reverse()
+                self._lines = lines
+                return True
+            self._tail += rest
+        return False
+
+
+def read_events(path: str | os.PathLike[str]) -> list[Record]:
+    """All records of an event file, without those that a resumed attempt took back."""
+    with EventTail(path) as tail:
+        return without_superseded(tail.poll())
+
+
+def sample_events(path: str | os.PathLike[str], *, pieces: int = 64, piece_bytes: int = 1 << 14) -> list[Record]:
+    """Records from evenly spaced pieces of the file, in its order: a first picture of a long run at a bounded cost.
+
+    A file no longer than all the pieces is read whole.
+    """
+    with open(path, "rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        if size <= pieces * piece_bytes:
+            return read_events(path)
+        records = []
+        for piece in range(pieces):
+            start = (size - piece_bytes) * piece // (pieces - 1)
+            file.seek(start)
+            lines = file.read(piece_bytes).split(b"\n")
+            for line in lines[1 if start else 0 : -1]:
+                record = decode(line)
+                if record is not None:
+                    records.append(record)
+    return without_superseded(records)

@@ -1,0 +1,192 @@
+"""Reading a run from a notebook or a program: `trainer.open_run("runs/digits")`."""
+
+from __future__ import annotations
+
+import os
+import time
+from array import array
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from trainer import TrainerError
+from trainer.rundir.events import EndEvent, MetricEvent, PhaseEvent, Record, ResumedEvent, RunEvent
+from trainer.rundir.layout import RunPaths
+from trainer.rundir.lock import read_lock
+from trainer.rundir.reader import EventTail, read_events
+
+STARTING_SECONDS = 30.0
+"""How long a run without a lock counts as starting, after its last event."""
+
+
+@dataclass(frozen=True)
+class Series:
+    """One metric over the run, four arrays of float64 of equal length.
+
+    They have the buffer protocol: `numpy.asarray(series.value)` copies nothing. `time` is in seconds since 1970.
+    """
+
+    step: array[float]
+    epoch: array[float]
+    value: array[float]
+    time: array[float]
+
+    def __len__(self) -> int:
+        return len(self.step)
+
+
+class Metrics(Mapping[str, Series]):
+    """All metrics of a run by "split/name", for instance "train/loss"."""
+
+    def __init__(self) -> None:
+        self._columns: dict[str, _Columns] = {}
+
+    def __getitem__(self, key: str) -> Series:
+        try:
+            return self._columns[key].series()
+        except KeyError:
+            known = ", ".join(self._columns) or "none yet"
+            raise KeyError(f"no metric {key!r}; there are: {known}") from None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._columns)
+
+    def __len__(self) -> int:
+        return len(self._columns)
+
+    def add(self, record: Record) -> None:
+        """Take in one record; those that carry no metrics change nothing (but `resumed` takes back)."""
+        event = record.event
+        if isinstance(event, MetricEvent):
+            for name, value in event.values.items():
+                key = f"{event.split}/{name}"
+                columns = self._columns.get(key)
+                if columns is None:
+                    columns = self._columns[key] = _Columns()
+                columns.append(event.step, event.epoch, value, record.time)
+        elif isinstance(event, ResumedEvent):
+            for columns in self._columns.values():
+                columns.take_back(event.from_step)
+
+
+class Run:
+    """A view of one run directory; `refresh` takes in what was written since.
+
+    Attributes:
+        metrics: every metric as arrays.
+        phases: the latest event of each phase of the current attempt, in the order in which they began.
+        head: the current attempt's `run` event.
+        end: the current attempt's `end` event, None while it runs.
+        attempt: the number of the current attempt.
+    """
+
+    def __init__(self, paths: RunPaths) -> None:
+        self.paths = paths
+        self.metrics = Metrics()
+        self.phases: dict[str, PhaseEvent] = {}
+        self.head: RunEvent | None = None
+        self.end: EndEvent | None = None
+        self.attempt = 1
+        self._last_time = 0.0
+        self._tail = EventTail(paths.events)
+        self.refresh()
+
+    @property
+    def name(self) -> str:
+        return self.paths.name
+
+    @property
+    def status(self) -> str:
+        """done, stopped, interrupted or failed; running or starting; or lost: its process is gone without an end."""
+        if self.end is not None:
+            return self.end.status
+        lock = read_lock(self.paths)
+        if lock is not None:
+            return "running" if lock.alive else "lost"
+        return "starting" if time.time() - self._last_time < STARTING_SECONDS else "lost"
+
+    @property
+    def config_text(self) -> str:
+        """The current attempt's resolved config as YAML text."""
+        return self.paths.config(max(self.paths.last_attempt, 1)).read_text(encoding="utf-8")
+
+    def events(self) -> list[Record]:
+        """All records, read anew, without those that a resumed attempt took back."""
+        return read_events(self.paths.events)
+
+    def metric(self, split: str, name: str) -> Series:
+        """The series of one metric, for instance `run.metric("valid", "accuracy")`.
+
+        Raises:
+            KeyError: no such metric so far.
+        """
+        return self.metrics[f"{split}/{name}"]
+
+    def refresh(self) -> None:
+        """Take in everything written since the last refresh."""
+        for record in self._tail.poll():
+            self._add(record)
+
+    def _add(self, record: Record) -> None:
+        if record.attempt < self.attempt:
+            return  # a superseded worker that had not died yet
+        if record.attempt > self.attempt:
+            self.attempt, self.end, self.head = record.attempt, None, None
+            self.phases = {}
+        self._last_time = record.time
+        event = record.event
+        if isinstance(event, PhaseEvent):
+            self.phases[event.name] = event
+        elif isinstance(event, RunEvent):
+            self.head = event
+        elif isinstance(event, EndEvent):
+            self.end = event
+        self.metrics.add(record)
+
+
+def open_run(path: str | os.PathLike[str]) -> Run:
+    """The run in a directory, finished or not.
+
+    Raises:
+        TrainerError: there is no run directory at `path`.
+    """
+    paths = RunPaths(Path(path))
+    if not paths.events.is_file() and not paths.config(1).is_file():
+        raise TrainerError(
+            "no run directory",
+            where=os.fspath(path),
+            expected="a folder with events.jsonl",
+            hint="Runs lie in ./runs by default.",
+        )
+    return Run(paths)
+
+
+@dataclass
+class _Columns:
+    """The growing form of a series. Hands out copies: an array that a reader looks into can't grow."""
+
+    step: array[float] = field(default_factory=lambda: array("d"))
+    epoch: array[float] = field(default_factory=lambda: array("d"))
+    value: array[float] = field(default_factory=lambda: array("d"))
+    time: array[float] = field(default_factory=lambda: array("d"))
+    _series: Series | None = None
+
+    def append(self, step: float, epoch: float, value: float, time: float) -> None:
+        self.step.append(step)
+        self.epoch.append(epoch)
+        self.value.append(value)
+        self.time.append(time)
+        self._series = None
+
+    def take_back(self, from_step: float) -> None:
+        kept = [index for index, step in enumerate(self.step) if step <= from_step]
+        if len(kept) < len(self.step):
+            for name in ("step", "epoch", "value", "time"):
+                column = getattr(self, name)
+                setattr(self, name, array("d", (column[index] for index in kept)))
+            self._series = None
+
+    def series(self) -> Series:
+        if self._series is None:
+            self._series = Series(self.step[:], self.epoch[:], self.value[:], self.time[:])
+        return self._series
