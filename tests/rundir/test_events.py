@@ -1,0 +1,101 @@
+"""The lines of events.jsonl: the documented form, and tolerance for what others write."""
+
+import dataclasses
+import json
+import math
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from trainer.rundir import events
+from trainer.rundir.events import KINDS, MetricEvent, PhaseEvent, UnknownEvent, decode, encode
+
+
+def line_of(event: events.Event) -> dict:
+    return json.loads(encode(event, time=1700000000.25, since_start=0.5, attempt=2))
+
+
+def test_a_line_has_the_common_fields_then_those_of_its_kind() -> None:
+    line = encode(PhaseEvent("data", "progress", done=3, total=9), time=1.5, since_start=0.25, attempt=1)
+    assert line == (
+        b'{"kind":"phase","time":1.5,"since_start":0.25,"attempt":1,'
+        b'"name":"data","state":"progress","done":3,"total":9}\n'
+    )
+
+
+@pytest.mark.parametrize(("number", "text"), [(math.nan, "nan"), (math.inf, "inf"), (-math.inf, "-inf")])
+def test_non_finite_numbers_are_strings_in_the_file_and_numbers_again_when_read(number: float, text: str) -> None:
+    line = encode(MetricEvent(1, 0.1, "train", {"loss": number}), time=0, since_start=0, attempt=1)
+    assert json.loads(line)["values"] == {"loss": text}
+    record = decode(line)
+    assert record is not None and isinstance(record.event, MetricEvent)
+    assert repr(record.event.values["loss"]) == repr(number)
+
+
+def test_a_name_that_spells_nan_stays_text() -> None:
+    record = decode(encode(PhaseEvent("nan", "started"), time=0, since_start=0, attempt=1))
+    assert record is not None and record.event == PhaseEvent("nan", "started")
+
+
+def test_numpy_scalars_are_written_as_numbers() -> None:
+    numpy = pytest.importorskip("numpy")
+    line = line_of(MetricEvent(numpy.int64(7), numpy.float32(0.5), "train", {"loss": numpy.float64(2.0)}))
+    assert (line["step"], line["epoch"], line["values"]) == (7, 0.5, {"loss": 2.0})
+
+
+def test_what_json_cannot_hold_is_refused_with_its_type() -> None:
+    with pytest.raises(TypeError, match="set"):
+        line_of(MetricEvent(1, 0.0, "train", {"loss": {1}}))  # type: ignore[dict-item]
+
+
+def test_every_kind_comes_back_equal() -> None:
+    samples = {
+        "str": "a", "int": 3, "float": 0.5, "bool": True, "Mapping[str, float]": {"x": 1.5},
+        "Mapping[str, int]": {"x": 2}, "Sequence[str]": ("a", "b"), "Sequence[Mapping[str, float]]": ({"use": 1.0},),
+    }  # fmt: skip
+    for kind in KINDS.values():
+        event = kind(*(samples[str(item.type).removesuffix(" | None")] for item in dataclasses.fields(kind)))
+        record = decode(encode(event, time=0, since_start=0, attempt=1))
+        assert record is not None and record.event == event
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"kind":"metric","step":"seven","epoch":0,"split":"train","values":{}}',
+        '{"kind":"metric","epoch":0,"split":"train","values":{}}',
+        '{"kind":"metric","step":1,"epoch":0,"split":"train","values":{"loss":[1]}}',
+        '{"kind":"from the future","x":1}',
+        '{"kind":["no","word"]}',
+    ],
+)
+def test_lines_of_another_form_are_kept_as_unknown(line: str) -> None:
+    record = decode(line)
+    assert record is not None and isinstance(record.event, UnknownEvent)
+    assert isinstance(record.event.fields, Mapping)
+
+
+def test_unknown_fields_are_passed_over() -> None:
+    record = decode('{"kind":"phase","time":1,"attempt":1,"name":"data","state":"started","colour":"red"}')
+    assert record is not None and record.event == PhaseEvent("data", "started")
+
+
+@pytest.mark.parametrize("line", [b"", b"{", b'"text"', b"[1]", b"\xff\xfe\x00", b"[" * 100_000])
+def test_what_is_no_json_object_is_no_record(line: bytes) -> None:
+    assert decode(line) is None
+
+
+def test_kinds_and_fields_are_those_of_the_contract() -> None:
+    page = Path(__file__).parents[3] / "shared" / "design" / "rundir.md"
+    if not page.exists():
+        pytest.skip("the contract's page is not beside this checkout")
+    rows = [line.split("|")[1:3] for line in page.read_text().splitlines() if line.startswith("| `")]
+    documented = set(re.findall(r"`(\w+)`", " ".join(kinds for kinds, _ in rows)))
+    assert documented == set(KINDS)
+    for kinds, fields in rows:
+        words = set(re.findall(r"\w+", re.sub(r"\([^)]*\)|\{[^}]*\}|\[[^]]*\]", "", fields)))
+        for kind in re.findall(r"`(\w+)`", kinds):
+            names = set(events._field_names(KINDS[kind]))
+            assert names <= words | {"threads"}, kind
