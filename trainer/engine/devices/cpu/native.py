@@ -1,0 +1,169 @@
+"""Native code: textual LLVM IR to object code, a verified cache of objects, and linking through LLJIT.
+
+The cache is private to the user, keyed by what decides the machine code (IR, features, LLVM version), written by rename and
+verified by hash before anything is loaded: it is native code.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import stat
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import llvmlite.binding as llvm
+
+CACHE_VARIABLE = "TRAINER_CACHE_DIR"
+_DIGEST_BYTES = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The machine that code is made for: the host, or the host with fewer features (to test narrow vectors)."""
+
+    features: str
+    name: str = ""
+
+    @property
+    def key(self) -> str:
+        return f"{llvm.llvm_version_info}|{llvm.get_process_triple()}|{self.name}|{self.features}"
+
+
+@functools.cache
+def _initialise() -> None:
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+
+
+@functools.cache
+def host_features() -> dict[str, bool]:
+    """CPU features of the host as LLVM names them; the CPU's *name* can be wrong in virtual machines and is not used."""
+    _initialise()
+    return dict(llvm.get_host_cpu_features())
+
+
+@functools.cache
+def host_target(narrow: bool = False) -> Target:
+    """The host's target; with `narrow`, without AVX-512, so that the same IR runs on 256-bit vectors."""
+    features = []
+    for name, present in sorted(host_features().items()):
+        enabled = present and not (narrow and name.startswith(("avx512", "avx10", "amx", "evex512")))
+        features.append(f"{'+' if enabled else '-'}{name}")
+    if not narrow and host_features().get("avx512f"):
+        features.append("-prefer-256-bit")
+    return Target(",".join(features))
+
+
+@functools.lru_cache(maxsize=4)
+def _machine(target: Target) -> llvm.TargetMachine:
+    _initialise()
+    triple = llvm.Target.from_triple(llvm.get_process_triple())
+    return triple.create_target_machine(cpu=target.name, features=target.features, opt=3, reloc="pic", jit=True)
+
+
+def compile_object(ir: str, target: Target | None = None) -> bytes:
+    """Object code for a module of textual IR, from the cache where it holds it."""
+    target = target or host_target()
+    key = hashlib.sha256(f"{target.key}\n{ir}".encode()).hexdigest()
+    cached = _read(key)
+    if cached is not None:
+        return cached
+    with llvm.parse_assembly(ir) as module:
+        module.verify()
+        code = bytes(_machine(target).emit_object(module))
+    _write(key, code)
+    return code
+
+
+def assembly(ir: str, target: Target | None = None) -> str:
+    """The assembly text of a module, to look at what a kernel became."""
+    with llvm.parse_assembly(ir) as module:
+        return str(_machine(target or host_target()).emit_assembly(module))
+
+
+@dataclass
+class Library:
+    """Loaded objects and the addresses of their functions; unloads when it is collected."""
+
+    addresses: dict[str, int]
+    _tracker: object = field(repr=False)
+
+    def __getitem__(self, name: str) -> int:
+        return self.addresses[name]
+
+
+@functools.cache
+def _jit() -> llvm.LLJIT:
+    _initialise()
+    return llvm.create_lljit_compiler(_machine(host_target()))
+
+
+_library_count = 0
+
+
+def link(objects: Mapping[str, bytes], name: str = "kernels", exports: Sequence[str] | None = None) -> Library:
+    """Load objects at once; `objects` maps the function each exports to its code (or give `exports`).
+
+    No object may need another's symbols.
+    """
+    global _library_count
+    _library_count += 1
+    builder = llvm.JITLibraryBuilder()
+    symbols = list(objects if exports is None else exports)
+    for code in objects.values():
+        builder.add_object_img(code)
+    for symbol in symbols:
+        builder.export_symbol(symbol)
+    tracker = builder.link(_jit(), f"{name}_{_library_count}")
+    return Library({symbol: tracker[symbol] for symbol in symbols}, tracker)
+
+
+def cache_directory() -> Path:
+    """Where compiled kernels are kept; `TRAINER_CACHE_DIR` moves it."""
+    override = os.environ.get(CACHE_VARIABLE)
+    if override:
+        return Path(override) / "objects"
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return Path(base) / "trainer" / "objects"
+
+
+@functools.cache
+def _private_directory(path: Path) -> Path | None:
+    """`path` once it exists and only this user can write there; None where that can't be had (then nothing is cached)."""
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        status = path.stat()
+    except OSError:
+        return None
+    if hasattr(os, "getuid") and (status.st_uid != os.getuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)):
+        return None
+    return path
+
+
+def _read(key: str) -> bytes | None:
+    directory = _private_directory(cache_directory())
+    if directory is None:
+        return None
+    try:
+        blob = (directory / f"{key}.o").read_bytes()
+    except OSError:
+        return None
+    digest, code = blob[:_DIGEST_BYTES], blob[_DIGEST_BYTES:]
+    return code if hashlib.sha256(key.encode() + code).digest() == digest else None
+
+
+def _write(key: str, code: bytes) -> None:
+    directory = _private_directory(cache_directory())
+    if directory is None:
+        return
+    try:
+        descriptor, temporary = tempfile.mkstemp(dir=directory)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(hashlib.sha256(key.encode() + code).digest() + code)
+        os.replace(temporary, directory / f"{key}.o")
+    except OSError:
+        return  # a full or read-only disk costs compile time, never a run

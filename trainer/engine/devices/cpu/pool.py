@@ -1,0 +1,406 @@
+"""The thread pool: native threads that walk a program's tape together and meet at barriers.
+
+The runtime is LLVM IR like the kernels, so that a step costs one dispatch from Python. A waiting thread spins for some tens of
+microseconds and then sleeps on a futex, so that a busy machine costs little. Every thread claims tasks by an atomic counter;
+results never depend on who ran a task, because tasks write disjoint memory and their split comes from the shape alone.
+
+Record of a tape (8 words): function, argument block, tasks, flags, claimed tasks, cycles spent (profiling), 2 spare.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import platform
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from trainer.engine.devices.cpu import native
+from trainer.engine.graph.storage import aligned_empty
+
+RECORD_WORDS = 8
+BARRIER, SINGLE = 1, 2
+"""Flags of a record: wait for all earlier ones; run on the calling thread alone."""
+
+SCRATCH_BYTES = 4 << 20
+_SPIN = 3000
+
+# Words of the pool's control block, each on a cache line of its own.
+_LAUNCH, _ARRIVED, _GENERATION, _SLEEPERS, _TAPE, _COUNT, _THREADS, _FLUSH, _PROFILE, _READY = range(0, 80, 8)
+
+
+def available_threads() -> int:
+    """Cores this process may use: its affinity, cut by the control group's quota."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
+    try:
+        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()[:2]
+        if quota != "max":
+            cores = min(cores, max(1, int(quota) // int(period)))
+    except (OSError, ValueError):
+        return cores
+    return cores
+
+
+def _floating_point_ir() -> str:
+    """IR that sets flush-to-zero and gives back the state to restore."""
+    if platform.machine().lower() in ("x86_64", "amd64"):
+        return """
+declare void @llvm.x86.sse.stmxcsr(ptr)
+declare void @llvm.x86.sse.ldmxcsr(ptr)
+define internal i64 @flush_on() {
+  %slot = alloca i32
+  call void @llvm.x86.sse.stmxcsr(ptr %slot)
+  %old = load i32, ptr %slot
+  %new = or i32 %old, 32832
+  store i32 %new, ptr %slot
+  call void @llvm.x86.sse.ldmxcsr(ptr %slot)
+  %wide = zext i32 %old to i64
+  ret i64 %wide
+}
+define internal void @flush_restore(i64 %state) {
+  %slot = alloca i32
+  %old = trunc i64 %state to i32
+  store i32 %old, ptr %slot
+  call void @llvm.x86.sse.ldmxcsr(ptr %slot)
+  ret void
+}
+define internal void @relax() {
+  call void @llvm.x86.sse2.pause()
+  ret void
+}
+declare void @llvm.x86.sse2.pause()
+"""
+    return """
+define internal i64 @flush_on() {
+  %old = call i64 asm sideeffect "mrs $0, fpcr", "=r"()
+  %new = or i64 %old, 16777216
+  call void asm sideeffect "msr fpcr, $0", "r"(i64 %new)
+  ret i64 %old
+}
+define internal void @flush_restore(i64 %state) {
+  call void asm sideeffect "msr fpcr, $0", "r"(i64 %state)
+  ret void
+}
+define internal void @relax() {
+  call void asm sideeffect "yield", ""()
+  ret void
+}
+"""
+
+
+def _waiting_ir() -> str:
+    """IR of `sleep_while(address, value)` and `wake(address)`: futex where there is one, else a yielding nap."""
+    libc = ctypes.CDLL(None)
+    if sys.platform == "linux":
+        syscall = ctypes.cast(libc.syscall, ctypes.c_void_p).value
+        number = {"x86_64": 202, "aarch64": 98}[platform.machine()]
+        return f"""
+define internal void @sleep_while(ptr %address, i32 %value) {{
+  %f = inttoptr i64 {syscall} to ptr
+  call i64 (i64, ...) %f(i64 {number}, ptr %address, i64 128, i32 %value, ptr null, ptr null, i64 0)
+  ret void
+}}
+define internal void @wake(ptr %address) {{
+  %f = inttoptr i64 {syscall} to ptr
+  call i64 (i64, ...) %f(i64 {number}, ptr %address, i64 129, i32 2147483647, ptr null, ptr null, i64 0)
+  ret void
+}}
+"""
+    nap = ctypes.cast(libc.usleep, ctypes.c_void_p).value
+    return f"""
+define internal void @sleep_while(ptr %address, i32 %value) {{
+  %f = inttoptr i64 {nap} to ptr
+  call i32 %f(i32 50)
+  ret void
+}}
+define internal void @wake(ptr %address) {{
+  ret void
+}}
+"""
+
+
+def _runtime_ir() -> str:
+    def field(name: str, word: int) -> str:
+        return f"  %{name} = getelementptr i64, ptr %pool, i64 {word}\n"
+
+    wait = f"""
+define internal void @wait_past(ptr %pool, ptr %address, i32 %value) {{
+entry:
+{field("sleepers", _SLEEPERS)}  br label %spin
+spin:
+  %i = phi i64 [ 0, %entry ], [ %next, %again ]
+  %seen = load atomic i32, ptr %address acquire, align 4
+  %same = icmp eq i32 %seen, %value
+  br i1 %same, label %again, label %done
+again:
+  call void @relax()
+  %next = add i64 %i, 1
+  %more = icmp slt i64 %next, {_SPIN}
+  br i1 %more, label %spin, label %doze
+doze:
+  %a = atomicrmw add ptr %sleepers, i64 1 seq_cst
+  br label %check
+check:
+  %now = load atomic i32, ptr %address seq_cst, align 4
+  %still = icmp eq i32 %now, %value
+  br i1 %still, label %sleep, label %rise
+sleep:
+  call void @sleep_while(ptr %address, i32 %value)
+  br label %check
+rise:
+  %b = atomicrmw sub ptr %sleepers, i64 1 seq_cst
+  br label %done
+done:
+  ret void
+}}
+define internal void @advance(ptr %pool, ptr %address) {{
+  %old = atomicrmw add ptr %address, i32 1 seq_cst
+{field("sleepers", _SLEEPERS)}  %asleep = load atomic i64, ptr %sleepers seq_cst, align 8
+  %any = icmp sgt i64 %asleep, 0
+  br i1 %any, label %ring, label %done
+ring:
+  call void @wake(ptr %address)
+  br label %done
+done:
+  ret void
+}}
+define internal void @barrier(ptr %pool, i64 %threads) {{
+{field("generation", _GENERATION)}{field("arrived", _ARRIVED)}  %g = load atomic i32, ptr %generation acquire, align 4
+  %before = atomicrmw add ptr %arrived, i64 1 acq_rel
+  %count = add i64 %before, 1
+  %last = icmp eq i64 %count, %threads
+  br i1 %last, label %release, label %hold
+release:
+  store atomic i64 0, ptr %arrived release, align 8
+  call void @advance(ptr %pool, ptr %generation)
+  ret void
+hold:
+  call void @wait_past(ptr %pool, ptr %generation, i32 %g)
+  ret void
+}}
+"""
+    walk = f"""
+declare i64 @llvm.readcyclecounter()
+define internal void @walk(ptr %pool, ptr %tape, i64 %count, i64 %threads, i64 %thread, ptr %scratch, i64 %profile) {{
+entry:
+  %timed0 = icmp ne i64 %profile, 0
+  %first = icmp eq i64 %thread, 0
+  %timed = and i1 %timed0, %first
+  %alone = icmp eq i64 %threads, 1
+  %any = icmp sgt i64 %count, 0
+  br i1 %any, label %record, label %done
+record:
+  %i = phi i64 [ 0, %entry ], [ %i.next, %after ]
+  %offset = mul i64 %i, {RECORD_WORDS}
+  %r = getelementptr i64, ptr %tape, i64 %offset
+  %p.arguments = getelementptr i64, ptr %r, i64 1
+  %p.tasks = getelementptr i64, ptr %r, i64 2
+  %p.flags = getelementptr i64, ptr %r, i64 3
+  %p.claimed = getelementptr i64, ptr %r, i64 4
+  %p.cycles = getelementptr i64, ptr %r, i64 5
+  %function = load ptr, ptr %r
+  %arguments = load ptr, ptr %p.arguments
+  %tasks = load i64, ptr %p.tasks
+  %flags = load i64, ptr %p.flags
+  %wants = and i64 %flags, {BARRIER}
+  %waits0 = icmp ne i64 %wants, 0
+  %together = xor i1 %alone, true
+  %waits = and i1 %waits0, %together
+  br i1 %waits, label %meet, label %begin
+meet:
+  call void @barrier(ptr %pool, i64 %threads)
+  br label %begin
+begin:
+  br i1 %timed, label %start, label %go
+start:
+  %t0 = call i64 @llvm.readcyclecounter()
+  br label %go
+go:
+  %t.start = phi i64 [ 0, %begin ], [ %t0, %start ]
+  %s = and i64 %flags, {SINGLE}
+  %single0 = icmp ne i64 %s, 0
+  %single = or i1 %single0, %alone
+  br i1 %single, label %only, label %claim
+only:
+  %mine = icmp sgt i64 %tasks, 0
+  %run = and i1 %first, %mine
+  br i1 %run, label %serial, label %timing
+serial:
+  %t = phi i64 [ 0, %only ], [ %t.next, %serial ]
+  call void %function(ptr %arguments, i64 %t, ptr %scratch)
+  %t.next = add i64 %t, 1
+  %t.more = icmp slt i64 %t.next, %tasks
+  br i1 %t.more, label %serial, label %timing
+claim:
+  %c = atomicrmw add ptr %p.claimed, i64 1 monotonic
+  %got = icmp slt i64 %c, %tasks
+  br i1 %got, label %share, label %timing
+share:
+  call void %function(ptr %arguments, i64 %c, ptr %scratch)
+  br label %claim
+timing:
+  br i1 %timed, label %stop, label %after
+stop:
+  %t1 = call i64 @llvm.readcyclecounter()
+  %spent = sub i64 %t1, %t.start
+  %sum0 = load i64, ptr %p.cycles
+  %sum = add i64 %sum0, %spent
+  store i64 %sum, ptr %p.cycles
+  br label %after
+after:
+  %i.next = add i64 %i, 1
+  %i.more = icmp slt i64 %i.next, %count
+  br i1 %i.more, label %record, label %done
+done:
+  ret void
+}}
+"""
+    worker = f"""
+define ptr @work(ptr %block) {{
+entry:
+  %pool = load ptr, ptr %block
+  %p.thread = getelementptr i64, ptr %block, i64 1
+  %thread = load i64, ptr %p.thread
+  %p.scratch = getelementptr i64, ptr %block, i64 2
+  %scratch = load ptr, ptr %p.scratch
+{field("launch", _LAUNCH)}{field("p.tape", _TAPE)}{field("p.count", _COUNT)}{field("p.threads", _THREADS)}{field("p.flush", _FLUSH)}{field("p.profile", _PROFILE)}{field("ready", _READY)}  %start = load atomic i32, ptr %launch acquire, align 4
+  %r = atomicrmw add ptr %ready, i64 1 seq_cst
+  br label %idle
+idle:
+  %g = phi i32 [ %start, %entry ], [ %g.next, %finish ]
+  call void @wait_past(ptr %pool, ptr %launch, i32 %g)
+  %g.next = add i32 %g, 1
+  %count = load i64, ptr %p.count
+  %quit = icmp slt i64 %count, 0
+  br i1 %quit, label %exit, label %step
+step:
+  %tape = load ptr, ptr %p.tape
+  %threads = load i64, ptr %p.threads
+  %flush = load i64, ptr %p.flush
+  %profile = load i64, ptr %p.profile
+  %flushing = icmp ne i64 %flush, 0
+  br i1 %flushing, label %flushed, label %plain
+flushed:
+  %state = call i64 @flush_on()
+  call void @walk(ptr %pool, ptr %tape, i64 %count, i64 %threads, i64 %thread, ptr %scratch, i64 %profile)
+  call void @flush_restore(i64 %state)
+  br label %finish
+plain:
+  call void @walk(ptr %pool, ptr %tape, i64 %count, i64 %threads, i64 %thread, ptr %scratch, i64 %profile)
+  br label %finish
+finish:
+  call void @barrier(ptr %pool, i64 %threads)
+  br label %idle
+exit:
+  ret ptr null
+}}
+"""
+    run = f"""
+define void @run(ptr %pool, ptr %tape, i64 %count, i64 %threads, ptr %scratch, i64 %flush, i64 %profile) {{
+entry:
+  %some = icmp sgt i64 %count, 0
+  br i1 %some, label %reset, label %ready
+reset:
+  %i = phi i64 [ 0, %entry ], [ %i.next, %reset ]
+  %offset = mul i64 %i, {RECORD_WORDS}
+  %word = add i64 %offset, 4
+  %claimed = getelementptr i64, ptr %tape, i64 %word
+  store i64 0, ptr %claimed
+  %i.next = add i64 %i, 1
+  %more = icmp slt i64 %i.next, %count
+  br i1 %more, label %reset, label %ready
+ready:
+  %shared = icmp sgt i64 %threads, 1
+  br i1 %shared, label %launching, label %body
+launching:
+{field("launch", _LAUNCH)}{field("p.tape", _TAPE)}{field("p.count", _COUNT)}{field("p.threads", _THREADS)}{field("p.flush", _FLUSH)}{field("p.profile", _PROFILE)}  store ptr %tape, ptr %p.tape
+  store i64 %count, ptr %p.count
+  store i64 %threads, ptr %p.threads
+  store i64 %flush, ptr %p.flush
+  store i64 %profile, ptr %p.profile
+  call void @advance(ptr %pool, ptr %launch)
+  br label %body
+body:
+  %flushing = icmp ne i64 %flush, 0
+  br i1 %flushing, label %flushed, label %plain
+flushed:
+  %state = call i64 @flush_on()
+  call void @walk(ptr %pool, ptr %tape, i64 %count, i64 %threads, i64 0, ptr %scratch, i64 %profile)
+  call void @flush_restore(i64 %state)
+  br label %finish
+plain:
+  call void @walk(ptr %pool, ptr %tape, i64 %count, i64 %threads, i64 0, ptr %scratch, i64 %profile)
+  br label %finish
+finish:
+  br i1 %shared, label %meet, label %done
+meet:
+  call void @barrier(ptr %pool, i64 %threads)
+  br label %done
+done:
+  ret void
+}}
+"""
+    leave = f"""
+define void @leave(ptr %pool) {{
+{field("launch", _LAUNCH)}  call void @advance(ptr %pool, ptr %launch)
+  ret void
+}}
+"""
+    return leave + _floating_point_ir() + _waiting_ir() + wait + walk + worker + run
+
+
+class Pool:
+    """`threads` threads (the caller's among them) that live as long as the process."""
+
+    def __init__(self, threads: int) -> None:
+        self.threads = threads
+        self._control = aligned_empty(128, np.dtype(np.int64))
+        self._control[:] = 0
+        library = native.link({"run": native.compile_object(_runtime_ir())}, "runtime", exports=("run", "work", "leave"))
+        self._library = library
+        self._leave = ctypes.CFUNCTYPE(None, ctypes.c_int64)(library["leave"])
+        self._run = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 7)(library["run"])
+        self._scratch = [aligned_empty(SCRATCH_BYTES, np.dtype(np.uint8), 4096) for _ in range(threads)]
+        self._blocks: list[np.ndarray] = []
+        self._handles: list[ctypes.c_ulong] = []
+        self._address = self._control.ctypes.data
+        self._scratch_address = self._scratch[0].ctypes.data
+        for thread in range(1, threads):
+            self._start(thread)
+
+    def _start(self, thread: int) -> None:
+        block = aligned_empty(8, np.dtype(np.int64))
+        block[:3] = self._control.ctypes.data, thread, self._scratch[thread].ctypes.data
+        self._blocks.append(block)
+        handle = ctypes.c_ulong()
+        error = ctypes.CDLL(None).pthread_create(
+            ctypes.byref(handle), None, ctypes.c_void_p(self._library["work"]), ctypes.c_void_p(block.ctypes.data)
+        )
+        if error:
+            raise OSError(error, f"thread {thread} of the pool could not be started: {os.strerror(error)}")
+        self._handles.append(handle)
+        while int(self._control[_READY]) < thread:  # the thread notes the launch number that it waits past
+            os.sched_yield()
+
+    def run(self, tape: int, count: int, *, alone: bool = False, flush: bool = False, profile: bool = False) -> None:
+        """Walk `count` records at address `tape`; returns when all are done. `alone` keeps it on the calling thread."""
+        threads = 1 if alone else self.threads
+        self._run(self._address, tape, count, threads, self._scratch_address, flush, profile)
+
+    def close(self) -> None:
+        """End the threads and wait for them; afterwards the pool runs on the calling thread alone."""
+        self._control[_COUNT] = -1
+        self._leave(self._address)
+        for handle in self._handles:
+            ctypes.CDLL(None).pthread_join(handle, None)
+        self._handles.clear()
+        self.threads = 1
+
+
+@functools.cache
+def shared_pool(threads: int | None = None) -> Pool:
+    """The process's pool with `threads` threads (default: all that are available)."""
+    return Pool(threads or available_threads())

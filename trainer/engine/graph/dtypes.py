@@ -1,0 +1,58 @@
+"""The element types and their promotion, after the Python array API standard.
+
+bfloat16 is a storage type: NumPy has none, so its arrays are carried as ``uint16`` bit patterns
+(`DType.storage`), and every operation on it computes in float32 and rounds to nearest even.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+Kind = Literal["bool", "uint", "int", "float"]
+
+
+@dataclass(frozen=True, slots=True)
+class DType:
+    """An element type. Equality is by name; `storage` is the NumPy type of its memory."""
+
+    name: str
+    kind: Kind
+    itemsize: int
+    storage: np.dtype
+
+    def __repr__(self) -> str:
+        return self.name
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, DType) and other.name == self.name
+
+    @property
+    def is_float(self) -> bool:
+        return self.kind == "float"
+
+    @property
+    def is_integer(self) -> bool:
+        return self.kind in ("int", "uint")
+
+
+bool_ = DType("bool", "bool", 1, np.dtype(np.bool_))
+uint8 = DType("uint8", "uint", 1, np.dtype(np.uint8))
+int32 = DType("int32", "int", 4, np.dtype(np.int32))
+int64 = DType("int64", "int", 8, np.dtype(np.int64))
+bfloat16 = DType("bfloat16", "float", 2, np.dtype(np.uint16))
+float32 = DType("float32", "float", 4, np.dtype(np.float32))
+float64 = DType("float64", "float", 8, np.dtype(np.float64))
+
+ALL: tuple[DType, ...] = (bool_, uint8, int32, int64, bfloat16, float32, float64)
+BY_NAME: dict[str, DType] = {dtype.name: dtype for dtype in ALL}
+
+
+def from_numpy(dtype: np.dtype) -> DType | None:
+    """The element type that stores a NumPy `dtype`, or None where there is none."""
+    return BY_NAME.get(np.dtype(dtype).name)

@@ -1,0 +1,74 @@
+"""Storage: the memory behind a leaf of the graph, and how a logical shape lies in it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from trainer.engine.graph.dtypes import DType
+from trainer.engine.graph.node import Shape
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The order in which logical axes lie in memory, slowest first; dense. (0, 1, 2, 3) is NCHW, (0, 2, 3, 1) channels-last."""
+
+    order: tuple[int, ...]
+
+    @classmethod
+    def row_major(cls, ndim: int) -> Layout:
+        return cls(tuple(range(ndim)))
+
+    @property
+    def is_row_major(self) -> bool:
+        return self.order == tuple(range(len(self.order)))
+
+    def strides(self, shape: Shape) -> tuple[int, ...]:
+        """Elements between neighbours along each logical axis of `shape`."""
+        strides = [0] * len(shape)
+        step = 1
+        for axis in reversed(self.order):
+            strides[axis] = step
+            step *= shape[axis]
+        return tuple(strides)
+
+
+class Storage:
+    """Memory of one tensor: a dense, 64-byte aligned array in `layout`; None until something is put there.
+
+    `is_state` marks memory that programs update in place (parameters, moments, counters).
+    """
+
+    __slots__ = ("__weakref__", "dtype", "is_state", "layout", "memory", "name", "shape")
+
+    def __init__(self, shape: Shape, dtype: DType, *, is_state: bool = False, name: str = "") -> None:
+        self.shape, self.dtype, self.is_state, self.name = shape, dtype, is_state, name
+        self.layout = Layout.row_major(len(shape))
+        self.memory: np.ndarray | None = None
+
+    @classmethod
+    def of(cls, array: np.ndarray, dtype: DType, *, is_state: bool = False, name: str = "") -> Storage:
+        """A storage that holds a copy of `array` (logical order; bfloat16 as uint16 bit patterns)."""
+        storage = cls(array.shape, dtype, is_state=is_state, name=name)
+        storage.memory = aligned_empty(array.size, dtype.storage)
+        storage.view()[...] = array
+        return storage
+
+    def view(self) -> np.ndarray:
+        """The memory as a strided NumPy array of the logical shape; shares the memory."""
+        if self.memory is None:
+            raise ValueError(f"storage {self.name or hex(id(self))} holds nothing yet")
+        physical = self.memory[: max(1, int(np.prod(self.shape, dtype=np.int64)))]
+        if 0 in self.shape:
+            return np.empty(self.shape, self.dtype.storage)
+        permuted = physical.reshape([self.shape[axis] for axis in self.layout.order])
+        return permuted.transpose(np.argsort(self.layout.order)) if self.layout.order else permuted.reshape(())
+
+
+def aligned_empty(size: int, dtype: np.dtype, alignment: int = 64) -> np.ndarray:
+    """An uninitialised flat array of at least one element whose address is a multiple of `alignment` bytes."""
+    nbytes = max(1, size) * np.dtype(dtype).itemsize
+    raw = np.empty(nbytes + alignment, np.uint8)
+    start = -raw.ctypes.data % alignment
+    return raw[start : start + nbytes].view(dtype)
