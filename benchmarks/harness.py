@@ -1,0 +1,281 @@
+"""The machinery that all benchmarks share: figures measured in alternation with a peer, on a machine that is watched.
+
+A benchmark is a script that lists its figures:
+
+    from harness import Figure, run_figures
+
+    FIGURES = [Figure("mlp_step", ours=step_ms, peer=torch_step_ms, bar=1.0)]
+
+    if __name__ == "__main__":
+        raise SystemExit(run_figures(FIGURES))
+
+and is called as `python benchmarks/mlp.py [name …] [--json] [--peer-python PATH] [--rounds N]`.
+
+How a figure is measured:
+
+    round, repeated until enough of them were undisturbed:
+        ours, peer, ours, peer, …      for at least MINIMUM_ROUND_SECONDS; the median of each counts
+        disturbed?                     other processes used more than 5 % of the machine: the round is repeated
+    ratio = median of the rounds' ratios; its quartiles are printed as the spread
+    ok    = the ratio reaches the bar; null when it can't be told (too few undisturbed rounds, or quartiles wide apart
+            on both sides of the bar)
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, Literal
+
+import psutil
+
+ROOT = Path(__file__).resolve().parents[1]
+if str(ROOT) not in sys.path:
+    sys.path.insert(0, str(ROOT))  # benchmarks run from a checkout, installed or not
+
+DISTURBED_SHARE = 0.05
+MINIMUM_ROUND_SECONDS = 0.5  # the system counts processor time in steps of 10 ms: 1 % of a shorter round
+ATTEMPTS_PER_ROUND = 3
+WIDE_SPREAD = 0.1
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One number to hold.
+
+    Args:
+        name: what stands in the report.
+        ours: measures once and returns the value in `unit`. Warming up is its own business.
+        peer: the same for the peer; it is handed the peer's interpreter (the value of `--peer-python`). None where the
+            figure is held against a fixed bound.
+        bar: with a peer, the least ratio (1.0: no worse than the peer); without one, the bound on `ours` in `unit`.
+        better: which direction is better.
+        unit: of `ours` and `peer`.
+        needs_peer_python: False for a peer that needs no environment of its own.
+        rounds: how many undisturbed rounds are wanted.
+    """
+
+    name: str
+    ours: Callable[[], float]
+    peer: Callable[[str], float] | None = None
+    bar: float = 1.0
+    better: Literal["lower", "higher"] = "lower"
+    unit: str = "ms"
+    needs_peer_python: bool = True
+    rounds: int = 7
+
+
+@dataclass(frozen=True)
+class Round:
+    """One round's medians, and the share of the machine that other processes used meanwhile."""
+
+    ours: float
+    peer: float | None
+    disturbance: float
+
+
+@dataclass(frozen=True)
+class Result:
+    """A figure's outcome; `ratio` above 1 beats the peer (or the bound), `ok` is None when it can't be told."""
+
+    name: str
+    ours: float
+    peer: float | None
+    ratio: float | None
+    bar: float
+    ok: bool | None
+    unit: str
+    spread: tuple[float, float] | None
+    rounds: int
+    disturbed_rounds: int
+    disturbance: float
+    note: str
+
+
+def summarise(figure: Figure, rounds: Sequence[Round], *, peer_missing: bool = False) -> Result:
+    """The outcome of a figure's rounds. Undisturbed ones count; all of them where there are too few, with `ok` None."""
+    clean = [item for item in rounds if item.disturbance <= DISTURBED_SHARE]
+    enough = len(clean) >= max(3, figure.rounds // 2)
+    used = clean if enough else rounds
+    ours = statistics.median(item.ours for item in used)
+    ratios = [ratio for item in used if (ratio := _ratio(figure, item)) is not None]
+    ratio = statistics.median(ratios) if ratios else None
+    spread = _quartiles(ratios) if ratios else None
+    bar = figure.bar if figure.peer else 1.0
+    ok: bool | None = None
+    note = ""
+    if ratio is None or spread is None:
+        note = "no peer: give --peer-python" if peer_missing else "nothing to compare with"
+    elif not enough:
+        note = f"only {len(clean)} of {len(rounds)} rounds were undisturbed"
+    elif spread[0] < bar <= spread[1] and (spread[1] - spread[0]) / ratio > WIDE_SPREAD:
+        note = "the spread lies on both sides of the bar"
+    else:
+        ok = ratio >= bar
+    peers = [item.peer for item in used if item.peer is not None]
+    return Result(
+        name=figure.name,
+        ours=ours,
+        peer=statistics.median(peers) if peers else None,
+        ratio=ratio,
+        bar=figure.bar,
+        ok=ok,
+        unit=figure.unit,
+        spread=spread,
+        rounds=len(used),
+        disturbed_rounds=len(rounds) - len(clean),
+        disturbance=statistics.median(item.disturbance for item in rounds),
+        note=note,
+    )
+
+
+def measure(figure: Figure, peer_python: str | None, wanted_rounds: int | None = None) -> Result:
+    """Run a figure's rounds until enough were undisturbed, or the attempts are used up."""
+    peer = figure.peer if peer_python or not figure.needs_peer_python else None
+    wanted = wanted_rounds or figure.rounds
+    rounds: list[Round] = []
+    clean = 0
+    while clean < wanted and len(rounds) < wanted * ATTEMPTS_PER_ROUND:
+        rounds.append(_round(figure.ours, peer, peer_python or sys.executable))
+        clean += rounds[-1].disturbance <= DISTURBED_SHARE
+    return summarise(figure, rounds, peer_missing=figure.peer is not None and peer is None)
+
+
+def run_figures(figures: Sequence[Figure], argv: Sequence[str] | None = None) -> int:
+    """The command line of a benchmark; the exit code is 1 when a figure misses its bar, else 0."""
+    parser = argparse.ArgumentParser(description="Measure figures and hold them against their bars.")
+    parser.add_argument("names", nargs="*", help=f"which figures (default all): {', '.join(f.name for f in figures)}")
+    parser.add_argument("--json", action="store_true", help="one JSON object a figure and line")
+    parser.add_argument("--peer-python", help="the interpreter of an environment that has the peers")
+    parser.add_argument("--rounds", type=int, help="how many undisturbed rounds (default: each figure's own)")
+    arguments = parser.parse_args(argv)
+    unknown = set(arguments.names) - {figure.name for figure in figures}
+    if unknown:
+        parser.error(f"no such figure: {', '.join(sorted(unknown))}; there are {', '.join(f.name for f in figures)}")
+    missed = False
+    for figure in figures:
+        if arguments.names and figure.name not in arguments.names:
+            continue
+        result = measure(figure, arguments.peer_python, arguments.rounds)
+        missed |= result.ok is False
+        print(json.dumps(vars(result)) if arguments.json else describe(result, figure), flush=True)
+    return int(missed)
+
+
+def describe(result: Result, figure: Figure) -> str:
+    """A result in one line for people."""
+    word = {True: "ok", False: "MISSED", None: "can't tell"}[result.ok]
+    parts = [f"{result.name:28} {word:10} {result.ours:10.4g} {result.unit}"]
+    if figure.peer:
+        parts.append(f"peer {result.peer:.4g} {result.unit}" if result.peer is not None else "peer -")
+    if result.ratio is not None and result.spread is not None:
+        bar = f"bar {result.bar:g}" if figure.peer else f"bound {result.bar:g} {result.unit}"
+        parts.append(f"ratio {result.ratio:.3f} ({result.spread[0]:.3f} to {result.spread[1]:.3f}), {bar}")
+    parts.append(f"{result.rounds} rounds, others used {result.disturbance:.0%}")
+    return "  ".join(parts + ([result.note] if result.note else []))
+
+
+def command_seconds(command: Sequence[str], environment: dict[str, str] | None = None) -> float:
+    """How long a command takes from start to end; its output is thrown away.
+
+    Raises:
+        subprocess.CalledProcessError: it failed.
+    """
+    start = time.perf_counter()
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=environment or checkout_environment())
+    return time.perf_counter() - start
+
+
+def checkout_environment(**variables: str) -> dict[str, str]:
+    """This process's environment with the checkout importable, for commands that a benchmark starts."""
+    known = os.environ.get("PYTHONPATH")
+    return {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{known}" if known else str(ROOT), **variables}
+
+
+class Companion:
+    """A process that stays warm between rounds: asked with an empty line, it answers with a number on a line.
+
+    Started at the first call, so that figures which are not measured cost nothing. The script it runs:
+
+        for _ in sys.stdin: print(measure_once(), flush=True)
+    """
+
+    def __init__(self, *command: str, environment: dict[str, str] | None = None) -> None:
+        self._command = command
+        self._environment = environment or checkout_environment()
+        self._process: subprocess.Popen[str] | None = None
+
+    def __call__(self) -> float:
+        if self._process is None:
+            self._process = subprocess.Popen(
+                self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=self._environment
+            )
+        requests, answers = _pipes(self._process)
+        requests.write("\n")
+        requests.flush()
+        answer = answers.readline()
+        if not answer:
+            raise RuntimeError(f"{' '.join(self._command)} ended with {self._process.wait()}")
+        return float(answer)
+
+
+def _pipes(process: subprocess.Popen[str]) -> tuple[IO[str], IO[str]]:
+    assert process.stdin is not None and process.stdout is not None
+    return process.stdin, process.stdout
+
+
+def _round(ours: Callable[[], float], peer: Callable[[str], float] | None, peer_python: str) -> Round:
+    our_values: list[float] = []
+    peer_values: list[float] = []
+    start, busy, own = time.perf_counter(), _machine_seconds(), _own_seconds()
+    while not our_values or time.perf_counter() - start < MINIMUM_ROUND_SECONDS:
+        our_values.append(ours())
+        if peer is not None:
+            peer_values.append(peer(peer_python))
+    others = (_machine_seconds() - busy) - (_own_seconds() - own)
+    capacity = (time.perf_counter() - start) * (os.cpu_count() or 1)
+    return Round(
+        statistics.median(our_values),
+        statistics.median(peer_values) if peer_values else None,
+        max(0.0, others / capacity),
+    )
+
+
+def _ratio(figure: Figure, item: Round) -> float | None:
+    reference = item.peer if figure.peer else figure.bar
+    if reference is None:
+        return None
+    return reference / item.ours if figure.better == "lower" else item.ours / reference
+
+
+def _quartiles(values: Sequence[float]) -> tuple[float, float]:
+    if len(values) < 2:
+        return values[0], values[0]
+    first, _, third = statistics.quantiles(values, n=4, method="inclusive")
+    return first, third
+
+
+def _machine_seconds() -> float:
+    """Processor time that the whole machine has used, what the hypervisor took away included."""
+    times: Any = psutil.cpu_times()
+    fields = ("user", "nice", "system", "irq", "softirq", "steal")
+    return float(sum(getattr(times, name, 0.0) for name in fields))
+
+
+def _own_seconds() -> float:
+    """Processor time of this process and all below it, living and ended."""
+    total = sum(os.times()[:4])
+    for child in psutil.Process().children(recursive=True):
+        try:
+            total += sum(child.cpu_times()[:4])
+        except psutil.NoSuchProcess:
+            continue  # it ended between the two looks, and is counted with the ended ones next time
+    return total

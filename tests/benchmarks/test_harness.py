@@ -1,0 +1,79 @@
+"""The benchmarks' verdicts: ratios above one are better, and what can't be told is said."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+
+from harness import Companion, Figure, Round, run_figures, summarise
+
+
+def figure(**fields: object) -> Figure:
+    return Figure("x", ours=lambda: 1.0, peer=lambda python: 1.0, **fields)  # type: ignore[arg-type]
+
+
+def rounds(ours: list[float], peer: list[float], disturbance: float = 0.0) -> list[Round]:
+    return [Round(a, b, disturbance) for a, b in zip(ours, peer, strict=True)]
+
+
+def test_a_ratio_above_one_is_better_in_either_direction() -> None:
+    measured = rounds([2.0] * 7, [3.0] * 7)
+    assert summarise(figure(better="lower"), measured).ratio == 1.5
+    assert summarise(figure(better="higher"), measured).ratio == pytest.approx(2 / 3)
+
+
+def test_the_bar_decides() -> None:
+    measured = rounds([2.0] * 7, [3.0] * 7)
+    assert summarise(figure(bar=1.5), measured).ok is True
+    assert summarise(figure(bar=1.6), measured).ok is False
+
+
+def test_without_a_peer_the_bar_is_a_bound() -> None:
+    bounded = Figure("x", ours=lambda: 1.0, bar=80.0)
+    assert summarise(bounded, [Round(60.0, None, 0.0)] * 7).ok is True
+    result = summarise(bounded, [Round(100.0, None, 0.0)] * 7)
+    assert (result.ok, result.ratio) == (False, 0.8)
+
+
+def test_disturbed_rounds_do_not_count() -> None:
+    measured = rounds([2.0] * 5, [3.0] * 5) + rounds([9.0] * 8, [3.0] * 8, disturbance=0.3)
+    result = summarise(figure(), measured)
+    assert (result.ratio, result.rounds, result.disturbed_rounds, result.ok) == (1.5, 5, 8, True)
+
+
+def test_too_few_undisturbed_rounds_give_no_verdict() -> None:
+    result = summarise(figure(), rounds([2.0] * 7, [3.0] * 7, disturbance=0.06))
+    assert result.ok is None and result.ratio == 1.5 and "undisturbed" in result.note
+
+
+def test_a_spread_on_both_sides_of_the_bar_gives_no_verdict() -> None:
+    wide = rounds([1.0] * 6, [0.7, 0.8, 0.9, 1.1, 1.2, 1.3])
+    assert summarise(figure(), wide).ok is None
+    narrow = rounds([1.0] * 6, [0.99, 0.995, 1.0, 1.0, 1.01, 1.02])
+    assert summarise(figure(), narrow).ok is True
+
+
+def test_json_has_the_fields_of_the_contract(capsys: pytest.CaptureFixture[str]) -> None:
+    missing = Figure("with_peer", ours=lambda: 1.0, peer=lambda python: 1.0)
+    assert run_figures([missing], ["--json", "--rounds", "1"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert {"name", "ours", "peer", "ratio", "bar", "ok"} <= set(result)
+    assert (result["peer"], result["ok"]) == (None, None) and "--peer-python" in result["note"]
+
+
+def test_a_mistyped_figure_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        run_figures([figure()], ["y"])
+    assert "there are x" in capsys.readouterr().err
+
+
+def test_a_companion_answers_each_time_from_one_process() -> None:
+    program = "import os, sys\nfor _ in sys.stdin: print(os.getpid(), flush=True)"
+    companion = Companion(sys.executable, "-c", program)
+    assert companion() == companion()
+    broken = Companion(sys.executable, "-c", "raise SystemExit(3)")
+    with pytest.raises((RuntimeError, BrokenPipeError)):
+        broken()
