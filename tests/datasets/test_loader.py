@@ -1,0 +1,202 @@
+"""The loader: order, shape of the last batch, position, bad items, and the thread that prepares batches."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from trainer import TrainerError
+from trainer.datasets import ArrayDataset, BadItem, Batch, Draws, Item, Loader, Position
+from trainer.datasets.prefetch import Prefetch
+
+
+def numbers(count: int) -> ArrayDataset:
+    return ArrayDataset({"value": np.arange(count)}, name="numbers")
+
+
+def values(batches: object) -> list[list[int]]:
+    return [batch["value"].tolist() for batch in batches]  # type: ignore[attr-defined]
+
+
+class Picky:
+    """Items one by one; those in `bad` can't be used."""
+
+    class_names = ()
+
+    def __init__(self, count: int, bad: set[int]) -> None:
+        self.count, self.bad = count, bad
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __getitem__(self, index: int) -> Item:
+        if index in self.bad:
+            raise TrainerError("unreadable")
+        return {"value": np.int64(index)}  # type: ignore[dict-item]
+
+    def source(self, index: int) -> str:
+        return f"picky/{index}.png"
+
+
+def test_an_epoch_visits_every_item_once_at_weight_one() -> None:
+    loader = Loader(numbers(10), 4, seed=3, shuffle=True)
+    batches = list(loader.epoch(0))
+    assert loader.steps_per_epoch == len(batches) == 3
+    weights = np.concatenate([batch["weight"] for batch in batches])
+    assert weights.dtype == np.float32 and weights.tolist() == [1] * 10 + [0] * 2
+    seen = np.concatenate([batch["value"] for batch in batches])
+    assert sorted(seen[weights == 1].tolist()) == list(range(10))
+    assert seen[10:].tolist() == seen[:2].tolist()  # the filling is made of real items
+
+
+def test_without_padding_the_rest_is_left_out() -> None:
+    loader = Loader(numbers(10), 4, pad_last=False)
+    assert values(loader.epoch(0)) == [[0, 1, 2, 3], [4, 5, 6, 7]]
+    assert loader.steps_per_epoch == 2
+
+
+def test_a_batch_larger_than_the_data_is_filled_by_going_round() -> None:
+    (batch,) = Loader(numbers(3), 8).epoch(0)
+    assert batch["value"].tolist() == [0, 1, 2, 0, 1, 2, 0, 1]
+    assert batch["weight"].tolist() == [1, 1, 1, 0, 0, 0, 0, 0]
+
+
+def test_a_position_is_taken_up_without_visiting_what_lies_before() -> None:
+    whole = values(Loader(numbers(20), 4, seed=1, shuffle=True).epoch(2))
+    loader = Loader(numbers(20), 4, seed=1, shuffle=True, transform=visited)
+    VISITED.clear()
+    assert values(loader.epoch(2, start=3)) == whole[3:]
+    assert len(VISITED) == 2
+    assert values(loader.epoch(2, start=5)) == []
+
+
+VISITED: list[np.ndarray] = []
+
+
+def visited(batch: Batch, draws: Draws) -> Batch:
+    VISITED.append(draws.indices)
+    return batch
+
+
+def test_the_position_is_the_batch_that_comes_next_not_the_one_prepared() -> None:
+    loader = Loader(numbers(20), 4, seed=1, shuffle=True, prefetch=4)
+    with loader.epoch(5, start=1) as batches:
+        assert loader.position == Position(5, 1)
+        next(batches)
+        next(batches)
+        assert loader.position == Position(5, 3)
+    assert loader.position == Position(5, 3)
+
+
+def test_items_one_by_one_give_the_same_batches_as_arrays() -> None:
+    by_item = Loader(Picky(10, set()), 4, seed=3, shuffle=True)
+    by_array = Loader(numbers(10), 4, seed=3, shuffle=True)
+    assert values(by_item.epoch(1)) == values(by_array.epoch(1))
+
+
+def test_bad_items_are_skipped_at_weight_zero_and_reported() -> None:
+    reports: list[BadItem] = []
+    loader = Loader(Picky(6, {1, 3}), 3, on_error="skip", on_bad_item=reports.append)
+    batches = list(loader.epoch(0))
+    assert [batch["value"].tolist() for batch in batches] == [[0, 0, 2], [4, 4, 5]]
+    assert [batch["weight"].tolist() for batch in batches] == [[1, 0, 1], [0, 1, 1]]
+    assert [(report.source, report.action, report.count) for report in reports] == [
+        ("picky/1.png", "skipped", 1),
+        ("picky/3.png", "skipped", 2),
+    ]
+    assert "unreadable" in reports[0].reason
+
+
+def test_a_bad_item_is_raised_where_asked_for() -> None:
+    reports: list[BadItem] = []
+    batches = iter(Loader(Picky(6, {4}), 3, on_error="raise", on_bad_item=reports.append).epoch(0))
+    assert next(batches)["value"].tolist() == [0, 1, 2]
+    with pytest.raises(TrainerError, match="unreadable"):
+        next(batches)
+    assert [report.action for report in reports] == ["raised"]
+
+
+def test_a_batch_without_any_usable_item_is_an_error() -> None:
+    with pytest.raises(TrainerError, match="no item of a batch"):
+        list(Loader(Picky(3, {0, 1, 2}), 3, on_error="skip").epoch(0))
+
+
+@pytest.mark.parametrize(("count", "batch_size", "pad"), [(0, 4, True), (4, 0, True), (4, 5, False)])
+def test_impossible_sizes_are_refused(count: int, batch_size: int, pad: bool) -> None:
+    with pytest.raises(TrainerError):
+        Loader(numbers(count), batch_size, pad_last=pad)
+
+
+def test_a_position_outside_the_epoch_is_refused() -> None:
+    with pytest.raises(TrainerError, match="0 to 3"):
+        Loader(numbers(10), 4).epoch(0, start=4)
+
+
+def test_waiting_is_measured_with_the_clock() -> None:
+    ticks = iter(range(100))
+    loader = Loader(numbers(8), 4, clock=lambda: float(next(ticks)))
+    list(loader.epoch(0))
+    assert loader.data_wait == 3.0  # two batches and the end, each between two ticks
+    list(loader.epoch(1))
+    assert loader.data_wait == 6.0
+
+
+def test_prefetch_keeps_order_and_ends_exactly() -> None:
+    prefetch = Prefetch(iter(range(50)), depth=3)
+    assert list(prefetch) == list(range(50))
+    assert list(prefetch) == []
+
+
+def test_prefetch_raises_the_error_after_the_values_before_it() -> None:
+    def failing() -> Iterator[int]:
+        yield 1
+        yield 2
+        raise KeyError("three")
+
+    prefetch = Prefetch(failing())
+    assert [next(prefetch), next(prefetch)] == [1, 2]
+    with pytest.raises(KeyError, match="three"):
+        next(prefetch)
+    with pytest.raises(StopIteration):
+        next(prefetch)
+
+
+def test_prefetch_runs_ahead_by_its_depth_and_no_further() -> None:
+    made = threading.Semaphore(0)
+    count = 0
+
+    def counting() -> Iterator[int]:
+        nonlocal count
+        while True:
+            count += 1
+            made.release()
+            yield count
+
+    with Prefetch(counting(), depth=2) as prefetch:
+        for _ in range(3):  # two in the queue, one in hand
+            assert made.acquire(timeout=10)
+        assert count == 3
+        assert next(prefetch) == 1
+        assert made.acquire(timeout=10)
+        assert count == 4
+
+
+def test_closing_or_dropping_ends_the_thread() -> None:
+    def endless() -> Iterator[int]:
+        while True:
+            yield 0
+
+    prefetch = Prefetch(endless())
+    thread = prefetch._thread
+    prefetch.close()
+    assert not thread.is_alive()
+    prefetch = Prefetch(endless())
+    thread = prefetch._thread
+    del prefetch
+    gc.collect()
+    thread.join(10)
+    assert not thread.is_alive()

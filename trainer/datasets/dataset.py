@@ -1,0 +1,131 @@
+"""What a data set is, and the two that everything else is built from: arrays in memory, and a part of another."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+
+from trainer import TrainerError
+
+Item = dict[str, np.ndarray]
+Batch = dict[str, np.ndarray]
+
+
+@runtime_checkable
+class Dataset(Protocol):
+    """Items by number, each a dictionary of arrays whose shapes and dtypes are the same for all items."""
+
+    @property
+    def class_names(self) -> Sequence[str]:
+        """The name of each class, in the order of the labels; empty where there are none."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: int) -> Item:
+        """Item `index`; raises `TrainerError` for one that can't be used (see the loader's `on_error`)."""
+
+    def source(self, index: int) -> str:
+        """Where item `index` comes from, in words that lead a person to it."""
+
+
+@runtime_checkable
+class BatchedDataset(Dataset, Protocol):
+    """A data set that can also make a batch of many items at once."""
+
+    def take(self, indices: np.ndarray) -> Batch:
+        """The items `indices` stacked along a new first axis."""
+
+
+class ArrayDataset:
+    """Items that are rows of arrays in memory: `ArrayDataset({"image": images, "label": labels})`."""
+
+    def __init__(self, arrays: Mapping[str, np.ndarray], *, class_names: Sequence[str] = (), name: str = "array") -> None:
+        lengths = {key: len(array) for key, array in arrays.items()}
+        if len(set(lengths.values())) != 1:
+            raise TrainerError(
+                f"the arrays of {name} have different numbers of items",
+                found=", ".join(f"{key}: {length}" for key, length in lengths.items()) or "no arrays",
+                expected="at least one array, all of the same length",
+            )
+        self.arrays = dict(arrays)
+        self.class_names = tuple(class_names)
+        self.name = name
+
+    def __len__(self) -> int:
+        return len(next(iter(self.arrays.values())))
+
+    def __getitem__(self, index: int) -> Item:
+        return {key: array[index] for key, array in self.arrays.items()}
+
+    def take(self, indices: np.ndarray) -> Batch:
+        return {key: array[indices] for key, array in self.arrays.items()}
+
+    def source(self, index: int) -> str:
+        return f"{self.name}[{index}]"
+
+
+class Subset:
+    """The items `indices` of another data set, under numbers of their own."""
+
+    def __init__(self, dataset: Dataset, indices: Sequence[int] | np.ndarray) -> None:
+        self.dataset = dataset
+        self.indices = np.asarray(indices, np.int64)
+
+    @property
+    def class_names(self) -> Sequence[str]:
+        return self.dataset.class_names
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def __getitem__(self, index: int) -> Item:
+        return self.dataset[int(self.indices[index])]
+
+    def take(self, indices: np.ndarray) -> Batch:
+        return take(self.dataset, self.indices[indices])
+
+    def source(self, index: int) -> str:
+        return self.dataset.source(int(self.indices[index]))
+
+
+def split(dataset: Dataset, sizes: Mapping[str, int]) -> dict[str, Subset]:
+    """Consecutive parts of `dataset` in the order of `sizes`; they must cover every item.
+
+    Raises `TrainerError` where a size is not positive or the sizes don't add up.
+    """
+    if min(sizes.values(), default=0) < 1 or sum(sizes.values()) != len(dataset):
+        raise TrainerError(
+            "the split does not fit the data",
+            found=", ".join(f"{name}: {size}" for name, size in sizes.items()) + f" of {len(dataset)} items",
+            expected="at least one item in every part, and every item in one",
+        )
+    ends = np.cumsum(list(sizes.values()))
+    return {
+        name: Subset(dataset, np.arange(end - size, end))
+        for (name, size), end in zip(sizes.items(), ends, strict=True)
+    }
+
+
+def take(dataset: Dataset, indices: np.ndarray) -> Batch:
+    """The items `indices` as one batch; at once where the data set can, else item by item."""
+    if isinstance(dataset, BatchedDataset):
+        return dataset.take(indices)
+    return stack([dataset[int(index)] for index in indices])
+
+
+def stack(items: Sequence[Item]) -> Batch:
+    """Items stacked along a new first axis. Raises `TrainerError` where their keys or shapes differ."""
+    first = items[0]
+    for item in items:
+        if signature(item) != signature(first):
+            raise TrainerError(
+                "items of one batch differ in their fields, shapes or dtypes", found=signature(item), expected=signature(first)
+            )
+    return {key: np.stack([item[key] for item in items]) for key in first}
+
+
+def signature(item: Item) -> dict[str, str]:
+    """Each field's dtype and shape, for messages and comparisons."""
+    return {key: f"{np.asarray(value).dtype}{list(np.shape(value))}" for key, value in item.items()}

@@ -1,0 +1,34 @@
+"""In which order an epoch visits the items, and what is random about one item in it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from trainer.datasets.philox import item_bits
+
+_ORDER, _AUGMENTATION = 0, 1
+
+
+def epoch_order(length: int, *, seed: int, epoch: int, shuffle: bool) -> np.ndarray:
+    """int64 [length]: a permutation of the items keyed by (seed, epoch); the file's order where not `shuffle`."""
+    if not shuffle:
+        return np.arange(length)
+    bits = item_bits(seed, epoch, np.arange(length), 2, stream=_ORDER).astype(np.uint64)
+    return np.argsort((bits[:, 0] << np.uint64(32)) | bits[:, 1], kind="stable")
+
+
+@dataclass(frozen=True, slots=True)
+class Draws:
+    """The random numbers of some items in one epoch, keyed by (seed, epoch, item); asking twice gives the same."""
+
+    seed: int
+    epoch: int
+    indices: np.ndarray
+
+    def uniform(self, count: int, low: float = 0.0, high: float = 1.0) -> np.ndarray:
+        """float32 [items, count], uniform in [low, high) in steps of 2**-24 of the interval."""
+        bits = item_bits(self.seed, self.epoch, self.indices, count, stream=_AUGMENTATION)
+        unit = (bits >> np.uint32(8)).astype(np.float32) * np.float32(2.0**-24)
+        return unit * np.float32(high - low) + np.float32(low)
