@@ -1,0 +1,151 @@
+"""Writes run directories as a worker would, for tests, for benchmarks, and to look at the dashboard without training.
+
+    python tests/tui/synthetic_run.py FOLDER [--live] [--epochs N]
+
+`--live` keeps writing at the pace of a real run, holds the lock and answers requests.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import random
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from trainer.rundir import (
+    CheckpointEvent,
+    EndEvent,
+    Event,
+    EventWriter,
+    LogEvent,
+    MetricEvent,
+    PhaseEvent,
+    RequestEvent,
+    RunEvent,
+    RunLock,
+    RunPaths,
+    SystemEvent,
+    WarningEvent,
+    encode,
+    take_requests,
+)
+
+START = 1_760_000_000.0
+STEPS_PER_EPOCH = 120
+CONFIG = """\
+task: digits  # config.yaml:1:1
+seed: 0  # default
+data:
+  batch_size: 64  # config.yaml:4:5
+optimizer:
+  name: adam  # recipe digits
+  learning_rate: 0.001  # <cli>
+train:
+  epochs: 8  # recipe digits
+"""
+
+
+def story(epochs: int = 8, finished_epochs: int | None = None) -> Iterator[tuple[float, Event]]:
+    """Events of a run with the seconds since its start; ends before `end` when not all epochs are finished."""
+    noise = random.Random(7)
+    last_epoch = epochs if finished_epochs is None else finished_epochs
+    yield 0.05, RunEvent("digits-7", "digits", "0.1.0", os.getpid(), os.uname().nodename, "cpu", 2)
+    for at, name, seconds in ((0.05, "config", 0.1), (0.2, "data", 0.4), (0.6, "model", 0.1), (0.7, "trace", 0.2)):
+        yield at, PhaseEvent(name, "started")
+        yield at + seconds, PhaseEvent(name, "finished")
+    yield 0.9, PhaseEvent("compile", "started", 0, 61, "kernels")
+    yield 1.2, PhaseEvent("compile", "progress", 30, 61, "kernels", now="conv 8x64x56x56 3x3")
+    yield 1.8, PhaseEvent("compile", "finished", 61, 61, "kernels")
+    yield 1.8, PhaseEvent("train", "started", 0, epochs, "epochs")
+    yield 1.9, WarningEvent("3 of 10000 pictures are blank", where="data")
+    at, best = 2.0, 0.0
+    for epoch in range(last_epoch):
+        for index in range(0, STEPS_PER_EPOCH, 4):
+            step = epoch * STEPS_PER_EPOCH + index + 4
+            at += 0.1
+            loss = 2.2 * math.exp(-step / 150) + 0.05 + noise.gauss(0, 0.04) * (0.3 + math.exp(-step / 200))
+            rate = 1e-3 * min(1, step / 60) * 0.5 * (1 + math.cos(math.pi * step / (epochs * STEPS_PER_EPOCH)))
+            accuracy = min(1.0, 1 - 0.9 * math.exp(-step / 120) + noise.gauss(0, 0.01))
+            yield at, MetricEvent(
+                step, step / STEPS_PER_EPOCH, "train", {"loss": loss, "accuracy": accuracy, "learning_rate": rate}
+            )
+            if index % 40 == 0:
+                yield at, SystemEvent(cpu=70 + noise.random() * 28, memory=412e6, data_wait=0.06, step_ms=24.3)
+        yield at, PhaseEvent("train", "progress", epoch + 1, epochs, "epochs", remaining=(epochs - epoch - 1) * 3.2)
+        yield at, PhaseEvent("validate", "started", 0, 8, "batches")
+        step = (epoch + 1) * STEPS_PER_EPOCH
+        accuracy = 0.985 * (1 - 0.8 * math.exp(-step / 120)) - 0.004 * (epoch == 5)
+        yield at + 0.2, MetricEvent(step, epoch + 1.0, "valid", {"loss": 2.1 * math.exp(-step / 170) + 0.07,
+                                                                 "accuracy": accuracy})  # fmt: skip
+        yield at + 0.2, PhaseEvent("validate", "finished", 8, 8, "batches")
+        reasons = ("latest", "best") if accuracy > best else ("latest",)
+        best = max(best, accuracy)
+        yield at + 0.3, CheckpointEvent(step, f"checkpoints/step-{step}", 1_834_112, 1.2, 0.02, reasons)
+        at += 0.3
+    if last_epoch == epochs:
+        yield at, PhaseEvent("train", "finished", epochs, epochs, "epochs")
+        yield at + 0.2, MetricEvent(epochs * STEPS_PER_EPOCH, float(epochs), "test", {"accuracy": 0.9913}, final=True)
+        yield at + 0.2, EndEvent("done", 0, epochs * STEPS_PER_EPOCH, at + 0.2, {"test/accuracy": 0.9913})
+
+
+def make_folder(root: Path) -> RunPaths:
+    """The folders and the configuration of a run without events."""
+    paths = RunPaths(root)
+    for folder in (paths.root, paths.control, paths.checkpoints, paths.samples, paths.reports):
+        folder.mkdir(parents=True, exist_ok=True)
+    paths.config(1).write_text(CONFIG)
+    return paths
+
+
+def append(paths: RunPaths, event: Event, at: float, attempt: int = 1) -> None:
+    """Append one event, `at` seconds after START."""
+    with paths.events.open("ab") as file:
+        file.write(encode(event, time=START + at, since_start=at, attempt=attempt))
+
+
+def write_run(root: Path, epochs: int = 8, finished_epochs: int | None = None) -> RunPaths:
+    """A run at once, with the times of a real one. Finished unless `finished_epochs` is less than `epochs`."""
+    paths = make_folder(root)
+    with paths.events.open("ab") as file:
+        for at, event in story(epochs, finished_epochs):
+            file.write(encode(event, time=START + at, since_start=at, attempt=1))
+    return paths
+
+
+def write_live(root: Path, epochs: int, speed: float = 1.0) -> None:
+    """A run at its pace; ends early when a stop is requested."""
+    paths = make_folder(root)
+    start = time.time()
+    with EventWriter(paths.events, attempt=1, process_start=start) as sink, RunLock(paths) as lock:
+        paused, step = False, 0
+        for at, event in story(epochs):
+            while time.time() - start < at / speed or paused:
+                time.sleep(0.02)
+                lock.heartbeat()
+                for request in take_requests(paths):
+                    sink(RequestEvent(request.id, request.what, "received"))
+                    sink(RequestEvent(request.id, request.what, "done"))
+                    paused = request.what == "pause" or (paused and request.what != "resume")
+                    if request.what in ("stop", "abort"):
+                        sink(EndEvent("stopped", 0, step, time.time() - start, {}, reason="requested"))
+                        return
+            step = getattr(event, "step", step)
+            sink(event)
+            if random.random() < 0.02:
+                sink(LogEvent(f"gradient norm {random.random():.3f}"))
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--live", action="store_true")
+    parser.add_argument("--epochs", type=int, default=8)
+    parser.add_argument("--speed", type=float, default=1.0)
+    arguments = parser.parse_args()
+    if arguments.live:
+        write_live(arguments.folder, arguments.epochs, arguments.speed)
+    else:
+        write_run(arguments.folder, arguments.epochs)

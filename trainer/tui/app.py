@@ -1,0 +1,230 @@
+"""The Textual shell: a clock that reads the feed and draws, and the actions that keys and palette call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import ClassVar
+
+from textual.app import App, SystemCommand
+from textual.screen import Screen
+
+from trainer.tui.feed import Feed
+from trainer.tui.frame import Frame
+from trainer.tui.glyphs import choose_glyphs
+from trainer.tui.keys import actions_of
+from trainer.tui.palette import choose_palette
+from trainer.tui.pace import MESSAGE_SECONDS, READ_SECONDS, pause_between_frames
+from trainer.tui.screens import Config, HelpDialogue, Overview, RunScreen, StopDialogue
+
+CSS = """
+Screen { layout: vertical; overflow: hidden; background: ansi_default; color: ansi_default; }
+Panel { height: 1fr; width: 1fr; }
+.row { height: 1; }
+.box { border: round ansi_bright_black; border-title-color: ansi_default; border-title-style: bold; padding: 0 1; }
+.ascii .box { border: ascii ansi_bright_black; }
+#tabs { display: none; }
+#body { height: 1fr; width: 1fr; layout: grid; grid-size: 2; grid-columns: 32 1fr; grid-rows: 4fr 3fr 6; }
+#phases { row-span: 2; }
+#rate { display: none; }
+.-wide #body { grid-size: 4; grid-columns: 32 1fr 1fr 30; grid-rows: 3fr 2fr 9; }
+.-wide #valid, .-wide #system { row-span: 2; }
+.-wide #rate { display: block; }
+.-wide #log { column-span: 4; }
+.-narrow #tabs, .-low #tabs { display: block; }
+.-narrow #body, .-low #body { layout: vertical; }
+.-narrow #body .box, .-low #body .box { display: none; }
+.-narrow #body .shown, .-low #body .shown { display: block; }
+Dialogue { align: center middle; background: transparent; }
+#dialogue { width: 76; max-width: 100%; max-height: 100%; background: ansi_default; border: round ansi_cyan; }
+"""
+
+
+class Dashboard(App[str], inherit_bindings=False):
+    """The dashboard of one run. Its result is one of `detached`, `finished`, `stopped`.
+
+    Args:
+        feed: the run.
+        owner: this dashboard belongs to the command that started the run: it leaves by itself once the stop that was
+            asked for here is done.
+        environment: the terminal's environment (TERM, LC_ALL, …).
+    """
+
+    CSS = CSS
+    ENABLE_COMMAND_PALETTE = True
+    HORIZONTAL_BREAKPOINTS: ClassVar = [(0, "-narrow"), (80, "-normal"), (120, "-wide")]
+    VERTICAL_BREAKPOINTS: ClassVar = [(0, "-low"), (20, "-tall")]
+    BINDINGS: ClassVar = []
+
+    def __init__(self, feed: Feed, *, owner: bool = False, environment: Mapping[str, str]) -> None:
+        super().__init__(driver_class=_driver_class())
+        self.theme = "ansi-dark"
+        self.feed = feed
+        self.owner = owner
+        self.environment = environment
+        self.glyphs = choose_glyphs(environment)
+        self.palette = choose_palette(self.console.color_system)
+        self.is_first = True
+        self.asked_to_stop = False
+        self._message = ""
+        self._message_until = 0.0
+        self._acknowledged: str | None = None
+        self._drawn_at = 0.0
+        self._config: tuple[str, ...] = ()
+
+    def get_default_screen(self) -> Screen[None]:
+        """The overview stands at the bottom of the stack."""
+        return Overview(self)
+
+    def on_mount(self) -> None:
+        """Draw once; what costs time comes after that."""
+        self.screen.set_class(not self.glyphs.braille, "ascii")
+        self.call_after_refresh(self._after_first_frame)
+
+    def frame(self) -> Frame:
+        """The run as it stands now, ready to be drawn."""
+        return Frame(
+            view=self.feed.view,
+            status=self.feed.status(),
+            now=self.feed.clock(),
+            glyphs=self.glyphs,
+            message=self._message,
+            share_read=self.feed.share_read,
+            config=self._config,
+            is_first=self.is_first,
+        )
+
+    def tick(self) -> None:
+        """Read on; draw, if it is time; leave, if a stop that was asked for here is done."""
+        self.feed.poll(READ_SECONDS)
+        self._look_for_answer()
+        now = self.feed.clock()
+        frame = self.frame()
+        pause = pause_between_frames(frame.status, self.feed.view.system, self.environment)
+        if now - self._drawn_at >= pause - 0.01 or now < self._drawn_at:
+            self._drawn_at = now
+            self.draw()
+        if self.owner and self.asked_to_stop and frame.status.is_over:
+            self.action_detach()
+            return
+        self.set_timer(0.002 if self.feed.is_behind else pause, self.tick)
+
+    def draw(self) -> None:
+        """Draw the run as it stands on every screen of the stack."""
+        frame = self.frame()
+        for screen in self.screen_stack:
+            if isinstance(screen, RunScreen | StopDialogue | HelpDialogue):
+                screen.show(frame)
+
+    def say(self, message: str) -> None:
+        """Show a message in the last line for some seconds."""
+        self._message, self._message_until = message, self.feed.clock() + MESSAGE_SECONDS
+        self.draw()
+
+    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
+        """The command palette lists the key table."""
+        for action in actions_of("everywhere"):
+            if action.in_palette:
+                yield SystemCommand(action.label.capitalize(), action.help, getattr(self, f"action_{action.name}"))
+
+    # --- actions: one for each row of the key table -------------------------------------------------------------------
+
+    def action_overview(self) -> None:
+        self._show_screen(Overview)
+
+    def action_config(self) -> None:
+        self._config = tuple(self.feed.config_text().splitlines())
+        self._show_screen(Config)
+
+    def action_checkpoint(self) -> None:
+        self.say(self.feed.request("checkpoint"))
+
+    def action_pause(self) -> None:
+        self.say(self.feed.request("resume" if self.feed.view.paused else "pause"))
+
+    def action_stop(self) -> None:
+        if self.feed.status().is_over:
+            self.say("the run is over; q leaves")
+            return
+        self.push_screen(StopDialogue(self), self._stop_as_chosen)
+
+    def action_interrupt(self) -> None:
+        if self.feed.status().is_over:
+            self.action_detach()
+        else:
+            self.action_stop()
+
+    def action_detach(self) -> None:
+        end = self.feed.view.end
+        if end is not None and end.status in ("stopped", "interrupted"):
+            self.exit("stopped")
+        else:
+            self.exit("finished" if self.feed.status().is_over else "detached")
+
+    def action_help(self) -> None:
+        self.push_screen(HelpDialogue(self))
+
+    def action_next_pane(self) -> None:
+        self._on_screen(lambda screen: screen.move_pane(1))
+
+    def action_previous_pane(self) -> None:
+        self._on_screen(lambda screen: screen.move_pane(-1))
+
+    def action_scroll_up(self) -> None:
+        self._on_screen(lambda screen: screen.scroll_lines(-5))
+
+    def action_scroll_down(self) -> None:
+        self._on_screen(lambda screen: screen.scroll_lines(5))
+
+    def action_scroll_home(self) -> None:
+        self._on_screen(lambda screen: screen.scroll_lines(-1_000_000))
+
+    def action_scroll_end(self) -> None:
+        self._on_screen(lambda screen: screen.scroll_lines(1_000_000))
+
+    def interrupt_worker(self) -> str:
+        """Send the worker the interrupt that a second Ctrl-C asks for; says what was done."""
+        self.asked_to_stop = True
+        return self.feed.interrupt()
+
+    # --- inside -------------------------------------------------------------------------------------------------------
+
+    def _after_first_frame(self) -> None:
+        ask = getattr(self._driver, "ask_terminal", None)
+        if ask is not None:
+            ask()
+        self.is_first = False
+        self.feed.read_preview()
+        self.tick()
+
+    def _look_for_answer(self) -> None:
+        answer = self.feed.acknowledgement()
+        if answer != self._acknowledged:
+            self._acknowledged = answer
+            self._message, self._message_until = answer or "", self.feed.clock() + MESSAGE_SECONDS
+        elif self._message and self.feed.clock() >= self._message_until:
+            self._message = ""
+
+    def _stop_as_chosen(self, what: str | None) -> None:
+        if what is not None:
+            self.asked_to_stop = True
+            self.say(self.feed.request(what))
+
+    def _show_screen(self, kind: type[RunScreen]) -> None:
+        if not isinstance(self.screen, kind):
+            screen = kind(self)
+            screen.set_class(not self.glyphs.braille, "ascii")
+            self.switch_screen(screen)
+
+    def _on_screen(self, do: Callable[[RunScreen], None]) -> None:
+        if isinstance(self.screen, RunScreen):
+            do(self.screen)
+            self.draw()
+
+
+def _driver_class() -> type | None:
+    """Our driver where there are POSIX terminals; elsewhere Textual's own."""
+    try:
+        from trainer.tui.driver import DashboardDriver
+    except ImportError:
+        return None
+    return DashboardDriver

@@ -1,0 +1,93 @@
+"""Which of a run's metrics stand in which chart, decided from the names that tasks report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from trainer.tui.numbers import number
+from trainer.tui.series import Series
+from trainer.tui.view import View
+
+LINE_ROLES = ("train", "second", "third")
+LESS_IS_BETTER = ("loss", "error", "perplexity", "mae", "mse", "rmse", "fid", "distance")
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One series in one look. `raw` is drawn behind the smoothed line of the same series; points get a mark each."""
+
+    name: str
+    series: Series
+    look: Literal["raw", "smoothed", "line", "points"]
+    role: str
+
+
+@dataclass(frozen=True)
+class Chart:
+    """What stands in a chart, painted in the order of the layers; `best` is a step and a value to be marked."""
+
+    title: str
+    layers: tuple[Layer, ...]
+    best: tuple[float, float] | None = None
+    log_scale: bool = False
+
+    @property
+    def version(self) -> tuple[object, ...]:
+        """Changes exactly when the drawing would."""
+        return (self.title, self.best, *((layer.name, layer.series.version) for layer in self.layers))
+
+
+def loss_chart(view: View) -> Chart | None:
+    """The training losses, raw and smoothed, and the validation loss as points."""
+    train = dict(_of(view, "train"))
+    names = ["loss"] if "loss" in train else [name for name in train if "loss" in name][: len(LINE_ROLES)]
+    layers = [Layer(name, train[name], "raw", f"{role}_raw") for name, role in zip(names, LINE_ROLES, strict=False)]
+    layers += [Layer(name, train[name], "smoothed", role) for name, role in zip(names, LINE_ROLES, strict=False)]
+    valid = dict(_of(view, "valid")).get("loss")
+    if valid is not None:
+        layers.append(Layer("valid", valid, "points", "valid"))
+    if not layers:
+        return None
+    told = [f"{layer.name if len(names) > 1 else 'train'} {number(layer.series.smoothed[-1])}"
+            for layer in layers if layer.look == "smoothed"]  # fmt: skip
+    told += [f"valid {number(valid.last)}"] if valid is not None else []
+    told += [f"{bad} not finite"] if (bad := sum(train[name].not_finite for name in names)) else []
+    return Chart("loss  " + "  ".join(told), tuple(layers))
+
+
+def valid_chart(view: View) -> Chart | None:
+    """The first validation metric that is not a loss (else the loss), with its training line and its best point."""
+    valid = dict(_of(view, "valid"))
+    name = next((name for name in valid if "loss" not in name), next(iter(valid), None))
+    if name is None:
+        return None
+    mode = "min" if any(word in name for word in LESS_IS_BETTER) else "max"
+    best = valid[name].best(mode)
+    if view.best_step is not None:
+        marked = [pair for pair in zip(valid[name].steps, valid[name].values, strict=True) if pair[0] == view.best_step]
+        best = marked[-1] if marked else best
+    layers = [Layer("train", series, "smoothed", "train") for other, series in _of(view, "train") if other == name]
+    layers += [Layer(name, valid[name], "line", "valid"), Layer(name, valid[name], "points", "valid")]
+    told = f"valid/{name}  {number(valid[name].last)}"
+    told += f"  best {number(best[1])} at {best[0]:g}" if best is not None else ""
+    return Chart(told, tuple(layers), best)
+
+
+def rate_chart(view: View) -> Chart | None:
+    """The learning rates, on a logarithmic scale where they span more than a factor of ten."""
+    rates = [(name, series) for name, series in _of(view, "train") if "learning_rate" in name][: len(LINE_ROLES)]
+    if not rates:
+        return None
+    positive = [value for _, series in rates for value in (min(series.values), max(series.values))]
+    log_scale = min(positive) > 0 and max(positive) > 10 * min(positive)
+    layers = tuple(Layer(name, series, "line", role) for (name, series), role in zip(rates, ("rate", "second", "third"), strict=False))
+    return Chart("learning rate  " + "  ".join(number(series.last) for _, series in rates), layers, None, log_scale)
+
+
+CHARTS: dict[str, Callable[[View], Chart | None]] = {"loss": loss_chart, "valid": valid_chart, "rate": rate_chart}
+
+
+def _of(view: View, split: str) -> Iterator[tuple[str, Series]]:
+    return ((name, series) for (of_split, name), series in view.series.items() if of_split == split)

@@ -1,0 +1,143 @@
+"""The one door between the dashboard and a run: reads its directory in boxed time, sends it requests.
+
+Nothing here draws, and nothing else in this room touches a file.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from trainer import TrainerError
+from trainer.rundir import EventTail, LockState, RunPaths, host_name, read_lock, sample_events, send_request
+from trainer.tui.log_tail import LogTail
+from trainer.tui.status import Status, status_of
+from trainer.tui.view import View
+
+PREVIEW_BYTES = 4 << 20
+"""A longer event file is sampled first, so that charts cover the whole run while it is read (about 5 µs a line)."""
+
+LOCK_SECONDS = 1.0
+ACKNOWLEDGE_SECONDS = 5.0
+
+
+@dataclass(frozen=True)
+class Sent:
+    """A request that this dashboard sent, at a time in seconds since 1970."""
+
+    id: str
+    what: str
+    time: float
+
+
+class Feed:
+    """Follows one run.
+
+    Args:
+        root: the run directory; it may still be empty of events.
+        clock: the time in seconds since 1970.
+
+    Raises:
+        TrainerError: there is no such directory.
+    """
+
+    def __init__(self, root: Path, clock: Callable[[], float]) -> None:
+        if not root.is_dir():
+            raise TrainerError("no run directory", where=str(root), hint="Runs lie in ./runs by default.")
+        self.paths = RunPaths(root)
+        self.clock = clock
+        self.complete = View(self.paths.name)
+        self.lock: LockState | None = None
+        self.sent: Sent | None = None
+        self._events = EventTail(self.paths.events)
+        self._log = LogTail(self.paths.log)
+        self._preview: View | None = None
+        self._lock_read = -LOCK_SECONDS
+
+    @property
+    def view(self) -> View:
+        """The run as far as it has been read; a sampled one until a long event file has been read to its end."""
+        return self._preview if self._preview is not None else self.complete
+
+    @property
+    def share_read(self) -> float:
+        """Which share of the event file the view covers record by record, 0 to 1."""
+        return 1.0 if self._events.at_end or not self._events.size else self._events.bytes_read / self._events.size
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether there is more to read at once."""
+        return not self._events.at_end and self._events.size > 0
+
+    def poll(self, max_seconds: float) -> None:
+        """Read on, for at most about `max_seconds`."""
+        now = self.clock()
+        for record in self._events.poll(max_seconds):
+            self.complete.apply(record)
+        if self._events.at_end:
+            self._preview = None
+            for line in self._log.poll():
+                self.complete.say(now, "output", line)
+        if now - self._lock_read >= LOCK_SECONDS or now < self._lock_read:
+            self._lock_read = now
+            self.lock = read_lock(self.paths)
+
+    def read_preview(self) -> None:
+        """Sample a long event file over its whole length. For a short one there is nothing to do."""
+        if self._events.size - self._events.bytes_read < PREVIEW_BYTES:
+            return
+        preview = View(self.paths.name)
+        for record in sample_events(self.paths.events):
+            preview.apply(record)
+        self._preview = preview
+
+    def status(self) -> Status:
+        """The state of the run now."""
+        return status_of(self.view, self.lock, self.clock())
+
+    def request(self, what: str) -> str:
+        """Ask the worker for something; says what was done. Refused requests are said, not raised."""
+        if self.status().is_over:
+            return f"can't {what}: the run is over"
+        try:
+            identity = send_request(self.paths, what)
+        except TrainerError as error:
+            return f"can't {what}: {error}"
+        self.sent = Sent(identity, what, self.clock())
+        return f"{what}: asked"
+
+    def acknowledgement(self) -> str | None:
+        """What became of the last request: asked, received, done, refused, or no answer. None when none was sent."""
+        if self.sent is None:
+            return None
+        answer = self.complete.requests.get(self.sent.id)
+        if answer is not None:
+            return f"{self.sent.what}: {answer.state}" + (f" ({answer.why})" if answer.why else "")
+        if self.clock() - self.sent.time > ACKNOWLEDGE_SECONDS:
+            return f"{self.sent.what}: no answer from the training process yet"
+        return f"{self.sent.what}: asked"
+
+    def interrupt(self) -> str:
+        """Send the worker a SIGINT, as Ctrl-C in its own terminal would; says what was done."""
+        lock = read_lock(self.paths)
+        if lock is None or not lock.alive:
+            return "no training process to interrupt"
+        if lock.host != host_name():
+            return f"the training process runs on {lock.host}: interrupt it there"
+        try:
+            os.kill(lock.pid, signal.SIGINT)
+        except (ProcessLookupError, PermissionError) as error:
+            return f"can't interrupt process {lock.pid}: {error.strerror}"
+        return f"interrupt sent to process {lock.pid}"
+
+    def config_text(self) -> str:
+        """The latest attempt's resolved configuration, with where each value came from; empty when not written yet."""
+        attempt = self.paths.last_attempt
+        return self.paths.config(attempt).read_text(encoding="utf-8", errors="replace") if attempt else ""
+
+    def close(self) -> None:
+        """Let go of the files."""
+        self._events.close()

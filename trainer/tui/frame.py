@@ -1,0 +1,35 @@
+"""Everything that a panel may look at to draw itself once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from trainer.tui.glyphs import Glyphs
+from trainer.tui.status import Status
+from trainer.tui.view import View
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One moment of a run.
+
+    Attributes:
+        now: seconds since 1970.
+        message: what became of the user's last request; empty when there is nothing to say.
+        share_read: which share of the event file the view covers.
+        scroll: lines by which the screen's text is scrolled away from where it starts.
+        pane: which pane is shown where there is room for only one.
+        config: lines of the resolved configuration, on the screen that shows them.
+        is_first: nothing has been on the terminal yet: what costs time to draw may wait for the next frame.
+    """
+
+    view: View
+    status: Status
+    now: float
+    glyphs: Glyphs
+    message: str = ""
+    share_read: float = 1.0
+    scroll: int = 0
+    pane: str = ""
+    config: tuple[str, ...] = ()
+    is_first: bool = False

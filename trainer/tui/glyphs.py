@@ -1,0 +1,98 @@
+"""The characters that the dashboard draws with: one set for UTF-8 terminals, one in plain ASCII."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+# The console of the Linux kernel and the old hardware terminals have no Braille in their fonts.
+_TERMINALS_WITHOUT_BRAILLE = frozenset({"linux", "dumb", "vt52", "vt100", "vt102", "vt220"})
+
+
+@dataclass(frozen=True)
+class Glyphs:
+    """Named characters, each one cell wide."""
+
+    braille: bool
+    finished: str
+    running: str
+    waiting: str
+    failed: str
+    paused: str
+    stopped: str
+    silent: str
+    starting: str
+    separator: str
+    ellipsis: str
+    bar_full: str
+    bar_empty: str
+    vertical: str
+    horizontal: str
+    corner: str
+    levels: str
+    dot: str
+    best: str
+    raw_line: str
+    line: str
+    arrow: str
+
+
+UNICODE = Glyphs(
+    braille=True,
+    finished="✓",
+    running="●",
+    waiting="○",
+    failed="✗",
+    paused="‖",
+    stopped="■",
+    silent="?",
+    starting="◌",
+    separator=" · ",
+    ellipsis="…",
+    bar_full="━",
+    bar_empty="─",
+    vertical="│",
+    horizontal="─",
+    corner="└",
+    levels=" ▁▂▃▄▅▆▇█",
+    dot="●",
+    best="◆",
+    raw_line="⠤",
+    line="⠤",
+    arrow="→",
+)
+ASCII = Glyphs(
+    braille=False,
+    finished="v",
+    running="*",
+    waiting="o",
+    failed="!",
+    paused="=",
+    stopped="#",
+    silent="?",
+    starting=":",
+    separator=" - ",
+    ellipsis="~",
+    bar_full="#",
+    bar_empty="-",
+    vertical="|",
+    horizontal="-",
+    corner="+",
+    levels=" .:-=+*#@",
+    dot="o",
+    best="@",
+    raw_line=".",
+    line="*",
+    arrow="->",
+)
+
+
+def choose_glyphs(environment: Mapping[str, str]) -> Glyphs:
+    """The set this terminal can show, from its environment alone: a terminal is never asked before the first frame.
+
+    With no locale set at all UTF-8 is assumed, as Python does (PEP 538); `LC_ALL=C` asks for ASCII.
+    """
+    if environment.get("TERM", "") in _TERMINALS_WITHOUT_BRAILLE:
+        return ASCII
+    locale = next((value for name in ("LC_ALL", "LC_CTYPE", "LANG") if (value := environment.get(name))), "utf-8")
+    return UNICODE if locale.lower().replace("-", "").endswith("utf8") else ASCII

@@ -1,0 +1,26 @@
+"""How often the dashboard draws: four times a second at most, and seldom where that would cost somebody."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from trainer.rundir import SystemEvent
+from trainer.tui.status import Status
+
+READ_SECONDS = 0.03
+"""The longest that one read of the run directory may keep the screen from answering a key."""
+
+MESSAGE_SECONDS = 6.0
+BUSY_PERCENT = 95.0
+
+
+def pause_between_frames(status: Status, system: SystemEvent | None, environment: Mapping[str, str]) -> float:
+    """Seconds between two frames.
+
+    A quarter of a second; half a second over SSH; a second when the run is over or paused, or no core is idle.
+    """
+    is_quiet = status.is_over or status.word == "PAUSED"
+    is_busy = system is not None and system.cpu is not None and system.cpu >= BUSY_PERCENT
+    if is_quiet or is_busy:
+        return 1.0
+    return 0.5 if "SSH_CONNECTION" in environment else 0.25

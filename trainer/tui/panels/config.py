@@ -1,0 +1,23 @@
+"""The configuration as resolved, each value with where it came from."""
+
+from __future__ import annotations
+
+from trainer.tui.frame import Frame
+from trainer.tui.text import Line, crop_line, printable
+
+
+def draw_config(frame: Frame, width: int, height: int) -> list[Line]:
+    """The lines from `frame.scroll` on; comments (where a value came from) in the background."""
+    if not frame.config:
+        return [(("not written yet", "dim"),)]
+    start = min(frame.scroll, max(0, len(frame.config) - height))
+    return [_line(text, width, frame) for text in frame.config[start : start + height]]
+
+
+def _line(text: str, width: int, frame: Frame) -> Line:
+    text = printable(text)
+    before, mark, comment = text.partition("  #") if not text.startswith("#") else ("", "", text)
+    key, colon, value = before.partition(":")
+    return crop_line(
+        ((key + colon, "busy"), (value, "text"), (mark + comment, "dim")), width, frame.glyphs.ellipsis
+    )

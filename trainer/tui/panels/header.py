@@ -1,0 +1,58 @@
+"""The first line: which run, in which state, how far, how fast, and how long still."""
+
+from __future__ import annotations
+
+from trainer.tui.frame import Frame
+from trainer.tui.numbers import duration, rate
+from trainer.tui.panels.progress import epoch_text, remaining_seconds
+from trainer.tui.text import Line, crop_line, join, line_width, spread
+
+
+def draw_header(frame: Frame, width: int, height: int) -> list[Line]:
+    """The header; where there is too little room, the least important parts go first."""
+    glyphs = frame.glyphs
+    parts = _parts(frame)
+    help_hint: Line = (("? ", "key"), ("help ", "dim"))
+    while True:
+        line = ((" ", "text"), *join([part for _, part in parts], glyphs.separator))
+        if line_width(line) + line_width(help_hint) + 1 <= width:
+            return [spread(line, help_hint, width, glyphs.ellipsis)]
+        expendable = [rank for rank, _ in parts if rank]
+        if not expendable:
+            return [crop_line(line, width, glyphs.ellipsis)]
+        parts = [(rank, part) for rank, part in parts if rank != max(expendable)]
+
+
+def _parts(frame: Frame) -> list[tuple[int, Line]]:
+    """Parts with their rank: 0 always stays, the highest goes first."""
+    view, status = frame.view, frame.status
+    badge = f" {getattr(frame.glyphs, status.glyph)} {status.word} "
+    parts: list[tuple[int, Line]] = [(9, (("trainer", "strong"),))]
+    if view.task and view.task != view.name:
+        parts.append((7, ((view.task, "text"),)))
+    parts.append((0, ((view.name, "strong"),)))
+    parts.append((0, ((badge, f"badge_{status.role}"),)))
+    if frame.share_read < 1:
+        parts.append((2, ((f"reading {frame.share_read:.0%}", "warn"),)))
+    if view.attempt > 1:
+        parts.append((8, ((f"attempt {view.attempt}", "text"),)))
+    epoch = epoch_text(view)
+    if epoch is not None:
+        parts.append((1, (("epoch ", "dim"), (epoch, "text"))))
+    if view.step is not None:
+        parts.append((3, (("step ", "dim"), (str(view.step), "text"))))
+    if status.is_live:
+        speed = view.steps_per_second()
+        if speed is not None:
+            parts.append((5, ((f"{rate(speed)} it/s", "text"),)))
+        if view.system is not None and view.system.data_wait is not None:
+            parts.append((6, (("data ", "dim"), (f"{view.system.data_wait:.0%}", "text"))))
+        left = remaining_seconds(view, frame.now)
+        if left is not None:
+            parts.append((4, (("ETA ", "dim"), (duration(left), "text"))))
+    elif view.end is not None and view.end.seconds is not None:
+        parts.append((4, (("took ", "dim"), (duration(view.end.seconds), "text"))))
+    final = next(iter(view.finals.items()), None)
+    if final is not None and status.is_over:
+        parts.append((2, ((f"{final[0]} ", "dim"), (f"{final[1]:.4f}", "strong"))))
+    return parts

@@ -1,0 +1,70 @@
+"""How far training is: the bar, and the figures that the header shows."""
+
+from __future__ import annotations
+
+import math
+
+from trainer.tui.frame import Frame
+from trainer.tui.numbers import duration
+from trainer.tui.text import Line, crop_line, line_width
+from trainer.tui.view import View
+
+
+def train_share(view: View) -> float | None:
+    """Which share of training is done, 0 to 1; None while nobody knows."""
+    train = view.phases.get("train")
+    if train is None or not train.total or train.done is None:
+        return None
+    return min(1.0, max(0.0, train.done / train.total))
+
+
+def epoch_text(view: View) -> str | None:
+    """`3/10`: the epoch that is running and how many there will be."""
+    train = view.phases.get("train")
+    total = train.total if train is not None and (train.unit or "").startswith("epoch") else None
+    if view.epoch is None:
+        return None if total is None else f"0/{total:g}"
+    current = max(1, math.ceil(view.epoch - 1e-9))
+    return f"{current}/{total:g}" if total else f"{current}"
+
+
+def remaining_seconds(view: View, now: float) -> float | None:
+    """How long training will still take: as the worker says, else from the share done so far."""
+    train = view.phases.get("train")
+    if train is None or not train.is_active:
+        return None
+    if train.remaining is not None:
+        return max(0.0, train.remaining - (now - train.changed))
+    share = train_share(view)
+    if not share:
+        return None
+    return (train.changed - train.started) * (1 - share) / share
+
+
+def draw_progress(frame: Frame, width: int, height: int) -> list[Line]:
+    """One line: what is running, a bar, the share done and the time left."""
+    view, glyphs = frame.view, frame.glyphs
+    active = [phase for phase in view.phases.values() if phase.is_active and phase.total]
+    train = view.phases.get("train")
+    phase = train if train is not None else active[-1] if active else None
+    if phase is None or not phase.total:
+        waiting = [item.name for item in view.phases.values() if item.is_active]
+        says = "waiting for " + waiting[-1] if waiting else "waiting for the first event"
+        return [((" " + (frame.status.word.lower() if frame.status.is_over else says), "dim"),)]
+    share = min(1.0, (phase.done or 0.0) / phase.total)
+    figures = f" {share:4.0%}  {phase.done or 0:g}/{phase.total:g}"
+    if phase.unit:
+        figures += f" {phase.unit}"
+    left = remaining_seconds(view, frame.now)
+    if left is not None and frame.status.is_live:
+        figures += f"  {duration(left)} left"
+    label = f" {phase.name} "
+    room = max(4, width - len(label) - len(figures) - 1)
+    full = round(share * room)
+    line: Line = (
+        (label, "strong"),
+        (glyphs.bar_full * full, "bar"),
+        (glyphs.bar_empty * (room - full), "dim"),
+        (figures, "text"),
+    )
+    return [crop_line(line, width, glyphs.ellipsis) if line_width(line) > width else line]

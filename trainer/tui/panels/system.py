@@ -1,0 +1,51 @@
+"""The machine as the worker sees it: processor, memory, waiting for data; GPUs when there are any."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from trainer.tui.frame import Frame
+from trainer.tui.glyphs import Glyphs
+from trainer.tui.numbers import size
+from trainer.tui.text import Line, crop_line
+
+SPARK_WIDTH = 8
+
+
+def draw_system(frame: Frame, width: int, height: int) -> list[Line]:
+    """A line a quantity, the most telling first."""
+    view, glyphs = frame.view, frame.glyphs
+    system = view.system
+    lines: list[Line] = []
+    if system is None:
+        where = " ".join(filter(None, (view.device, f"{view.threads} threads" if view.threads else "")))
+        lines.append(((where or "no sample yet", "dim"),))
+    else:
+        if system.cpu is not None:
+            room = max(0, min(SPARK_WIDTH, width - 12))
+            spark = sparkline(list(view.cpu_history)[-room:] if room else [], 100.0, glyphs)
+            lines.append((("cpu  ", "dim"), (spark.ljust(room), "bar"), (f" {system.cpu:.0f} %", "text")))
+        if system.memory is not None:
+            lines.append((("mem  ", "dim"), (size(system.memory), "text")))
+        if system.data_wait is not None:
+            role = "warn" if system.data_wait > 0.2 else "text"
+            lines.append((("data ", "dim"), (f"{system.data_wait:.0%} of time waiting", role)))
+        if system.step_ms is not None:
+            lines.append((("step ", "dim"), (f"{system.step_ms:.3g} ms", "text")))
+        for index, gpu in enumerate(system.gpus or ()):
+            told = [f"{gpu['use']:.0f} %"] if "use" in gpu else []
+            told += [size(gpu["memory"])] if "memory" in gpu else []
+            told += [f"{gpu['power']:.0f} W"] if "power" in gpu else []
+            told += [f"{gpu['temperature']:.0f} C"] if "temperature" in gpu else []
+            lines.append(((f"gpu{index} ", "dim"), (" ".join(told), "text")))
+        if system.metric_lag:
+            lines.append((("lag  ", "dim"), (f"{system.metric_lag:g} records", "warn")))
+    if view.device and system is not None:
+        lines.append((("on   ", "dim"), (f"{view.device}, {view.threads} threads" if view.threads else view.device, "text")))
+    return [crop_line(line, width, glyphs.ellipsis) for line in lines[:height]]
+
+
+def sparkline(values: Iterable[float], top: float, glyphs: Glyphs) -> str:
+    """Values between 0 and `top` as a row of bars."""
+    steps = len(glyphs.levels) - 1
+    return "".join(glyphs.levels[min(steps, max(0, round(value / top * steps)))] for value in values)

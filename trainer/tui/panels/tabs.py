@@ -1,0 +1,16 @@
+"""The row of tabs that stands where the terminal has room for one pane only."""
+
+from __future__ import annotations
+
+from trainer.tui.frame import Frame
+from trainer.tui.text import Line, crop_line
+
+PANES = {"phases": "phases", "loss": "loss", "valid": "valid", "rate": "rate", "system": "system", "log": "log"}
+
+
+def draw_tabs(frame: Frame, width: int, height: int) -> list[Line]:
+    """All panes, the shown one marked, and the key that changes it."""
+    line: list[tuple[str, str]] = [(" ", "text")]
+    for name, title in PANES.items():
+        line.append((f"[{title}]" if name == frame.pane else f" {title} ", "key" if name == frame.pane else "dim"))
+    return [crop_line((*line, ("  Tab", "key"), (" next", "dim")), width, frame.glyphs.ellipsis)]

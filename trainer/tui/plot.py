@@ -1,0 +1,165 @@
+"""Drawing a chart into lines: axes and labels around the raster. NumPy is first needed here, after the first frame."""
+
+from __future__ import annotations
+
+import math
+import sys
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trainer.tui.axes import step_range, value_range
+from trainer.tui.charts import Chart, Layer
+from trainer.tui.glyphs import Glyphs
+from trainer.tui.numbers import number
+from trainer.tui.raster import (
+    BRAILLE_COLUMNS,
+    BRAILLE_ROWS,
+    Floats,
+    braille_cells,
+    connect,
+    fill,
+    reduce_columns,
+    rows_of,
+)
+from trainer.tui.text import Line, Span
+
+LABEL_WIDTH = 7
+"""The most that a label of the value axis takes."""
+
+OUTLIERS = 2.0
+"""Percent of raw values at either end that need not fit: one early spike must not flatten the rest of a run."""
+
+
+@dataclass
+class _Canvas:
+    """Characters and roles by cell, with the ranges of both axes."""
+
+    characters: NDArray[np.uint32]
+    roles: NDArray[np.int64]
+    names: list[str]
+    end: float
+    bottom: float
+    top: float
+
+    def paint(self, cells: NDArray[np.uint32], role: str) -> None:
+        """Lay the cells that are not 0 over what is there."""
+        there = cells != 0
+        self.characters[there] = cells[there]
+        self.roles[there] = self._number(role)
+
+    def mark(self, row: int, column: int, glyph: str, role: str) -> None:
+        """Put one character."""
+        self.characters[row, column], self.roles[row, column] = ord(glyph), self._number(role)
+
+    def _number(self, role: str) -> int:
+        if role not in self.names:
+            self.names.append(role)
+        return self.names.index(role)
+
+
+def draw_chart(chart: Chart, width: int, height: int, glyphs: Glyphs) -> list[Line]:
+    """The chart in `height` lines of `width` cells: values on the left, steps below."""
+    bottom, top = _limits(chart)
+    rows = height - 1
+    labels = _value_labels(rows, bottom, top, chart.log_scale) if rows >= 2 else []
+    margin = max(map(len, labels), default=0)
+    columns = width - margin - 1
+    if columns < 4 or rows < 2:
+        return [((chart.title, "text"),)]
+    end = step_range(max((layer.series.steps[-1] for layer in chart.layers if len(layer.series)), default=0.0))
+    canvas = _Canvas(
+        np.full((rows, columns), ord(" "), np.uint32), np.zeros((rows, columns), np.int64), ["text"], end, bottom, top
+    )
+    for layer in chart.layers:
+        if layer.look == "points":
+            _paint_points(canvas, layer, chart, glyphs)
+        else:
+            _paint_line(canvas, layer, chart, glyphs)
+    if chart.best is not None:
+        _mark_point(canvas, *chart.best, glyphs.best, "best", chart.log_scale)
+    lines: list[Line] = [
+        ((label.rjust(margin), "dim"), (glyphs.vertical, "dim"), *_spans(canvas, row))
+        for row, label in enumerate(labels)
+    ]
+    right = f"step {end:g}"
+    axis = " " * margin + glyphs.corner + "0" + " " * max(1, columns - 1 - len(right)) + right
+    return [*lines, ((axis[:width], "dim"),)]
+
+
+def _values(layer: Layer, log_scale: bool) -> tuple[Floats, Floats]:
+    """Steps and values of a layer, the values as logarithms on a logarithmic scale. Views: not to be kept."""
+    source = layer.series.smoothed if layer.look == "smoothed" else layer.series.values
+    x, y = np.asarray(layer.series.steps), np.asarray(source)
+    if log_scale:
+        y = np.log10(y, out=np.full(len(y), np.nan), where=y > 0)
+    return x, y
+
+
+def _limits(chart: Chart) -> tuple[float, float]:
+    lows, highs = [], []
+    for layer in chart.layers:
+        _, y = _values(layer, chart.log_scale)
+        y = y[np.isfinite(y)]
+        if not len(y):
+            continue
+        if layer.look == "raw":
+            sample = y[:: max(1, len(y) // 4096)]  # a percentile of a sample is near enough for an axis
+            lows.append(float(np.percentile(sample, OUTLIERS)))
+            highs.append(float(np.percentile(sample, 100 - OUTLIERS)))
+        else:
+            lows.append(float(y.min()))
+            highs.append(float(y.max()))
+    return value_range(min(lows, default=math.nan), max(highs, default=math.nan))
+
+
+def _paint_line(canvas: _Canvas, layer: Layer, chart: Chart, glyphs: Glyphs) -> None:
+    rows, columns = canvas.characters.shape
+    x, y = _values(layer, chart.log_scale)
+    if glyphs.braille:
+        low, high = connect(reduce_columns(x, y, 0.0, canvas.end, columns * BRAILLE_COLUMNS))
+        cells = braille_cells(fill(low, high, canvas.bottom, canvas.top, rows * BRAILLE_ROWS)).astype(np.uint32)
+        canvas.paint(np.where(cells, cells + 0x2800, 0).astype(np.uint32), layer.role)
+    else:
+        low, high = connect(reduce_columns(x, y, 0.0, canvas.end, columns))
+        dots = fill(low, high, canvas.bottom, canvas.top, rows)
+        glyph = glyphs.raw_line if layer.look == "raw" else glyphs.line
+        canvas.paint(np.where(dots, ord(glyph), 0).astype(np.uint32), layer.role)
+
+
+def _paint_points(canvas: _Canvas, layer: Layer, chart: Chart, glyphs: Glyphs) -> None:
+    rows, columns = canvas.characters.shape
+    x, y = _values(layer, chart.log_scale)
+    last = reduce_columns(x, y, 0.0, canvas.end, columns).last
+    for column, row in enumerate(rows_of(last, canvas.bottom, canvas.top, rows).tolist()):
+        if row >= 0:
+            canvas.mark(row, column, glyphs.dot, layer.role)
+
+
+def _mark_point(canvas: _Canvas, step: float, value: float, glyph: str, role: str, log_scale: bool) -> None:
+    rows, columns = canvas.characters.shape
+    shown = np.array([math.log10(value) if log_scale else value])
+    row = int(rows_of(shown, canvas.bottom, canvas.top, rows)[0])
+    canvas.mark(row, min(columns - 1, int(step / canvas.end * columns)), glyph, role)
+
+
+def _value_labels(rows: int, bottom: float, top: float, log_scale: bool) -> list[str]:
+    """The label of each row: at the ends, and in the middle where there is room."""
+    labels = [""] * rows
+    marked = {0, rows - 1} | ({(rows - 1) // 2} if rows >= 7 and rows % 2 else set())
+    for row in marked:
+        value = top - (top - bottom) * row / (rows - 1)
+        text = number(10.0**value if log_scale else value + 0.0)
+        labels[row] = text if len(text) <= LABEL_WIDTH else f"{value:.0e}"
+    return labels
+
+
+def _spans(canvas: _Canvas, row: int) -> list[Span]:
+    """A row of the canvas as spans of equal role."""
+    roles = canvas.roles[row]
+    text = canvas.characters[row].tobytes().decode(f"utf-32-{sys.byteorder[0]}e")
+    cuts = [0, *(np.flatnonzero(roles[1:] != roles[:-1]) + 1).tolist(), len(text)]
+    return [
+        (text[start:stop], canvas.names[roles[start]]) for start, stop in zip(cuts[:-1], cuts[1:], strict=True)
+    ]

@@ -1,0 +1,65 @@
+"""One metric as the charts need it: steps, values and their running average, grown one value at a time."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from bisect import bisect_right
+
+SMOOTHING = 0.9
+"""Weight of the past in the running average, as in the usual loss-curve viewers; corrected for its cold start."""
+
+
+class Series:
+    """A metric's values in the order of their steps.
+
+    Three arrays of float64 of equal length; NumPy reads them through the buffer protocol (an array that is being
+    looked into can't grow: keep no view of one). `version` changes with every change.
+    """
+
+    def __init__(self) -> None:
+        self.steps: array[float] = array("d")
+        self.values: array[float] = array("d")
+        self.smoothed: array[float] = array("d")
+        self.version = 0
+        self.not_finite = 0
+        self._average = 0.0
+        self._weight = 0.0
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    @property
+    def last(self) -> float:
+        """The latest value; nan when there is none."""
+        return self.values[-1] if self.values else math.nan
+
+    def append(self, step: float, value: float) -> None:
+        """Add one value. A non-finite one is kept and counted, and left out of the average."""
+        if math.isfinite(value):
+            self._average = SMOOTHING * self._average + (1 - SMOOTHING) * value
+            self._weight = SMOOTHING * self._weight + (1 - SMOOTHING)
+        else:
+            self.not_finite += 1
+        self.steps.append(step)
+        self.values.append(value)
+        self.smoothed.append(self._average / self._weight if self._weight else math.nan)
+        self.version += 1
+
+    def take_back(self, from_step: float) -> None:
+        """Forget everything above a step: a later attempt resumed there."""
+        kept = bisect_right(self.steps, from_step)
+        if kept == len(self.steps):
+            return
+        steps, values, version = self.steps[:kept], self.values[:kept], self.version
+        self.__init__()  # type: ignore[misc]  # the average is summed anew over what is left
+        for step, value in zip(steps, values, strict=True):
+            self.append(step, value)
+        self.version += version + 1
+
+    def best(self, mode: str) -> tuple[float, float] | None:
+        """Step and value of the best finite value so far, the earliest of equals; `mode` is min or max."""
+        candidates = (pair for pair in zip(self.values, self.steps, strict=True) if math.isfinite(pair[0]))
+        sign = 1 if mode == "min" else -1
+        found = min(candidates, key=lambda pair: (sign * pair[0], pair[1]), default=None)
+        return None if found is None else (found[1], found[0])

@@ -1,0 +1,61 @@
+"""In which state a run is: one of a few words, each with a glyph, never told by colour alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from trainer.rundir import LockState
+from trainer.tui.view import View
+
+SILENT_AFTER_SECONDS = 15.0
+"""A worker that lives but has not touched its lock for this long is shown as silent."""
+
+STARTING_SECONDS = 30.0
+"""How long a run without a lock counts as starting, after its last event."""
+
+
+@dataclass(frozen=True)
+class Status:
+    """A state of a run.
+
+    `glyph` names a field of Glyphs, `role` a colour; `is_live` says that a worker is there to answer requests,
+    `is_over` that nothing will change any more (unless the run is resumed).
+    """
+
+    word: str
+    glyph: str
+    role: str
+    is_live: bool = False
+    is_over: bool = False
+
+
+STARTING = Status("STARTING", "starting", "busy", is_live=True)
+RUNNING = Status("RUNNING", "running", "busy", is_live=True)
+PAUSED = Status("PAUSED", "paused", "warn", is_live=True)
+STOPPING = Status("STOPPING", "stopped", "warn", is_live=True)
+SILENT = Status("SILENT", "silent", "bad", is_live=True)
+DEAD = Status("DEAD", "failed", "bad", is_over=True)
+FINISHED = Status("FINISHED", "finished", "good", is_over=True)
+STOPPED = Status("STOPPED", "stopped", "warn", is_over=True)
+INTERRUPTED = Status("INTERRUPTED", "stopped", "warn", is_over=True)
+FAILED = Status("FAILED", "failed", "bad", is_over=True)
+
+_BY_END = {"done": FINISHED, "stopped": STOPPED, "interrupted": INTERRUPTED, "failed": FAILED}
+
+
+def status_of(view: View, lock: LockState | None, now: float) -> Status:
+    """The state of a run from its records, its lock and the time (seconds since 1970)."""
+    if view.end is not None:
+        return _BY_END.get(view.end.status, FINISHED)
+    if lock is None:
+        last = view.last_time if view.last_time is not None else now
+        return STARTING if now - last < STARTING_SECONDS else DEAD
+    if not lock.alive:
+        return DEAD
+    if now - lock.heartbeat > SILENT_AFTER_SECONDS:
+        return SILENT
+    if view.stopping:
+        return STOPPING
+    if view.paused:
+        return PAUSED
+    return RUNNING

@@ -1,0 +1,95 @@
+"""Lines of the screen as plain data: a line is a tuple of spans, a span is (text, role).
+
+Panels are functions that return such lines; what a role looks like is decided once, in palette.py. Nothing here
+knows Textual, so every panel is tested as data.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Sequence
+
+Span = tuple[str, str]
+Line = tuple[Span, ...]
+
+_ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b.?")
+
+
+def cell_width(text: str) -> int:
+    """How many terminal cells `text` takes."""
+    if text.isascii():
+        return len(text)
+    return sum(
+        0 if unicodedata.combining(character) else 2 if unicodedata.east_asian_width(character) in "WF" else 1
+        for character in text
+    )
+
+
+def line_width(line: Line) -> int:
+    """Width of a line in cells."""
+    return sum(cell_width(text) for text, _ in line)
+
+
+def plain(lines: Iterable[Line]) -> str:
+    """The text of some lines without its roles, for tests and for reading aloud."""
+    return "\n".join("".join(text for text, _ in line).rstrip() for line in lines)
+
+
+def crop(text: str, width: int, ellipsis: str) -> str:
+    """`text` in at most `width` cells; the ellipsis says that something is missing."""
+    if cell_width(text) <= width:
+        return text
+    room = width - cell_width(ellipsis)
+    if room <= 0:
+        return ellipsis[: max(width, 0)]
+    kept: list[str] = []
+    for character in text:
+        room -= cell_width(character)
+        if room < 0:
+            break
+        kept.append(character)
+    return "".join(kept) + ellipsis
+
+
+def crop_line(line: Line, width: int, ellipsis: str) -> Line:
+    """A line in at most `width` cells."""
+    if line_width(line) <= width:
+        return line
+    kept: list[Span] = []
+    for text, role in line:
+        room = width - line_width(tuple(kept))
+        if cell_width(text) >= room:
+            kept.append((crop(text + " " if cell_width(text) == room else text, room, ellipsis), role))
+            break
+        kept.append((text, role))
+    return tuple(kept)
+
+
+def spread(left: Line, right: Line, width: int, ellipsis: str) -> Line:
+    """`left` and `right` at the two ends of a line; the left end gives way when there is too little room."""
+    left = crop_line(left, max(0, width - line_width(right) - 1), ellipsis)
+    gap = width - line_width(left) - line_width(right)
+    return (*left, (" " * max(gap, 0), "text"), *crop_line(right, width, ellipsis))
+
+
+def printable(text: str) -> str:
+    """One line of foreign text made harmless: no escape sequences or control characters, tabs expanded.
+
+    Of a line rewritten with carriage returns (a progress bar) the last writing is kept.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    text = _ESCAPES.sub("", text).rstrip("\r\n")
+    text = text.rsplit("\r", 1)[-1].expandtabs(4)
+    return "".join(character for character in text if character.isprintable())
+
+
+def join(parts: Sequence[Line], separator: str) -> Line:
+    """Lines set one behind the other with a dim separator between them."""
+    joined: list[Span] = []
+    for number, part in enumerate(parts):
+        if number:
+            joined.append((separator, "dim"))
+        joined.extend(part)
+    return tuple(joined)

@@ -1,0 +1,255 @@
+"""What is known of a run: records go in one by one, the panels read the result. Pure; a table of handlers by kind."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from trainer.rundir import (
+    BadItemEvent,
+    CheckpointEvent,
+    EndEvent,
+    LogEvent,
+    MetricEvent,
+    PhaseEvent,
+    Record,
+    RequestEvent,
+    ResumedEvent,
+    RunEvent,
+    SystemEvent,
+    TuneEvent,
+    WarningEvent,
+)
+from trainer.tui.numbers import duration, number, size
+from trainer.tui.series import Series
+from trainer.tui.text import printable
+
+LOG_LINES = 1000
+RATE_WINDOW_SECONDS = 10.0
+
+
+@dataclass
+class Phase:
+    """A phase as it stands; times in seconds since 1970."""
+
+    name: str
+    state: str
+    started: float
+    changed: float
+    done: float | None = None
+    total: float | None = None
+    unit: str | None = None
+    now: str | None = None
+    remaining: float | None = None
+
+    @property
+    def is_active(self) -> bool:
+        return self.state in ("started", "progress")
+
+    def seconds(self, now: float) -> float:
+        """How long it has run, or ran."""
+        return max(0.0, (now if self.is_active else self.changed) - self.started)
+
+
+@dataclass(frozen=True)
+class LogLine:
+    """One line of the log panel; `level` is info, warning, error, good or output."""
+
+    time: float
+    level: str
+    message: str
+
+
+@dataclass
+class View:
+    """A run as the records so far tell it.
+
+    `revision` grows with every record; a later attempt takes back what its resumption supersedes.
+    """
+
+    name: str
+    task: str = ""
+    device: str = ""
+    threads: int | None = None
+    pid: int | None = None
+    host: str = ""
+    attempt: int = 0
+    step: int | None = None
+    epoch: float | None = None
+    paused: bool = False
+    stopping: bool = False
+    end: EndEvent | None = None
+    system: SystemEvent | None = None
+    best_step: float | None = None
+    first_time: float | None = None
+    last_time: float | None = None
+    revision: int = 0
+    phases: dict[str, Phase] = field(default_factory=dict)
+    series: dict[tuple[str, str], Series] = field(default_factory=dict)
+    finals: dict[str, float] = field(default_factory=dict)
+    cpu_history: deque[float] = field(default_factory=lambda: deque(maxlen=64))
+    log: deque[LogLine] = field(default_factory=lambda: deque(maxlen=LOG_LINES))
+    log_count: int = 0
+    requests: dict[str, RequestEvent] = field(default_factory=dict)
+    steps_seen: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=256))
+
+    def apply(self, record: Record) -> None:
+        """Take in one record. Those of an attempt that has been superseded are passed over."""
+        if record.attempt < self.attempt:
+            return
+        if record.attempt > self.attempt:
+            self._begin_attempt(record.attempt)
+        if self.first_time is None:
+            self.first_time = record.time
+        self.last_time = record.time
+        self.revision += 1
+        handler = HANDLERS.get(type(record.event))
+        if handler is not None:
+            handler(self, record.event, record.time)
+
+    def say(self, time: float, level: str, message: str) -> None:
+        """Add a line to the log."""
+        self.log.append(LogLine(time, level, printable(message)))
+        self.log_count += 1
+
+    def steps_per_second(self) -> float | None:
+        """Speed over the last seconds of training, None before it is known."""
+        if len(self.steps_seen) < 2:
+            return None
+        end_time, end_step = self.steps_seen[-1]
+        for time, step in self.steps_seen:
+            if end_time - time <= RATE_WINDOW_SECONDS:
+                break
+        if end_time <= time:
+            return None
+        return (end_step - step) / (end_time - time)
+
+    def _begin_attempt(self, attempt: int) -> None:
+        if self.attempt:
+            self.phases.clear()
+            self.steps_seen.clear()
+            self.requests.clear()
+        self.attempt, self.end, self.paused, self.stopping = attempt, None, False, False
+
+
+def _run(view: View, event: RunEvent, time: float) -> None:
+    view.name, view.task, view.device, view.threads = event.name, event.task, event.device, event.threads
+    view.pid, view.host = event.pid, event.host
+
+
+def _phase(view: View, event: PhaseEvent, time: float) -> None:
+    phase = view.phases.get(event.name)
+    if phase is None or (event.state == "started" and not phase.is_active):
+        phase = view.phases[event.name] = Phase(event.name, event.state, time, time)
+    phase.state, phase.changed = event.state, time
+    for name in ("done", "total", "unit"):
+        value = getattr(event, name)
+        if value is not None:
+            setattr(phase, name, value)
+    phase.now = printable(event.now) if event.now else None
+    phase.remaining = event.remaining
+    if event.state == "failed":
+        view.say(time, "error", f"{event.name} failed" + (f": {phase.now}" if phase.now else ""))
+
+
+def _metric(view: View, event: MetricEvent, time: float) -> None:
+    for name, value in event.values.items():
+        if event.final and event.split.startswith("test"):
+            view.finals[f"{event.split}/{name}"] = value
+            continue
+        series = view.series.get((event.split, name))
+        if series is None:
+            series = view.series[event.split, name] = Series()
+        series.append(event.step, value)
+    if event.split == "train":
+        view.step, view.epoch = event.step, event.epoch
+        view.steps_seen.append((time, event.step))
+        return
+    values = " ".join(f"{name} {number(value)}" for name, value in event.values.items())
+    view.say(time, "good" if event.final else "info", f"{event.split} at step {event.step}: {values}")
+
+
+def _tune(view: View, event: TuneEvent, time: float) -> None:
+    said = f"tune {event.operation} {event.shape}"
+    if event.default_ms and event.best_ms:
+        gain = event.default_ms / event.best_ms
+        said += f": {event.default_ms:.3g} to {event.best_ms:.3g} ms ({gain:.2f}x)"
+    if event.candidates:
+        said += f", {event.candidates} candidates"
+    view.say(time, "info", said)
+
+
+def _system(view: View, event: SystemEvent, time: float) -> None:
+    view.system = event
+    if event.cpu is not None:
+        view.cpu_history.append(event.cpu)
+
+
+def _checkpoint(view: View, event: CheckpointEvent, time: float) -> None:
+    if "best" in event.reasons:
+        view.best_step = event.step
+    details = [", ".join(event.reasons)] if event.reasons else []
+    details += [size(event.bytes)] if event.bytes else []
+    details += [duration(event.write_s)] if event.write_s is not None else []
+    view.say(time, "good", f"checkpoint at step {event.step}" + (f" ({'; '.join(details)})" if details else ""))
+
+
+def _bad_item(view: View, event: BadItemEvent, time: float) -> None:
+    view.say(time, "warning", f"bad item {event.action} ({event.count} so far): {event.source}: {event.reason}")
+
+
+def _said(view: View, event: WarningEvent | LogEvent, time: float) -> None:
+    view.say(time, event.level, event.message + (f" ({event.where})" if event.where else ""))
+
+
+def _request(view: View, event: RequestEvent, time: float) -> None:
+    view.requests[event.id] = event
+    if event.state == "refused":
+        view.say(time, "warning", f"{event.what} refused" + (f": {event.why}" if event.why else ""))
+    elif event.what in ("pause", "resume") and event.state == "done":
+        view.paused = event.what == "pause"
+    elif event.what in ("stop", "abort"):
+        view.stopping = True
+    if event.state == "received":
+        view.say(time, "info", f"{event.what} requested")
+
+
+def _resumed(view: View, event: ResumedEvent, time: float) -> None:
+    for series in view.series.values():
+        series.take_back(event.from_step)
+    if view.best_step is not None and view.best_step > event.from_step:
+        view.best_step = None
+    view.step = event.from_step
+    view.steps_seen.clear()
+    view.say(time, "info", f"attempt {view.attempt} goes on from step {event.from_step}")
+
+
+def _end(view: View, event: EndEvent, time: float) -> None:
+    view.end, view.stopping, view.paused = event, False, False
+    view.finals.update(event.metrics)
+    if event.step is not None:
+        view.step = event.step
+    level = "good" if event.status == "done" else "error" if event.status == "failed" else "warning"
+    numbers = " ".join(f"{name} {number(value)}" for name, value in event.metrics.items())
+    view.say(time, level, " ".join(filter(None, (event.status, event.reason, numbers))))
+    for phase in view.phases.values():
+        if phase.is_active:
+            phase.state, phase.changed = "failed" if event.status == "failed" else "finished", time
+
+
+HANDLERS: dict[type, Callable[[View, Any, float], None]] = {
+    RunEvent: _run,
+    PhaseEvent: _phase,
+    MetricEvent: _metric,
+    TuneEvent: _tune,
+    SystemEvent: _system,
+    CheckpointEvent: _checkpoint,
+    BadItemEvent: _bad_item,
+    WarningEvent: _said,
+    LogEvent: _said,
+    RequestEvent: _request,
+    ResumedEvent: _resumed,
+    EndEvent: _end,
+}

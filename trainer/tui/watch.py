@@ -1,0 +1,42 @@
+"""Watching a run on the terminal, from the call to the way one left."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, cast
+
+from trainer.tui.feed import Feed
+from trainer.tui.pace import READ_SECONDS
+
+
+@dataclass(frozen=True)
+class TuiResult:
+    """How the dashboard was left: training goes on (`detached`), the run was over (`finished`), or it was stopped."""
+
+    action: Literal["detached", "finished", "stopped"]
+
+
+def watch(run_path: Path, *, owner: bool = False) -> TuiResult:
+    """Show a run's dashboard until the user leaves it.
+
+    Args:
+        run_path: the run directory; it may still be without events.
+        owner: the dashboard of the command that started the run: it leaves by itself when a stop asked for here is
+            done.
+
+    Raises:
+        TrainerError: there is no such run directory.
+    """
+    from trainer.tui.app import Dashboard
+
+    feed = Feed(run_path, time.time)
+    try:
+        feed.poll(READ_SECONDS)
+        app = Dashboard(feed, owner=owner, environment=os.environ)
+        action = app.run(mouse=False)
+    finally:
+        feed.close()
+    return TuiResult(cast(Literal["detached", "finished", "stopped"], action or "detached"))
