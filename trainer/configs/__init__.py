@@ -1,0 +1,35 @@
+"""Configurations: pydantic models of the YAML, read with the place of every value, checked in one pass."""
+
+from trainer.configs.gallery import RecipeIndex
+from trainer.configs.load import Loaded, load, load_resolved
+from trainer.configs.optimizer import AdamConfig, AdamWConfig, OptimizerConfig, SgdConfig
+from trainer.configs.problems import ConfigError, Place, Problem
+from trainer.configs.resolved import dump_resolved
+from trainer.configs.run import RunConfig
+from trainer.configs.schedule import ConstantSchedule, CosineSchedule, ScheduleConfig, StepSchedule
+from trainer.configs.schema import json_schema
+from trainer.configs.section import Section
+from trainer.configs.task import TaskReference
+
+__all__ = [
+    "AdamConfig",
+    "AdamWConfig",
+    "ConfigError",
+    "ConstantSchedule",
+    "CosineSchedule",
+    "Loaded",
+    "OptimizerConfig",
+    "Place",
+    "Problem",
+    "RecipeIndex",
+    "RunConfig",
+    "ScheduleConfig",
+    "Section",
+    "SgdConfig",
+    "StepSchedule",
+    "TaskReference",
+    "dump_resolved",
+    "json_schema",
+    "load",
+    "load_resolved",
+]

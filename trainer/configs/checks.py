@@ -1,0 +1,87 @@
+"""What only makes sense together: rules between values that are each right by themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from typing import Any
+
+from pydantic import BaseModel
+
+from trainer.configs.optimizer import SgdConfig
+from trainer.configs.problems import KeyPath
+from trainer.configs.run import RunConfig
+from trainer.configs.schedule import StepSchedule
+
+Finding = tuple[KeyPath, str, tuple[KeyPath, ...]]
+"""The path that is wrong, why, and every path that the verdict rests on."""
+
+
+def check(config: RunConfig) -> Iterator[Finding]:
+    """Every rule that a configuration breaks."""
+    for rule in _RULES:
+        yield from rule(config)
+
+
+def sections_of(value: Any, path: KeyPath = ()) -> Iterator[tuple[KeyPath, BaseModel]]:
+    """Every section of a configuration with its path, itself first."""
+    if isinstance(value, BaseModel):
+        yield path, value
+        for name, field in type(value).model_fields.items():
+            yield from sections_of(getattr(value, name), (*path, field.alias or name))
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from sections_of(item, (*path, key))
+    elif isinstance(value, list | tuple):
+        for index, item in enumerate(value):
+            yield from sections_of(item, (*path, index))
+
+
+def _groups(config: RunConfig) -> Iterator[Finding]:
+    """Keys of which exactly one, or at most one, may be set."""
+    for path, section in sections_of(config):
+        required = getattr(section, "exactly_one_of", ())
+        for group in (*required, *getattr(section, "at_most_one_of", ())):
+            given = [key for key in group if getattr(section, key) is not None]
+            about = tuple((*path, key) for key in group)
+            if len(given) > 1:
+                yield (*path, given[-1]), f"given together with {_words(given[:-1])}: only one of them can hold", about
+            elif not given and group in required:
+                yield path or (group[0],), f"one of {_words(group)} is required", about
+
+
+def _nesterov_has_momentum(config: RunConfig) -> Iterator[Finding]:
+    for path, section in sections_of(config):
+        if isinstance(section, SgdConfig) and section.nesterov and section.momentum == 0:
+            yield (*path, "nesterov"), "needs a momentum above 0", ((*path, "nesterov"), (*path, "momentum"))
+
+
+def _milestones_increase(config: RunConfig) -> Iterator[Finding]:
+    for path, section in sections_of(config):
+        if isinstance(section, StepSchedule) and section.milestones:
+            here = (*path, "milestones")
+            for index, (before, after) in enumerate(pairwise(section.milestones), 1):
+                if after <= before:
+                    yield (*here, index), f"milestones must increase, but {after} follows {before}", (here,)
+
+
+def _warmup_fits(config: RunConfig) -> Iterator[Finding]:
+    """A warm-up that outlasts the run, where both are counted in the same unit."""
+    for path, section in sections_of(config):
+        for unit in ("steps", "epochs"):
+            warmup, length = getattr(section, f"warmup_{unit}", None), getattr(config.train, unit)
+            if warmup is not None and length is not None and warmup > length:
+                here = (*path, f"warmup_{unit}")
+                yield here, f"a warm-up of {warmup} {unit} is longer than the run of {length}", (here, ("train", unit))
+
+
+_RULES: tuple[Callable[[RunConfig], Iterator[Finding]], ...] = (
+    _groups,
+    _nesterov_has_momentum,
+    _milestones_increase,
+    _warmup_fits,
+)
+
+
+def _words(keys: Any) -> str:
+    return " and ".join(f"'{key}'" for key in keys)

@@ -1,0 +1,115 @@
+"""Laying one document over another, with the place of every value kept.
+
+Mappings are merged key by key; everything else is replaced. Two rules keep what lies below from contradicting what
+lies above: choosing another variant of a section (`optimizer.name: adam` over an `sgd`) drops what was set for the
+former one, and setting one key of an exclusive group (`train.steps` over `train.epochs`) drops the others.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel
+
+from trainer.configs.problems import KeyPath
+from trainer.configs.reader import Document
+from trainer.configs.shape import section_at, variant_keys
+
+
+def lay_over(base: Document, upper: Document, model: type[BaseModel]) -> Document:
+    """`upper` on top of `base`, as a new document; `model` says which keys exclude each other."""
+    merged = Document(
+        base.value, dict(base.keys), dict(base.values), [*base.problems, *upper.problems]
+    )
+    merged.value = _merge(merged, upper, base.value, upper.value, (), model)
+    return merged
+
+
+def assign(document: Document, path: KeyPath, source: Document) -> None:
+    """Put the value of `source` at `path`, making mappings on the way; the places below `path` are then its places.
+
+    `path` is not empty, and the items of lists that it names must exist: otherwise KeyError or IndexError, and nothing
+    is changed.
+    """
+    _check_items_exist(document.value, path)
+    place = source.values[()]
+    parent: Any = document.value
+    for depth, part in enumerate(path[:-1], 1):
+        here = path[:depth]
+        if isinstance(part, str) and not isinstance(parent.get(part), dict | list):
+            parent[part] = {}
+            _drop(document, here)
+            document.keys[here] = document.values[here] = place
+        parent = parent[part]
+    parent[path[-1]] = source.value
+    _drop(document, path)
+    _take(document, source, path)
+    document.keys[path] = place
+
+
+def _check_items_exist(value: Any, path: KeyPath) -> None:
+    for part in path:
+        if isinstance(part, int):
+            if not isinstance(value, list):
+                raise KeyError(part)
+            value = value[part]
+        elif isinstance(value, list):
+            raise KeyError(part)
+        else:
+            value = value.get(part) if isinstance(value, dict) else None
+
+
+def _merge(into: Document, upper: Document, low: Any, high: Any, path: KeyPath, model: type[BaseModel]) -> Any:
+    if not (isinstance(low, dict) and isinstance(high, dict)) or _is_other_variant(low, high, path, model):
+        _drop(into, path)
+        for at in [at for at in upper.values if at[: len(path)] == path]:
+            into.values[at] = upper.values[at]
+        for at in [at for at in upper.keys if at[: len(path)] == path]:
+            into.keys[at] = upper.keys[at]
+        return high
+    result = dict(low)
+    for key in _excluded(low, high, path, model):
+        del result[key]
+        _drop(into, (*path, key))
+    if path in upper.values:
+        into.values[path] = upper.values[path]
+    for key, value in high.items():
+        here = (*path, key)
+        into.keys[here] = upper.keys[here]
+        result[key] = _merge(into, upper, result.get(key), value, here, model)
+    return result
+
+
+def _is_other_variant(low: dict[str, Any], high: dict[str, Any], path: KeyPath, model: type[BaseModel]) -> bool:
+    keys = variant_keys(model, _nested(path, high), path)
+    return any(key in low and key in high and low[key] != high[key] for key in keys)
+
+
+def _excluded(low: dict[str, Any], high: dict[str, Any], path: KeyPath, model: type[BaseModel]) -> list[str]:
+    section = section_at(model, _nested(path, {**low, **high}), path)
+    groups = [*getattr(section, "exactly_one_of", ()), *getattr(section, "at_most_one_of", ())]
+    return [
+        key
+        for group in groups
+        if any(high.get(chosen) is not None for chosen in group)
+        for key in group
+        if key in low and key not in high
+    ]
+
+
+def _nested(path: KeyPath, value: Any) -> Any:
+    """`value` wrapped in the mappings that lead to it: {"a": {"b": value}}; enough for a walk along `path`."""
+    for part in reversed(path):
+        value = {part: value}
+    return value
+
+
+def _drop(document: Document, path: KeyPath) -> None:
+    for places in (document.keys, document.values):
+        for at in [at for at in places if at[: len(path)] == path]:
+            del places[at]
+
+
+def _take(document: Document, source: Document, path: KeyPath) -> None:
+    document.keys.update({(*path, *at): place for at, place in source.keys.items()})
+    document.values.update({(*path, *at): place for at, place in source.values.items()})

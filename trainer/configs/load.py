@@ -1,0 +1,214 @@
+"""From a name or a file and overrides to a validated configuration, or to every problem in it at once."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from trainer.configs.checks import check
+from trainer.configs.gallery import RecipeIndex
+from trainer.configs.layers import lay_over
+from trainer.configs.overrides import override
+from trainer.configs.problems import ConfigError, KeyPath, Problem, dotted
+from trainer.configs.reader import Document
+from trainer.configs.run import RunConfig
+from trainer.configs.sources import read_sources
+from trainer.configs.task import TaskReference, find_task, load_options_model
+from trainer.configs.translate import problems_of, value_place
+
+_Model = TypeVar("_Model", bound=BaseModel)
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A configuration that is valid as far as can be told without loading data, weights or the task's code."""
+
+    config: RunConfig
+    options: BaseModel | None
+    """The task's own options, an instance of its `Options`; None when the task has none."""
+    task: TaskReference
+    provenance: Mapping[str, str]
+    """Where each value came from, by dotted path: a file with line and column, "<cli>", "recipe NAME" or "default"."""
+    not_loaded: Sequence[str]
+    """What was not looked at, in words."""
+
+
+def load(target: str, overrides: Sequence[str] = (), *, recipes: RecipeIndex | None = None) -> Loaded:
+    """Read and validate a recipe or a YAML file, with `key=value` overrides laid over it.
+
+    Raises ConfigError, which holds every problem that was found.
+    """
+    recipes = recipes or RecipeIndex.built_in()
+    documents = read_sources(target, recipes)
+    document = documents[0]
+    for upper in documents[1:]:
+        document = lay_over(document, upper, RunConfig)
+    return _validated(override(document, overrides, os.getcwd()), recipes)
+
+
+def load_resolved(path: str | os.PathLike[str], *, recipes: RecipeIndex | None = None) -> Loaded:
+    """Read a configuration that `dump_resolved` wrote."""
+    return load(os.path.abspath(path), recipes=recipes)
+
+
+def _validated(document: Document, recipes: RecipeIndex) -> Loaded:
+    problems = list(document.problems)
+    broken = [problem.path for problem in problems if problem.path]
+    unread = set(broken)  # their values are missing, which is no further mistake
+    raw = {key: value for key, value in document.value.items() if key != "options"}
+    config, found = _salvaged(RunConfig, raw, document, broken, needed={"task": "-"})
+    problems += [problem for problem in found if problem.path not in unread]
+
+    task = _task(document, recipes, problems)
+    options: BaseModel | None = None
+    if task is not None:
+        options, found = _options(task, document, broken)
+        problems += [problem for problem in found if problem.path not in unread]
+    problems += [
+        Problem(value_place(document, path), path, message)
+        for path, message, about in (check(config) if config is not None else ())
+        if not any(_touch(one, other) for one in about for other in broken)
+    ]
+    if problems or config is None or task is None:
+        raise ConfigError(_in_order(problems))
+
+    config = _absolute_paths(config, document, ())
+    options = None if options is None else _absolute_paths(options, document, ("options",))
+    resolved = {} if options is None else options.model_dump(mode="json", by_alias=True)
+    config = config.model_copy(update={"options": resolved, "task": task.spec})
+    return Loaded(config, options, task, _provenance(config, document), _not_loaded(config, task))
+
+
+def _salvaged(
+    model: type[_Model],
+    raw: Any,
+    document: Document,
+    broken: list[KeyPath],
+    *,
+    prefix: KeyPath = (),
+    needed: Mapping[str, Any] | None = None,
+) -> tuple[_Model | None, list[Problem]]:
+    """The model with what is wrong left out, so that the rules between values can be checked in the same pass.
+
+    `broken` gets the paths that were left out. `needed` stands in for missing keys. Also returns the problems.
+    """
+    problems: list[Problem] = []
+    for attempt in range(10):
+        try:
+            return model.model_validate_json(json.dumps(raw)), problems  # strict, but a list may become a tuple
+        except ValidationError as error:
+            found = problems_of(error, model, document, prefix)
+        if attempt == 0:
+            problems = found
+        for problem in found:
+            path = problem.path[len(prefix) :]
+            broken += [problem.path, *_meant(problem)]
+            raw = _without(raw, path) if path in _paths(raw) else _without(raw, path[:-1])
+        raw = {**(needed or {}), **raw} if isinstance(raw, dict) else dict(needed or {})
+    return None, problems
+
+
+def _meant(problem: Problem) -> list[KeyPath]:
+    """The key that a misspelt one was meant as: nothing is concluded from its absence."""
+    _, found, rest = problem.message.partition("did you mean '")
+    return [(*problem.path[:-1], rest.partition("'")[0])] if found else []
+
+
+def _options(task: TaskReference, document: Document, broken: list[KeyPath]) -> tuple[BaseModel | None, list[Problem]]:
+    path: KeyPath = ("options",)
+    written = document.value.get("options")
+    raw = {} if written is None else written
+    model = load_options_model(task, value_place(document, ("task",)))
+    if isinstance(model, Problem):
+        return None, [model]
+    if model is None:
+        message = f"the task takes no options: there is no options.py in {task.folder}"
+        return None, [Problem(value_place(document, path), path, message)] if raw else []
+    if not isinstance(raw, dict):
+        return None, [Problem(value_place(document, path), path, "expected a mapping")]
+    return _salvaged(model, raw, document, broken, prefix=path)
+
+
+def _task(document: Document, recipes: RecipeIndex, problems: list[Problem]) -> TaskReference | None:
+    text = document.value.get("task")
+    if not isinstance(text, str) or not text:
+        return None  # the models have said so
+    found = find_task(text, value_place(document, ("task",)), recipes)
+    if isinstance(found, Problem):
+        problems.append(found)
+        return None
+    return found
+
+
+def _absolute_paths(section: _Model, document: Document, path: KeyPath) -> _Model:
+    """The section with relative paths made absolute, each from the folder of the file (or shell) that gave it."""
+    changes: dict[str, Any] = {}
+    for name, field in type(section).model_fields.items():
+        value, here = getattr(section, name), (*path, field.alias or name)
+        if isinstance(value, Path) and here in document.values:
+            changes[name] = Path(os.path.abspath(Path(document.values[here].folder) / value.expanduser()))
+        elif isinstance(value, BaseModel):
+            changes[name] = _absolute_paths(value, document, here)
+    changes = {name: value for name, value in changes.items() if value is not getattr(section, name)}
+    return section.model_copy(update=changes) if changes else section
+
+
+def _provenance(config: RunConfig, document: Document) -> dict[str, str]:
+    leaves = _leaves(config.model_dump(mode="json", by_alias=True), ())
+    return {dotted(path): _origin(document, path) for path in leaves}
+
+
+def _origin(document: Document, path: KeyPath) -> str:
+    below = [place for at, place in document.values.items() if at[: len(path)] == path]
+    return ", ".join(dict.fromkeys(place.provenance for place in below)) if below else "default"
+
+
+def _leaves(value: Any, path: KeyPath) -> Iterable[KeyPath]:
+    """The paths of a tree at which a value stands; a list is one value."""
+    if isinstance(value, dict) and value:
+        for key, item in value.items():
+            yield from _leaves(item, (*path, key))
+    else:
+        yield path
+
+
+def _not_loaded(config: RunConfig, task: TaskReference) -> list[str]:
+    parts = [f"the task's code ({task.file})", f"its data ({config.data.root or 'the task says where'})"]
+    return parts if config.model.weights is None else [*parts, f"weights ({config.model.weights})"]
+
+
+def _paths(value: Any, path: KeyPath = ()) -> set[KeyPath]:
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return {path}.union(*(_paths(item, (*path, key)) for key, item in items))
+
+
+def _without(value: Any, path: KeyPath) -> Any:
+    """The tree without what stands at `path`; an item of a list takes its list along, whose length may matter."""
+    if not path:
+        return None
+    if isinstance(value, list) or (len(path) > 1 and isinstance(path[1], int)):
+        path = path[:1]
+    if not isinstance(value, dict) or path[0] not in value:
+        return value
+    kept = {key: item for key, item in value.items() if key != path[0]}
+    if len(path) > 1:
+        kept[path[0]] = _without(value[path[0]], path[1:])
+    return kept
+
+
+def _touch(one: KeyPath, other: KeyPath) -> bool:
+    """Whether one path is the other or lies around it. The root is nobody's neighbour."""
+    shorter = min(len(one), len(other))
+    return shorter > 0 and one[:shorter] == other[:shorter]
+
+
+def _in_order(problems: Iterable[Problem]) -> list[Problem]:
+    """Each problem once, in the order of the text: files first, then the command line."""
+    unique = {(str(one.place), one.path, one.message): one for one in problems}.values()
+    return sorted(unique, key=lambda one: (one.place.line == 0, one.place.source, one.place.line, one.place.column))

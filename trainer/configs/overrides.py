@@ -1,0 +1,61 @@
+"""`a.b=c` and `a[0].b=c` from the command line: a path, and a value written as YAML."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from trainer.configs.layers import assign, lay_over
+from trainer.configs.problems import KeyPath, Place, Problem
+from trainer.configs.reader import Document, read_yaml
+from trainer.configs.run import RunConfig
+
+COMMAND_LINE = "<cli>"
+_STEP = re.compile(r"(?:^|\.)([^.\[\]\s=]+)|\[(\d+)\]")
+
+
+def override(document: Document, overrides: Sequence[str], folder: str) -> Document:
+    """The document with `overrides` laid over it; of two for the same key the later one holds.
+
+    Paths given as values are relative to `folder`. Problems are added to those of the result.
+    """
+    place = Place(COMMAND_LINE, folder=folder)
+    layer = Document({})
+    layer.values[()] = place
+    indexed: list[tuple[KeyPath, Document]] = []
+    for text in overrides:
+        name, equals, written = text.partition("=")
+        path = parse_path(name.strip())
+        if not equals or path is None:
+            layer.problems.append(Problem(place, (), f"{text!r} is not key=value, such as train.epochs=5"))
+            continue
+        if path == ("extends",):
+            layer.problems.append(Problem(place, path, "can't be set here: name the recipe or file as the one to run"))
+            continue
+        value = read_yaml(written, place)
+        layer.problems += [Problem(place, path + problem.path, problem.message) for problem in value.problems]
+        value.values.setdefault((), place)
+        if any(isinstance(part, int) for part in path):
+            indexed.append((path, value))
+        else:
+            assign(layer, path, value)
+    merged = lay_over(document, layer, RunConfig)
+    for path, value in indexed:
+        try:
+            assign(merged, path, value)
+        except (KeyError, IndexError):
+            merged.problems.append(Problem(place, path, "no such item: the files give no list of that length here"))
+    return merged
+
+
+def parse_path(text: str) -> KeyPath | None:
+    """`a[0].b` as ("a", 0, "b"), or None when it is no path."""
+    parts: list[str | int] = []
+    end = 0
+    while end < len(text):
+        step = _STEP.match(text, end)
+        if step is None:
+            return None
+        parts.append(step[1] if step[1] is not None else int(step[2]))
+        end = step.end()
+    return tuple(parts) if parts and isinstance(parts[0], str) else None

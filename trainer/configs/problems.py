@@ -1,0 +1,77 @@
+"""What is wrong with a configuration: every problem of one pass, each with its place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from trainer import TrainerError
+
+KeyPath = tuple[Any, ...]
+"""Where a value stands in the tree: keys (text) and positions in lists (int)."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a value was written: a file with line and column (both from 1), or a source without lines.
+
+    `folder` is what relative paths written there start from.
+    """
+
+    source: str
+    line: int = 0
+    column: int = 0
+    folder: str = ""
+    recipe: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.source}:{self.line}:{self.column}" if self.line else self.source
+
+    @property
+    def provenance(self) -> str:
+        """How a resolved configuration names the place: recipes by name, files by line."""
+        return f"recipe {self.recipe}" if self.recipe else str(self)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One mistake: `config.yaml:12:5 optimizer.beta: unknown key, did you mean 'betas'?`."""
+
+    place: Place
+    path: KeyPath
+    message: str
+
+    def __str__(self) -> str:
+        head = " ".join(part for part in (str(self.place), dotted(self.path)) if part)
+        return f"{head}: {self.message}"
+
+
+class ConfigError(TrainerError):
+    """Everything that is wrong with a configuration, one line a problem, in `problems`."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(str(problem) for problem in self.problems))
+
+
+def dotted(path: Iterable[Any]) -> str:
+    """`("a", 0, "b")` as `a[0].b`."""
+    text = ""
+    for part in path:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        else:
+            text += f".{part}" if text else str(part)
+    return text
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """`, did you mean 'betas'?` for the nearest of `known`, or what there is to choose from."""
+    from difflib import get_close_matches
+
+    known = list(known)
+    near = get_close_matches(word.lower(), known, n=1, cutoff=0.6)
+    if near:
+        return f", did you mean '{near[0]}'?"
+    return f"; known here: {', '.join(known)}" if known else ""

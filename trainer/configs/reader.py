@@ -1,0 +1,187 @@
+"""YAML text to plain values, each with the line and column where it stands.
+
+The text is composed to nodes and the nodes are read by one table of plain forms (YAML 1.2 core: `1e-3` is a number,
+`no` and `on` are words, dates are text). No tag is honoured, so no tag can construct anything.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import yaml
+
+from trainer.configs.problems import KeyPath, Place, Problem
+
+MOST_VALUES = 20_000
+"""Aliases can make a short text mean exponentially many values; no configuration needs this many."""
+DEEPEST = 60
+"""Levels of nesting; more is a slip or an attack, and would exhaust the interpreter's stack."""
+
+_Node = yaml.nodes.Node
+_Loader: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
+_MERGE = "<<"
+
+_SPECIAL_FLOATS = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
+
+# One line a form of unquoted text, tried in order: what it looks like, and its value. Anything else is text.
+_PLAIN_FORMS: tuple[tuple[re.Pattern[str], Callable[[str], Any]], ...] = (
+    (re.compile(r"~|null|Null|NULL|"), lambda text: None),
+    (re.compile(r"true|True|TRUE"), lambda text: True),
+    (re.compile(r"false|False|FALSE"), lambda text: False),
+    (re.compile(r"[-+]?[0-9]+(_[0-9]+)*"), int),
+    (re.compile(r"0o[0-7]+"), lambda text: int(text, 8)),
+    (re.compile(r"0x[0-9a-fA-F]+"), lambda text: int(text, 16)),
+    (re.compile(r"[-+]?(\.[0-9]+|[0-9]+(_[0-9]+)*(\.[0-9]*)?)([eE][-+]?[0-9]+)?"), float),
+    (re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)"),
+     lambda text: _SPECIAL_FLOATS[text.lower().replace(".", "").removeprefix("+")]),
+)  # fmt: skip
+
+
+@dataclass
+class Document:
+    """A tree of plain values (dict, list, text, numbers, booleans, null) with the place of every key and value."""
+
+    value: Any = None
+    keys: dict[KeyPath, Place] = field(default_factory=dict)
+    values: dict[KeyPath, Place] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+
+
+def plain_value(text: str) -> Any:
+    """The value of an unquoted scalar, such as 0.001 for `1e-3`."""
+    for form, value in _PLAIN_FORMS:
+        if form.fullmatch(text):
+            return value(text)
+    return text
+
+
+def read_yaml(text: str, start: Place) -> Document:
+    """Read one YAML document; what is wrong with it is in `problems`, the rest is still read.
+
+    `start` names the source. When it has no lines of its own (the command line), neither have the places.
+    """
+    document = Document()
+    try:
+        node = yaml.compose(text, Loader=_Loader)
+    except RecursionError:  # raised by the composer, long before DEEPEST could be counted
+        document.problems.append(Problem(start, (), f"nested more than {DEEPEST} levels deep"))
+        return document
+    except yaml.YAMLError as error:
+        document.problems.append(_syntax_problem(error, text, start))
+        return document
+    try:
+        document.value = None if node is None else _Reading(text, start, document).value(node, ())
+    except _EndOfReading as end:
+        document.problems.append(end.args[0])
+    return document
+
+
+class _EndOfReading(Exception):
+    """Ends the walk, with the problem that made it end."""
+
+
+class _Reading:
+    """One walk over the nodes of a document."""
+
+    def __init__(self, text: str, start: Place, document: Document) -> None:
+        self.text, self.start, self.document = text, start, document
+        self.open_nodes: list[_Node] = []
+        self.count = 0
+
+    def place(self, node: _Node) -> Place:
+        start, mark = self.start, node.start_mark
+        if not start.line:
+            return start
+        return Place(start.source, mark.line + 1, mark.column + 1, start.folder, start.recipe)
+
+    def problem(self, node: _Node, path: KeyPath, message: str) -> None:
+        self.document.problems.append(Problem(self.place(node), path, message))
+
+    def value(self, node: _Node, path: KeyPath) -> Any:
+        self.count += 1
+        if self.count > MOST_VALUES:
+            message = f"more than {MOST_VALUES} values: is an alias repeated in an alias?"
+            raise _EndOfReading(Problem(self.place(node), (), message))
+        if len(path) > DEEPEST:
+            raise _EndOfReading(Problem(self.place(node), (), f"nested more than {DEEPEST} levels deep"))
+        if any(node is parent for parent in self.open_nodes):
+            self.problem(node, path, "an alias to a value that contains it")
+            return None
+        self.document.values[path] = self.place(node)
+        if self.has_tag(node):
+            self.problem(node, path, "YAML tags are not used here: write the plain value, with quotes for text")
+            return None
+        self.open_nodes.append(node)
+        try:
+            if isinstance(node, yaml.MappingNode):
+                return self.mapping(node, path)
+            if isinstance(node, yaml.SequenceNode):
+                return [self.value(item, (*path, index)) for index, item in enumerate(node.value)]
+            return node.value if getattr(node, "style", None) else plain_value(node.value)
+        finally:
+            self.open_nodes.pop()
+
+    def has_tag(self, node: _Node) -> bool:
+        written = self.text[node.start_mark.index : node.start_mark.index + 200]
+        return re.match(r"(&\S+\s+)?!", written) is not None
+
+    def mapping(self, node: yaml.MappingNode, path: KeyPath) -> dict[str, Any]:
+        written: dict[str, Any] = {}
+        merged: list[_Node] = []
+        first: dict[str, Place] = {}
+        for key_node, value_node in node.value:
+            if not isinstance(key_node, yaml.ScalarNode):
+                self.problem(key_node, path, "a key must be one word")
+                continue
+            key = key_node.value
+            if key == _MERGE and not key_node.style:
+                merged += value_node.value if isinstance(value_node, yaml.SequenceNode) else [value_node]
+                continue
+            here = (*path, key)
+            if key in first:
+                self.problem(key_node, here, f"duplicate key, first given at {_short(first[key])}")
+                continue
+            first[key] = self.document.keys[here] = self.place(key_node)
+            written[key] = self.value(value_node, here)
+        for source in merged:  # earlier ones win, and what is written here wins over all of them
+            written = self.merge(source, written, path)
+        return written
+
+    def merge(self, source: _Node, written: dict[str, Any], path: KeyPath) -> dict[str, Any]:
+        if not isinstance(source, yaml.MappingNode):
+            self.problem(source, path, "'<<' takes a mapping or a list of mappings")
+            return written
+        own = Document()
+        inherited = _Reading(self.text, self.start, own)
+        inherited.open_nodes, inherited.count = self.open_nodes, self.count
+        values = inherited.value(source, path) or {}
+        self.count = inherited.count
+        self.document.problems += own.problems
+        depth = len(path)
+        for ours, theirs in ((self.document.keys, own.keys), (self.document.values, own.values)):
+            ours.update({at: place for at, place in theirs.items() if len(at) > depth and at[depth] not in written})
+        return {**values, **written}
+
+
+def _short(place: Place) -> str:
+    return f"line {place.line}" if place.line else str(place)
+
+
+def _syntax_problem(error: yaml.YAMLError, text: str, start: Place) -> Problem:
+    """A parser's complaint as one line, at the place where the parser stood."""
+    line, column, message = 1, 1, str(error).splitlines()[0]
+    if isinstance(error, yaml.MarkedYAMLError):
+        message = ", ".join(part for part in (error.context, error.problem) if part)
+        mark = error.problem_mark or error.context_mark
+        if mark is not None:
+            line, column = mark.line + 1, mark.column + 1
+    elif isinstance(error, yaml.reader.ReaderError):
+        before = text[: error.position]
+        line, column = before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1
+        message = f"unreadable character: {error.reason}"
+    place = Place(start.source, line, column, start.folder, start.recipe) if start.line else start
+    return Problem(place, (), f"not YAML: {message}")

@@ -1,0 +1,65 @@
+"""The whole configuration of a run: one field a section."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field
+
+from trainer.configs.checkpoint import CheckpointConfig
+from trainer.configs.data import DataConfig
+from trainer.configs.model import ModelConfig
+from trainer.configs.numerics import NumericsConfig
+from trainer.configs.optimizer import AdamConfig, AdamWConfig, OptimizerConfig, SgdConfig
+from trainer.configs.schedule import ConstantSchedule, ScheduleConfig
+from trainer.configs.section import Section
+from trainer.configs.train import TrainConfig
+from trainer.configs.validation import ValidateConfig
+
+with warnings.catch_warnings():
+    # The section is called `validate` in YAML and in Python; pydantic's method of that name is deprecated and unused.
+    warnings.filterwarnings("ignore", message='Field name "validate"')
+
+    class RunConfig(Section):
+        """Everything that decides a run."""
+
+        exactly_one_of: ClassVar[tuple[tuple[str, ...], ...]] = (("optimizer", "optimizers"),)
+
+        task: str = Field(
+            min_length=1, description="A recipe's name, or ./file.py:Class relative to the file that says so."
+        )
+        extends: str | None = Field(
+            None, description="A recipe's name or another YAML file: what it sets holds where this file says nothing."
+        )
+        name: str | None = Field(
+            None,
+            pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$",
+            description="Name of the run's directory; null: made from the task.",
+        )
+        seed: int = Field(0, ge=0, lt=2**63, description="Decides initial values, the order of data, all randomness.")
+        device: Literal["cpu", "reference"] = Field(
+            "cpu", description="cpu: compiled kernels; reference: plain NumPy, slow, to tell a modelling bug from ours."
+        )
+        threads: int | None = Field(None, gt=0, description="Threads of the cpu device; null: all that are available.")
+        numerics: NumericsConfig = Field(default_factory=NumericsConfig)
+        options: dict[str, Any] = Field(default_factory=dict, description="The task's own options.")
+        data: DataConfig = Field(default_factory=DataConfig)
+        model: ModelConfig = Field(default_factory=ModelConfig)
+        optimizer: OptimizerConfig | None = Field(None, description="The optimizer of a task that has one.")
+        optimizers: dict[str, OptimizerConfig] | None = Field(
+            None, min_length=1, description="Optimizers by the names that the task gives them."
+        )
+        schedule: ScheduleConfig = Field(
+            default_factory=lambda: ConstantSchedule(name="constant"),
+            description="The learning rate over the run, for every optimizer without one of its own.",
+        )
+        train: TrainConfig = Field(default_factory=TrainConfig)
+        validate: ValidateConfig = Field(default_factory=ValidateConfig)  # type: ignore[assignment]
+        checkpoint: CheckpointConfig = Field(default_factory=CheckpointConfig)
+
+        def all_optimizers(self) -> dict[str, SgdConfig | AdamConfig | AdamWConfig]:
+            """Every optimizer by name; the only one of `optimizer:` is called "optimizer"."""
+            if self.optimizers is not None:
+                return dict(self.optimizers)
+            return {} if self.optimizer is None else {"optimizer": self.optimizer}

@@ -1,0 +1,104 @@
+"""Which section of the models a path of a tree belongs to, found by walking the annotations beside the values."""
+
+from __future__ import annotations
+
+import types
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+from pydantic import BaseModel
+
+from trainer.configs.problems import KeyPath
+
+_UNIONS = (Union, types.UnionType)
+
+
+def section_at(model: type[BaseModel], value: Any, path: KeyPath) -> type[BaseModel] | None:
+    """The section that `path` names under `model`, or None when there is none or the values don't tell which."""
+    annotation: Any = model
+    for part in path:
+        annotation = _child(_choose(annotation, value), part)
+        value = _item(value, part)
+        if annotation is None:
+            return None
+    chosen = _choose(annotation, value)
+    return chosen if _is_section(chosen) else None
+
+
+def known_keys(section: type[BaseModel]) -> list[str]:
+    """The keys that a section takes, as YAML writes them."""
+    return [field.alias or name for name, field in section.model_fields.items()]
+
+
+def variant_keys(model: type[BaseModel], value: Any, path: KeyPath) -> set[str]:
+    """The keys that choose one of several sections at `path` (such as `name` of an optimizer); empty if it is one."""
+    annotation: Any = model
+    for part in path:
+        annotation = _child(_choose(annotation, value), part)
+        value = _item(value, part)
+    members = [member for member in _members(annotation) if _is_section(member)]
+    return set() if len(members) < 2 else set.intersection(*(set(_literals(member)) for member in members))
+
+
+def _members(annotation: Any) -> list[Any]:
+    """The alternatives of an annotation, without what pydantic adds to it."""
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        return _members(get_args(annotation)[0])
+    if origin in _UNIONS:
+        return [member for argument in get_args(annotation) for member in _members(argument)]
+    return [annotation]
+
+
+def _choose(annotation: Any, value: Any) -> Any:
+    """The alternative that a value is meant as: by its `name` among sections, else the first that fits its form."""
+    members = _members(annotation)
+    sections = [member for member in members if _is_section(member)]
+    if isinstance(value, dict) and sections:
+        if len(sections) == 1:
+            return sections[0]
+        fitting = [section for section in sections if _fits(section, value)]
+        return fitting[0] if len(fitting) == 1 else None
+    forms: tuple[type, ...] = (dict,) if isinstance(value, dict) else (list, tuple) if isinstance(value, list) else ()
+    if sections and not forms:
+        return sections[0] if len(sections) == 1 else None
+    return next((member for member in members if get_origin(member) in forms), None)
+
+
+def _fits(section: type[BaseModel], value: dict[str, Any]) -> bool:
+    literals = _literals(section)
+    return bool(literals) and all(value.get(key) in choices for key, choices in literals.items())
+
+
+def _literals(section: type[BaseModel]) -> dict[str, tuple[Any, ...]]:
+    """The keys that can only be one fixed word: these tell alternatives apart."""
+    return {
+        field.alias or name: get_args(field.annotation)
+        for name, field in section.model_fields.items()
+        if get_origin(field.annotation) is Literal and len(get_args(field.annotation)) == 1
+    }
+
+
+def _child(annotation: Any, part: Any) -> Any:
+    if _is_section(annotation):
+        fields = annotation.model_fields
+        return next((field.annotation for name, field in fields.items() if part in (name, field.alias)), None)
+    arguments = get_args(annotation)
+    if get_origin(annotation) is dict and arguments:
+        return arguments[1]
+    if arguments and isinstance(part, int):
+        if get_origin(annotation) is list or Ellipsis in arguments:
+            return arguments[0]
+        return arguments[part] if part < len(arguments) else None
+    return None
+
+
+def _item(value: Any, part: Any) -> Any:
+    if isinstance(value, dict):
+        return value.get(part)
+    if isinstance(value, list) and isinstance(part, int) and part < len(value):
+        return value[part]
+    return None
+
+
+def _is_section(annotation: Any) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, BaseModel)

@@ -1,0 +1,98 @@
+"""The files behind a configuration: the one asked for, and those it extends."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from trainer.configs.gallery import RecipeIndex
+from trainer.configs.problems import ConfigError, Place, Problem, did_you_mean
+from trainer.configs.reader import Document, read_yaml
+
+
+def read_sources(target: str, recipes: RecipeIndex) -> list[Document]:
+    """The documents of `target` (a recipe's name or a YAML file) and of all that it extends, the lowest first.
+
+    Raises ConfigError when one can't be found, read or parsed, or when they extend each other in a circle.
+    """
+    origin = Place("", folder=os.getcwd())
+    found = _locate(target, origin, recipes)
+    if isinstance(found, str):
+        raise ConfigError([Problem(Place(target), (), found)])
+    documents: list[Document] = []
+    seen: list[Place] = []
+    place: Place | None = found
+    while place is not None:
+        document = _read(place, seen)
+        seen.append(place)
+        documents.insert(0, document)
+        place = _extended(document, seen, recipes)
+    return documents
+
+
+def _locate(target: str, origin: Place, recipes: RecipeIndex) -> Place | str:
+    """The file that `target` means, seen from `origin`; or what is wrong with it."""
+    looks_like_file = "/" in target or os.sep in target or target.endswith((".yaml", ".yml"))
+    if not looks_like_file and target in recipes:
+        return _recipe_place(target, recipes)
+    path = Path(origin.folder) / Path(target).expanduser()
+    if path.is_dir() and (path / "config.yaml").is_file():
+        path, target = path / "config.yaml", os.path.join(target, "config.yaml")
+    if path.is_file() or looks_like_file:
+        folder = Path(os.path.abspath(path.parent))
+        recipe = recipes.name_of(folder) if path.name == "config.yaml" else None
+        return _recipe_place(recipe, recipes) if recipe else Place(target, 1, 1, str(folder))
+    return f"no recipe and no file of this name{did_you_mean(target, recipes.names())}"
+
+
+def _recipe_place(name: str, recipes: RecipeIndex) -> Place:
+    return Place(f"{name}/config.yaml", 1, 1, str(recipes.folder(name)), recipe=name)
+
+
+def _read(place: Place, seen: list[Place]) -> Document:
+    path = Path(place.folder) / os.path.basename(place.source)
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except FileNotFoundError:
+        raise ConfigError([Problem(Place(place.source), (), "no such file")]) from None
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        start = error.object.rfind(b"\n", 0, error.start) + 1
+        at = Place(place.source, line, error.start - start + 1)
+        raise ConfigError([Problem(at, (), "not UTF-8 text")]) from None
+    except OSError as error:
+        raise ConfigError([Problem(Place(place.source), (), f"can't be read: {error.strerror}")]) from error
+    document = read_yaml(text, place)
+    if document.value is None and not document.values and document.problems:
+        raise ConfigError(document.problems)
+    if document.value is None:
+        document.value = {}
+        document.values.setdefault((), place)
+    if not isinstance(document.value, dict):
+        raise ConfigError([Problem(place, (), "expected sections such as `task:` and `train:`")])
+    return document
+
+
+def _extended(document: Document, seen: list[Place], recipes: RecipeIndex) -> Place | None:
+    """Where the base of a document lies; None when it extends nothing."""
+    path = ("extends",)
+    base = document.value.pop("extends", None)
+    place = document.values.get(path)
+    if base is None or place is None:
+        return None
+    if not isinstance(base, str):
+        raise ConfigError([*document.problems, Problem(place, path, "expected a recipe's name or a YAML file")])
+    found = _locate(base, place, recipes)
+    if isinstance(found, str):
+        raise ConfigError([*document.problems, Problem(place, path, f"{base}: {found}")])
+    chain = [(one.folder, os.path.basename(one.source)) for one in seen]
+    here = (found.folder, os.path.basename(found.source))
+    if here in chain:
+        circle = " -> ".join(one.source for one in [*seen[chain.index(here) :], found])
+        raise ConfigError([*document.problems, Problem(place, path, f"files extend each other in a circle: {circle}")])
+    if not found.recipe and not (Path(found.folder) / here[1]).is_file():
+        raise ConfigError([*document.problems, Problem(place, path, f"no such file: {base}")])
+    if not found.recipe and os.path.dirname(seen[-1].source):
+        source = os.path.normpath(os.path.join(os.path.dirname(seen[-1].source), found.source))
+        found = Place(source, 1, 1, found.folder)
+    return found

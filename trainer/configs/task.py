@@ -1,0 +1,124 @@
+"""`task:` a recipe's name or `./file.py:Class`, and the modules that stand behind it."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import sys
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+
+from pydantic import BaseModel
+
+from trainer.configs.gallery import RecipeIndex
+from trainer.configs.problems import KeyPath, Place, Problem, did_you_mean
+from trainer.configs.reader import read_yaml
+
+_FILE = re.compile(r"(?P<file>.+\.py):(?P<name>[A-Za-z_]\w*)")
+_AT: KeyPath = ("task",)
+
+
+@dataclass(frozen=True)
+class TaskReference:
+    """The code of a task: which file, and which class in it."""
+
+    folder: Path
+    module: str
+    class_name: str | None
+    """None: the only task in the module."""
+    recipe: str | None
+    """The recipe in whose folder the task lies."""
+    package: str
+    """The name under which the folder's files are imported."""
+    spec: str
+    """The task as a configuration in any folder may name it."""
+
+    @property
+    def file(self) -> Path:
+        """The task's Python file."""
+        return self.folder / f"{self.module}.py"
+
+    def import_module(self, name: str | None = None) -> ModuleType:
+        """The module `name` of the task's folder (by default the task itself).
+
+        The folder is a package, so its files import each other as `from .options import Options`; a user's folder gets
+        a package name of its own, and can't be taken for anything installed. What the module raises passes through.
+        """
+        if self.package not in sys.modules and not self.package.startswith("trainer."):
+            package = ModuleType(self.package)
+            package.__path__ = [str(self.folder)]
+            sys.modules[self.package] = package
+        return importlib.import_module(f"{self.package}.{name or self.module}")
+
+
+def find_task(text: str, place: Place, recipes: RecipeIndex) -> TaskReference | Problem:
+    """The task that `text` names at `place`, or why there is none."""
+    written = _FILE.fullmatch(text)
+    if written is None:
+        return _recipe_task(text, place, recipes)
+    file = Path(os.path.abspath(Path(place.folder) / Path(written["file"]).expanduser()))
+    if not file.is_file():
+        return Problem(place, _AT, f"no file {file}")
+    recipe = recipes.name_of(file.parent)
+    package = (recipes.package(recipe) if recipe else None) or _package_for(file.parent)
+    is_own = recipe is not None and _own_task(recipe, recipes) == (file.stem, written["name"])
+    spec = recipe if recipe is not None and is_own else f"{file}:{written['name']}"
+    return TaskReference(file.parent, file.stem, written["name"], recipe, package, spec)
+
+
+def load_options_model(task: TaskReference, place: Place) -> type[BaseModel] | Problem | None:
+    """The pydantic model `Options` of the task's options.py; None when the task has no options."""
+    file = task.folder / "options.py"
+    if not file.is_file():
+        return None
+    try:
+        module = task.import_module("options")
+    except Exception as error:  # a user's file: whatever it raises is reported with its line
+        return _failure(error, file)
+    model = getattr(module, "Options", None)
+    source = Place(str(file), folder=str(task.folder))
+    if not (isinstance(model, type) and issubclass(model, BaseModel)):
+        return Problem(source, (), "expected a pydantic model named Options")
+    if model.model_config.get("extra") != "forbid":
+        return Problem(source, (), "Options must refuse unknown keys: derive it from trainer.configs.Section")
+    try:
+        model.model_rebuild()
+    except Exception as error:  # pydantic raises several kinds for a field that it can't make sense of
+        return Problem(source, (), f"Options can't be built: {error}")
+    return model
+
+
+def _recipe_task(name: str, place: Place, recipes: RecipeIndex) -> TaskReference | Problem:
+    if name not in recipes:
+        if name.endswith(".py"):
+            return Problem(place, _AT, f"name the class too, as in {name}:MyTask")
+        known = did_you_mean(name, recipes.names())
+        return Problem(place, _AT, f"no recipe {name!r}{known} (a task of your own is ./file.py:Class)")
+    folder = recipes.folder(name)
+    module, class_name = _own_task(name, recipes)
+    return TaskReference(folder, module, class_name, name, recipes.package(name) or _package_for(folder), name)
+
+
+def _own_task(recipe: str, recipes: RecipeIndex) -> tuple[str, str | None]:
+    """The module and class that a recipe's own configuration names, as `task: ./task.py:Digits`."""
+    own = read_yaml(recipes.config(recipe).read_text(encoding="utf-8"), Place(recipe)).value
+    written = _FILE.fullmatch(str(own.get("task"))) if isinstance(own, dict) else None
+    return ("task", None) if written is None else (Path(written["file"]).stem, written["name"])
+
+
+def _package_for(folder: Path) -> str:
+    return f"_trainer_task_{zlib.crc32(str(folder).encode()):08x}"
+
+
+def _failure(error: Exception, file: Path) -> Problem:
+    """What a user's file raised, at the line of that file where it happened."""
+    import traceback
+
+    if isinstance(error, SyntaxError) and error.lineno:
+        return Problem(Place(error.filename or str(file), error.lineno, error.offset or 1), (), f"{error.msg}")
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(file)]
+    line = (frames[-1].lineno or 0) if frames else 0
+    return Problem(Place(str(file), line, 1), (), f"{type(error).__name__}: {error}")

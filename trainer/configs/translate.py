@@ -1,0 +1,150 @@
+"""What pydantic found, in the user's words and at the user's place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from trainer.configs.problems import KeyPath, Place, Problem, did_you_mean
+from trainer.configs.reader import Document
+from trainer.configs.shape import known_keys, section_at
+
+# What was expected, by pydantic's type of error; `{}` are filled from the error's context.
+_EXPECTED: Mapping[str, str] = {
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "finite_number": "a finite number",
+    "bool_type": "true or false",
+    "string_type": "text",
+    "path_type": "a path",
+    "none_required": "null",
+    "list_type": "a list",
+    "tuple_type": "a list",
+    "dict_type": "a mapping",
+    "model_type": "a mapping",
+    "model_attributes_type": "a mapping",
+    "greater_than": "a number above {gt}",
+    "greater_than_equal": "a number of at least {ge}",
+    "less_than": "a number below {lt}",
+    "less_than_equal": "a number of at most {le}",
+    "multiple_of": "a multiple of {multiple_of}",
+    "too_short": "at least {min_length} items",
+    "too_long": "at most {max_length} items",
+    "string_too_short": "at least {min_length} characters",
+    "string_too_long": "at most {max_length} characters",
+    "string_pattern_mismatch": "text of the form {pattern}",
+    "literal_error": "{expected}",
+    "enum": "{expected}",
+    "union_tag_invalid": "{expected_tags}",
+}
+
+
+def problems_of(
+    error: ValidationError, model: type[BaseModel], document: Document, prefix: KeyPath = ()
+) -> list[Problem]:
+    """Every problem in `error`, met while `model` validated the part of `document` at `prefix`."""
+    root = value_at(document.value, prefix) or {}
+    expected: dict[KeyPath, list[str]] = {}
+    found: dict[KeyPath, str] = {}
+    problems: list[Problem] = []
+    for item in error.errors(include_url=False):
+        path = _path_in(root, item["loc"], missing=item["type"] == "missing")
+        at = prefix + path
+        kind, context = item["type"], item.get("ctx", {})
+        if kind == "extra_forbidden":
+            section = section_at(model, root, path[:-1])
+            keys = known_keys(section) if section else []
+            problems.append(Problem(key_place(document, at), at, f"unknown key{did_you_mean(str(at[-1]), keys)}"))
+        elif kind == "missing" and isinstance(at[-1], int):
+            problems.append(Problem(value_place(document, at), at, "required item is missing"))
+        elif kind in ("missing", "union_tag_not_found"):
+            at = at if kind == "missing" else (*at, str(context["discriminator"]).strip("'"))
+            problems.append(Problem(value_place(document, at), at, "required key is missing"))
+        elif kind in _EXPECTED:
+            expected.setdefault(at, []).append(_expectation(kind, context, section_at(model, root, path[:-1]), at[-1:]))
+            found[at] = _found(item["input"], kind, context)
+        else:
+            message = item["msg"].removeprefix("Value error, ").removeprefix("Assertion failed, ")
+            problems.append(Problem(value_place(document, at), at, message))
+    for at, choices in expected.items():
+        message = f"expected {' or '.join(dict.fromkeys(choices))}, found {found[at]}"
+        problems.append(Problem(value_place(document, at), at, message))
+    return problems
+
+
+def value_place(document: Document, path: KeyPath) -> Place:
+    """Where the value at `path` is written, or the nearest mapping around it."""
+    return _nearest(document, path, (document.values, document.keys))
+
+
+def key_place(document: Document, path: KeyPath) -> Place:
+    """Where the key at `path` is written, or the nearest mapping around it."""
+    return _nearest(document, path, (document.keys, document.values))
+
+
+def value_at(value: Any, path: KeyPath) -> Any:
+    """The value at `path` of a tree, or None."""
+    for part in path:
+        try:
+            value = value[part]
+        except (KeyError, IndexError, TypeError):
+            return None
+    return value
+
+
+def describe(value: Any) -> str:
+    """A value as the user wrote it, with its kind where that isn't plain to see."""
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, dict | list | tuple):
+        kind = "mapping" if isinstance(value, dict) else "list"
+        return f"a {kind} of {len(value)}" if value else f"an empty {kind}"
+    return repr(value) if isinstance(value, int | float) else f"the text {str(value)!r}"
+
+
+def _expectation(kind: str, context: Mapping[str, Any], section: type[BaseModel] | None, key: KeyPath) -> str:
+    """What a value should have been; a pattern is explained by its field's description, where there is one."""
+    if kind == "string_pattern_mismatch" and section is not None and key:
+        field = section.model_fields.get(key[0])
+        if field is not None and field.description:
+            return f"another form ({field.description.rstrip('.')})"
+    plain = {name: int(bound) if isinstance(bound, float) and bound.is_integer() else bound
+             for name, bound in context.items()}  # fmt: skip
+    return _EXPECTED[kind].format(**plain)
+
+
+def _found(value: Any, kind: str, context: Mapping[str, Any]) -> str:
+    if kind == "union_tag_invalid":
+        word, choices = context["tag"], context["expected_tags"]
+    elif kind in ("literal_error", "enum") and isinstance(value, str):
+        word, choices = value, context["expected"]
+    else:
+        return describe(value)
+    known = [choice.strip(" '") for part in choices.split(" or ") for choice in part.split(",")]
+    hint = did_you_mean(str(word), known)
+    return f"{word!r}{hint}" if hint.startswith(", did") else repr(word)
+
+
+def _nearest(document: Document, path: KeyPath, maps: tuple[dict[KeyPath, Place], dict[KeyPath, Place]]) -> Place:
+    for end in range(len(path), -1, -1):
+        for places in maps if end == len(path) else (document.values, document.keys):
+            if path[:end] in places:
+                return places[path[:end]]
+    return Place("<config>")
+
+
+def _path_in(root: Any, location: tuple[Any, ...], *, missing: bool) -> KeyPath:
+    """Pydantic's location without what names no value: the chosen alternative of a union, the kind of a validator."""
+    path: list[Any] = []
+    value = root
+    for index, part in enumerate(location):
+        is_last = index == len(location) - 1
+        if (isinstance(value, dict) and part in value) or (isinstance(value, list) and isinstance(part, int)):
+            value = value_at(value, (part,))
+        elif not (is_last and missing):
+            continue
+        path.append(part)
+    return tuple(path)
