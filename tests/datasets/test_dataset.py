@@ -11,7 +11,9 @@ from trainer.datasets.dataset import stack
 
 
 def numbers(count: int) -> ArrayDataset:
-    return ArrayDataset({"value": np.arange(count), "square": np.arange(count) ** 2}, class_names=("a", "b"), name="numbers")
+    return ArrayDataset(
+        {"value": np.arange(count), "square": np.arange(count) ** 2}, class_names=("a", "b"), name="numbers"
+    )
 
 
 def test_split_takes_consecutive_parts_in_order() -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import gc
+import itertools
+import queue
 import threading
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -83,13 +84,19 @@ def visited(batch: Batch, draws: Draws) -> Batch:
 
 
 def test_the_position_is_the_batch_that_comes_next_not_the_one_prepared() -> None:
-    loader = Loader(numbers(20), 4, seed=1, shuffle=True, prefetch=4)
+    loader = Loader(numbers(20), 4, seed=1, shuffle=True, workers=3)
     with loader.epoch(5, start=1) as batches:
         assert loader.position == Position(5, 1)
         next(batches)
         next(batches)
         assert loader.position == Position(5, 3)
     assert loader.position == Position(5, 3)
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_workers_do_not_change_the_batches(workers: int) -> None:
+    alone = values(Loader(numbers(50), 4, seed=1, shuffle=True).epoch(2))
+    assert values(Loader(numbers(50), 4, seed=1, shuffle=True, workers=workers).epoch(2)) == alone
 
 
 def test_items_one_by_one_give_the_same_batches_as_arrays() -> None:
@@ -113,7 +120,7 @@ def test_bad_items_are_skipped_at_weight_zero_and_reported() -> None:
 
 def test_a_bad_item_is_raised_where_asked_for() -> None:
     reports: list[BadItem] = []
-    batches = iter(Loader(Picky(6, {4}), 3, on_error="raise", on_bad_item=reports.append).epoch(0))
+    batches = iter(Loader(Picky(6, {4}), 3, on_error="raise", on_bad_item=reports.append, workers=1).epoch(0))
     assert next(batches)["value"].tolist() == [0, 1, 2]
     with pytest.raises(TrainerError, match="unreadable"):
         next(batches)
@@ -145,58 +152,45 @@ def test_waiting_is_measured_with_the_clock() -> None:
     assert loader.data_wait == 6.0
 
 
-def test_prefetch_keeps_order_and_ends_exactly() -> None:
-    prefetch = Prefetch(iter(range(50)), depth=3)
-    assert list(prefetch) == list(range(50))
+@pytest.mark.parametrize("workers", [0, 1, 3])
+def test_prefetch_keeps_order_and_ends_exactly(workers: int) -> None:
+    prefetch = Prefetch(lambda number: number * 2, range(50), workers=workers)
+    assert list(prefetch) == list(range(0, 100, 2))
     assert list(prefetch) == []
 
 
-def test_prefetch_raises_the_error_after_the_values_before_it() -> None:
-    def failing() -> Iterator[int]:
-        yield 1
-        yield 2
-        raise KeyError("three")
-
-    prefetch = Prefetch(failing())
-    assert [next(prefetch), next(prefetch)] == [1, 2]
-    with pytest.raises(KeyError, match="three"):
+@pytest.mark.parametrize("workers", [0, 1, 3])
+def test_prefetch_raises_the_error_after_the_values_before_it(workers: int) -> None:
+    prefetch = Prefetch({1: "one", 2: "two", 4: "four"}.__getitem__, [1, 2, 3, 4], workers=workers)
+    assert [next(prefetch), next(prefetch)] == ["one", "two"]
+    with pytest.raises(KeyError, match="3"):
         next(prefetch)
     with pytest.raises(StopIteration):
         next(prefetch)
 
 
-def test_prefetch_runs_ahead_by_its_depth_and_no_further() -> None:
-    made = threading.Semaphore(0)
-    count = 0
-
-    def counting() -> Iterator[int]:
-        nonlocal count
-        while True:
-            count += 1
-            made.release()
-            yield count
-
-    with Prefetch(counting(), depth=2) as prefetch:
-        for _ in range(3):  # two in the queue, one in hand
-            assert made.acquire(timeout=10)
-        assert count == 3
-        assert next(prefetch) == 1
-        assert made.acquire(timeout=10)
-        assert count == 4
+def test_prefetch_runs_ahead_and_not_without_bound() -> None:
+    begun: queue.Queue[int] = queue.Queue()
+    with Prefetch(begun.put, itertools.count(), workers=1) as prefetch:
+        assert [begun.get(timeout=10) for _ in range(2)] == [0, 1]
+        next(prefetch)
+        assert begun.get(timeout=10) == 2
+        assert len(prefetch._under_way) == 2
 
 
-def test_closing_or_dropping_ends_the_thread() -> None:
-    def endless() -> Iterator[int]:
-        while True:
-            yield 0
+def test_closing_or_dropping_ends_the_threads() -> None:
+    def threads_of(name: str) -> set[threading.Thread]:
+        return {thread for thread in threading.enumerate() if thread.name.startswith(name)}
 
-    prefetch = Prefetch(endless())
-    thread = prefetch._thread
-    prefetch.close()
-    assert not thread.is_alive()
-    prefetch = Prefetch(endless())
-    thread = prefetch._thread
+    before = threads_of("prefetch")
+    with Prefetch(abs, itertools.count(), workers=2) as prefetch:
+        next(prefetch)
+        assert threads_of("prefetch") - before
+    assert not threads_of("prefetch") - before
+    prefetch = Prefetch(abs, itertools.count(), workers=2)
+    started = threads_of("prefetch") - before
     del prefetch
     gc.collect()
-    thread.join(10)
-    assert not thread.is_alive()
+    for thread in started:
+        thread.join(10)
+        assert not thread.is_alive()

@@ -36,9 +36,10 @@ class RandomAffine:
 
 
 def warp(images: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """`images` (uint8 [B, C, H, W]) read at y = rows · (y', x', 1), x = columns · (y', x', 1), bilinearly; same shape and dtype.
+    """`images` (uint8 [B, C, H, W]) read bilinearly at y = rows · (y', x', 1), x = columns · (y', x', 1).
 
-    `rows` and `columns` are float32 [B, 3]; coordinates are counted in pixels from the centre of the picture.
+    `rows` and `columns` are float32 [B, 3]; coordinates are counted in pixels from the centre of the picture. The
+    result has the shape and dtype of `images`.
     """
     count, channels, height, width = images.shape
     down = (np.arange(height, dtype=np.float32) - (height - 1) / 2)[:, None]

@@ -41,7 +41,9 @@ class BatchedDataset(Dataset, Protocol):
 class ArrayDataset:
     """Items that are rows of arrays in memory: `ArrayDataset({"image": images, "label": labels})`."""
 
-    def __init__(self, arrays: Mapping[str, np.ndarray], *, class_names: Sequence[str] = (), name: str = "array") -> None:
+    def __init__(
+        self, arrays: Mapping[str, np.ndarray], *, class_names: Sequence[str] = (), name: str = "array"
+    ) -> None:
         lengths = {key: len(array) for key, array in arrays.items()}
         if len(set(lengths.values())) != 1:
             raise TrainerError(
@@ -103,8 +105,7 @@ def split(dataset: Dataset, sizes: Mapping[str, int]) -> dict[str, Subset]:
         )
     ends = np.cumsum(list(sizes.values()))
     return {
-        name: Subset(dataset, np.arange(end - size, end))
-        for (name, size), end in zip(sizes.items(), ends, strict=True)
+        name: Subset(dataset, np.arange(end - size, end)) for (name, size), end in zip(sizes.items(), ends, strict=True)
     }
 
 
@@ -121,7 +122,9 @@ def stack(items: Sequence[Item]) -> Batch:
     for item in items:
         if signature(item) != signature(first):
             raise TrainerError(
-                "items of one batch differ in their fields, shapes or dtypes", found=signature(item), expected=signature(first)
+                "items of one batch differ in their fields, shapes or dtypes",
+                found=signature(item),
+                expected=signature(first),
             )
     return {key: np.stack([item[key] for item in items]) for key in first}
 

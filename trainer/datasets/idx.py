@@ -37,12 +37,13 @@ def read_idx(path: Path | str) -> np.ndarray:
     start = 4 + 4 * ndim
     shape = struct.unpack(f">{ndim}I", content[4:start]) if len(content) >= start else None
     needed = start + int(np.prod(shape, dtype=np.float64)) * dtype.itemsize if shape is not None else start
+    what = f"for shape {list(shape)} of {dtype.name}" if shape is not None else "of header"
     if len(content) != needed:
         raise TrainerError(
             "the IDX file is cut short" if len(content) < needed else "the IDX file is longer than its header says",
             where=str(path),
             found=f"{len(content)} bytes",
-            expected=f"{needed} bytes" + (f" for shape {list(shape)} of {dtype.name}" if shape is not None else " of header"),
+            expected=f"{needed} bytes {what}",
             hint="Fetch the file again." if len(content) < needed else None,
         )
     assert shape is not None
@@ -86,11 +87,14 @@ def _read(path: Path) -> bytes:
         content = path.read_bytes()
         return gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content
     except FileNotFoundError:
-        nearby = sorted(entry.name for entry in path.parent.iterdir()) if path.parent.is_dir() else None
+        found = "no such folder either"
+        if path.parent.is_dir():
+            nearby = sorted(entry.name for entry in path.parent.iterdir())
+            found = f"in that folder: {', '.join(nearby[:8]) or 'nothing'}"
         raise TrainerError(
             "no such file",
             where=str(path),
-            found=f"in that folder: {', '.join(nearby[:8]) or 'nothing'}" if nearby is not None else "no such folder either",
+            found=found,
             hint="`data.root` names the folder of the data.",
         ) from None
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:

@@ -1,14 +1,15 @@
 """From a data set to batches of one fixed shape, in an order that can be taken up again anywhere.
 
-    loader = Loader(dataset, batch_size=64, seed=0, shuffle=True)
-    for epoch in range(epochs):
-        with loader.epoch(epoch) as batches:      # or epoch(epoch, start=step) after resuming
-            for batch in batches:                 # {"image": ..., "label": ..., "weight": float32 [B]}
-                loader.position                   # Position(epoch, step) of the batch that comes next
+loader = Loader(dataset, batch_size=64, seed=0, shuffle=True)
+for epoch in range(epochs):
+    with loader.epoch(epoch) as batches:      # or epoch(epoch, start=step) after resuming
+        for batch in batches:                 # {"image": ..., "label": ..., "weight": float32 [B]}
+            loader.position                   # Position(epoch, step) of the batch that comes next
 """
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -48,12 +49,13 @@ class BadItem:
 class Loader:
     """Batches of `dataset`, each a dictionary of arrays with `batch_size` rows.
 
-    The order is a permutation keyed by (seed, epoch). Every batch has a field "weight" (float32 [B]): 1, or 0 for a row that
-    only fills the batch. With `pad_last` the last batch is filled up with rows from the start of the epoch at weight 0;
-    without, the rows that don't fill a batch are left out.
+    The order is a permutation keyed by (seed, epoch). Every batch has a field "weight" (float32 [B]): 1, or 0 for a row
+    that only fills the batch. With `pad_last` the last batch is filled up with rows from the start of the epoch at
+    weight 0; without, the rows that don't fill a batch are left out.
 
-    `on_error="skip"` gives an unusable item weight 0 and another item's content; `on_bad_item` hears of it either way.
-    `clock` measures `data_wait`.
+    `workers` threads prepare batches ahead; without any each is made when it is asked for. The batches are the same.
+    `on_error="skip"` gives an unusable item weight 0 and another item's content; `on_bad_item` hears of it either way,
+    from the thread that found it. `data_wait` is the time in seconds spent waiting for batches, by `clock`.
     """
 
     def __init__(
@@ -67,7 +69,7 @@ class Loader:
         transform: BatchTransform | None = None,
         on_error: Literal["raise", "skip"] = "raise",
         on_bad_item: Callable[[BadItem], None] | None = None,
-        prefetch: int = 2,
+        workers: int = 0,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         if len(dataset) == 0:
@@ -78,12 +80,14 @@ class Loader:
                 found=f"batches of {batch_size} from {len(dataset)} items",
                 expected="at least 1" if batch_size < 1 else f"at most {len(dataset)}",
             )
-        self.dataset, self.batch_size, self.seed, self.shuffle, self.pad_last = dataset, batch_size, seed, shuffle, pad_last
+        self.dataset, self.batch_size, self.seed = dataset, batch_size, seed
+        self.shuffle, self.pad_last = shuffle, pad_last
         self.transform, self.on_error, self.on_bad_item = transform, on_error, on_bad_item
         self.position = Position(0, 0)
         self.data_wait = 0.0
         self.bad_items = 0
-        self._depth, self._clock = prefetch, clock
+        self._workers, self._clock = workers, clock
+        self._lock = threading.Lock()
 
     @property
     def steps_per_epoch(self) -> int:
@@ -98,7 +102,7 @@ class Loader:
                 "no such position in the epoch", found=f"step {start}", expected=f"0 to {self.steps_per_epoch}"
             )
         self.position = Position(epoch, start)
-        return EpochBatches(self, epoch, start, self._depth, self._clock)
+        return EpochBatches(self, epoch, start, self._workers, self._clock)
 
     def batch(self, epoch: int, step: int, order: np.ndarray | None = None) -> Batch:
         """Batch `step` of `epoch`, made here and now; `order` spares working out the permutation again."""
@@ -140,19 +144,26 @@ class Loader:
         return stack([good if item is None else item for item in items])
 
     def _report(self, index: int, error: TrainerError) -> None:
-        self.bad_items += 1
-        if self.on_bad_item is not None:
-            action: Literal["skipped", "raised"] = "skipped" if self.on_error == "skip" else "raised"
-            self.on_bad_item(BadItem(self.dataset.source(index), str(error), action, self.bad_items))
+        action: Literal["skipped", "raised"] = "skipped" if self.on_error == "skip" else "raised"
+        with self._lock:
+            self.bad_items += 1
+            if self.on_bad_item is not None:
+                self.on_bad_item(BadItem(self.dataset.source(index), str(error), action, self.bad_items))
 
 
 class EpochBatches:
-    """The rest of one epoch, prepared ahead in a thread; moves the loader's `position` and `data_wait` as it is read."""
+    """The rest of one epoch, from the loader's workers; reading it moves the loader's `position` and `data_wait`."""
 
-    def __init__(self, loader: Loader, epoch: int, start: int, depth: int, clock: Callable[[], float]) -> None:
+    def __init__(self, loader: Loader, epoch: int, start: int, workers: int, clock: Callable[[], float]) -> None:
         self._loader, self._epoch, self._step = loader, epoch, start
         self._waited_before = loader.data_wait
-        self._prefetch = Prefetch(_batches(loader, epoch, start), depth, clock=clock)
+        order = epoch_order(len(loader.dataset), seed=loader.seed, epoch=epoch, shuffle=loader.shuffle)
+        self._prefetch = Prefetch(
+            lambda step: loader.batch(epoch, step, order),
+            range(start, loader.steps_per_epoch),
+            workers=workers,
+            clock=clock,
+        )
 
     def __iter__(self) -> Iterator[Batch]:
         return self
@@ -175,9 +186,3 @@ class EpochBatches:
 
     def __exit__(self, *exception: object) -> None:
         self.close()
-
-
-def _batches(loader: Loader, epoch: int, start: int) -> Iterator[Batch]:
-    order = epoch_order(len(loader.dataset), seed=loader.seed, epoch=epoch, shuffle=loader.shuffle)
-    for step in range(start, loader.steps_per_epoch):
-        yield loader.batch(epoch, step, order)

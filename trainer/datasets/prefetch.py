@@ -1,91 +1,78 @@
-"""Run an iterator ahead of its consumer in a thread."""
+"""Prepare values ahead of their consumer in threads."""
 
 from __future__ import annotations
 
-import queue
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Generic, TypeVar
 
+Key = TypeVar("Key")
 Value = TypeVar("Value")
 
-_END = object()
 
+class Prefetch(Generic[Key, Value]):
+    """Iterates over make(key) for each of `keys`, in their order, while `workers` threads prepare the ones that follow.
 
-class Prefetch(Generic[Value]):
-    """Iterates over `values` while a thread prepares the next `depth` of them.
-
-    Ends exactly where `values` ends; an exception of theirs is raised here, after the values before it.
-    `close()` (or leaving the `with` block) ends the thread early. `waited` is the time in seconds that the consumer
-    spent waiting for a value.
+    Without workers each value is made when it is asked for. What `make` raises is raised here, after the values before
+    it, and ends the iteration. `close()` (or leaving the `with` block) ends the threads early. `waited` is the time in
+    seconds that the consumer spent waiting for values.
     """
 
     def __init__(
-        self, values: Iterator[Value], depth: int = 2, *, clock: Callable[[], float] = time.perf_counter
+        self,
+        make: Callable[[Key], Value],
+        keys: Iterable[Key],
+        *,
+        workers: int = 1,
+        clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self.waited = 0.0
-        self._clock = clock
-        self._queue: queue.Queue[tuple[object, BaseException | None]] = queue.Queue(depth)
-        self._closed = threading.Event()
-        self._finished = False
-        # The thread holds the queue and not `self`, so that a consumer who lets go of this object ends the thread.
-        self._thread = threading.Thread(
-            target=_produce, args=(values, self._queue, self._closed), name="prefetch", daemon=True
-        )
-        self._thread.start()
+        self._make, self._keys, self._clock = make, iter(keys), clock
+        self._threads = ThreadPoolExecutor(workers, "prefetch") if workers else None
+        self._under_way: deque[Future[Value]] = deque()
+        for _ in range(workers + 1 if workers else 0):
+            self._start_one()
 
-    def __iter__(self) -> Prefetch[Value]:
+    def __iter__(self) -> Iterator[Value]:
         return self
 
     def __next__(self) -> Value:
-        if self._finished:
-            raise StopIteration
         started = self._clock()
-        value, error = self._queue.get()
-        self.waited += self._clock() - started
-        if error is not None or value is _END:
+        try:
+            value = self._next()
+        except BaseException:
             self.close()
-            if error is not None:
-                raise error
+            raise
+        finally:
+            self.waited += self._clock() - started
+        return value
+
+    def _next(self) -> Value:
+        if self._threads is None:
+            return self._make(next(self._keys))
+        if not self._under_way:
             raise StopIteration
-        return value  # type: ignore[return-value]
+        value = self._under_way.popleft().result()
+        self._start_one()
+        return value
+
+    def _start_one(self) -> None:
+        assert self._threads is not None
+        for key in self._keys:
+            self._under_way.append(self._threads.submit(self._make, key))
+            return
 
     def close(self) -> None:
-        """End the thread and drop what it prepared."""
-        self._finished = True
-        self._closed.set()
-        while self._thread.is_alive():
-            try:
-                self._queue.get_nowait()
-            except queue.Empty:
-                self._thread.join(0.01)
+        """End the threads once they are through with what they are on, and drop what was prepared."""
+        self._keys = iter(())
+        self._under_way.clear()
+        if self._threads is not None:
+            self._threads.shutdown(cancel_futures=True)
 
-    def __enter__(self) -> Prefetch[Value]:
+    def __enter__(self) -> Prefetch[Key, Value]:
         return self
 
     def __exit__(self, *exception: object) -> None:
         self.close()
-
-    def __del__(self) -> None:
-        self._closed.set()
-
-
-def _produce(values: Iterator[object], prepared: queue.Queue, closed: threading.Event) -> None:
-    def offer(value: object, error: BaseException | None) -> bool:
-        while not closed.is_set():
-            try:
-                prepared.put((value, error), timeout=0.1)
-                return True
-            except queue.Full:
-                continue
-        return False
-
-    try:
-        for value in values:
-            if not offer(value, None):
-                return
-    except BaseException as error:  # whatever it is belongs to the consumer: it is raised there
-        offer(None, error)
-    else:
-        offer(_END, None)
