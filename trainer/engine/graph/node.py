@@ -88,6 +88,7 @@ def make_node(operation: Primitive, inputs: tuple[Node, ...], attributes: tuple[
         dtype = operation.dtype(inputs, attributes)
         node = Node.__new__(Node)
         node.operation, node.inputs, node.attributes, node.shape, node.dtype = operation, inputs, attributes, shape, dtype
+        node.sequence = next(_sequence)
         _interned[key] = node
     return node
 

@@ -1,0 +1,38 @@
+"""Errors of the tensor engine: they name the operation, what was found, what was expected, and the user's line."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import trainer
+from trainer import TrainerError
+
+_PACKAGE = os.path.dirname(os.path.abspath(trainer.__file__)) + os.sep
+_RECIPES = os.path.join(_PACKAGE, "recipes") + os.sep  # written like a user's code, and copied to become one
+
+
+def user_line() -> str | None:
+    """`file.py:12` of the innermost frame outside the package (recipes count as outside); None where there is none."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if not file.startswith("<") and (not file.startswith(_PACKAGE) or file.startswith(_RECIPES)):
+            relative = os.path.relpath(file)
+            return f"{file if relative.startswith('..') else relative}:{frame.f_lineno}"
+        frame = frame.f_back  # type: ignore[assignment]
+    return None
+
+
+def describe(values: Sequence[Any]) -> str:
+    """Dtypes and shapes of nodes or tensors, as in `float32[3, 4] and int32[2]`."""
+    return " and ".join(f"{value.dtype}{list(value.shape)}" for value in values) or "nothing"
+
+
+def refusal(
+    operation: str, problem: str, *, found: object = None, expected: object = None, hint: str | None = None
+) -> TrainerError:
+    """The error to raise when `operation` can't do what it was asked for."""
+    return TrainerError(f"{operation}: {problem}", where=user_line(), found=found, expected=expected, hint=hint)

@@ -1,0 +1,60 @@
+"""Small compositions of primitives that gradients and the tensor layer share."""
+
+from __future__ import annotations
+
+import functools
+
+from trainer.engine.graph import primitives as p
+from trainer.engine.graph.dtypes import DType
+from trainer.engine.graph.node import Node, Shape
+from trainer.engine.graph.primitives.leaf import canonical
+
+
+def full(shape: Shape, value: bool | int | float, dtype: DType) -> Node:
+    """`value` at every place of `shape`."""
+    return _full(shape, canonical(value, dtype), dtype)
+
+
+@functools.lru_cache(maxsize=4096)
+def _full(shape: Shape, value: bool | int | float, dtype: DType) -> Node:
+    return broadcast(p.constant(value, dtype), shape)
+
+
+def full_like(x: Node, value: bool | int | float) -> Node:
+    """`value` in the shape and dtype of `x`."""
+    return _full(x.shape, canonical(value, x.dtype), x.dtype)
+
+
+def scale(x: Node, factor: float) -> Node:
+    """x · factor."""
+    return p.multiply(x, full_like(x, factor))
+
+
+def broadcast(x: Node, shape: Shape) -> Node:
+    """`x` stretched to `shape` by the rules of broadcasting: new axes in front, axes of extent 1 grow."""
+    if x.shape == shape:
+        return x
+    if len(x.shape) < len(shape):
+        x = p.reshape(x, (1,) * (len(shape) - len(x.shape)) + x.shape)
+    return x if x.shape == shape else p.expand(x, shape)
+
+
+def transpose_last(x: Node) -> Node:
+    """`x` with its last two axes swapped."""
+    axes = tuple(range(x.ndim))
+    return p.permute(x, (*axes[:-2], axes[-1], axes[-2]))
+
+
+def keep_axes(reduced: Node, axes: tuple[int, ...], shape: Shape) -> Node:
+    """`reduced`, whose `axes` of `shape` were dropped, with them put back at extent 1."""
+    return p.reshape(reduced, tuple(1 if axis in axes else extent for axis, extent in enumerate(shape)))
+
+
+def spread(reduced: Node, axes: tuple[int, ...], shape: Shape) -> Node:
+    """`reduced`, whose `axes` of `shape` were dropped, repeated along them."""
+    return p.expand(keep_axes(reduced, axes, shape), shape)
+
+
+def add_all(terms: list[Node]) -> Node:
+    """The sum of `terms`, from the first to the last."""
+    return functools.reduce(p.add, terms)

@@ -1,0 +1,198 @@
+"""Reading and adding at places that are data. Reads clamp an index that is out of range, additions drop it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from trainer.engine.graph.dtypes import DType
+from trainer.engine.graph.errors import describe, refusal
+from trainer.engine.graph.node import Node, Primitive, Shape, make_node
+from trainer.engine.graph.primitives.table import check_axis, check_index_dtype, register
+
+
+def _dtype(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> DType:
+    return inputs[0].dtype
+
+
+def _summed_dtype(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> DType:
+    if inputs[0].dtype.kind == "bool":
+        raise refusal("scatter", "adds, so it does not take bool", found=describe(inputs), expected="a numeric dtype")
+    return inputs[0].dtype
+
+
+def _readable(name: str, x: Node, axis: int, indices: Node) -> None:
+    check_index_dtype(name, indices)
+    check_axis(name, axis, x.ndim)
+    if x.shape[axis] == 0 and indices.size:
+        raise refusal(name, "nothing to read along the axis", found=f"{describe([x, indices])}, axis {axis}")
+
+
+def _accumulated(result: np.ndarray, places: tuple[Any, ...], updates: np.ndarray) -> np.ndarray:
+    """`updates` added at `places` one by one, in row-major order."""
+    np.add.at(result, places, updates)
+    return result
+
+
+def _wide_zeros(shape: tuple[int, ...], like: np.ndarray) -> np.ndarray:
+    return np.zeros(shape, np.float64 if like.dtype.kind == "f" else like.dtype)
+
+
+# --- gather and scatter_add: whole slices -----------------------------------------------------------------------------
+
+
+def _gather_shape(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> Shape:
+    (x, indices), (axis,) = inputs, attributes
+    _readable("gather", x, axis, indices)
+    return x.shape[:axis] + indices.shape + x.shape[axis + 1 :]
+
+
+def _scatter_shape(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> Shape:
+    (updates, indices), (axis, size) = inputs, attributes
+    check_index_dtype("scatter_add", indices)
+    end = axis + indices.ndim
+    if not 0 <= axis <= updates.ndim or updates.shape[axis:end] != indices.shape or size < 0:
+        raise refusal(
+            "scatter_add",
+            "shapes don't fit",
+            found=f"{describe(inputs)}, axis {axis}, size {size}",
+            expected=f"updates that have {list(indices.shape)} at axis {axis}",
+        )
+    return (*updates.shape[:axis], size, *updates.shape[end:])
+
+
+def _gather_reference(attributes: tuple[Any, ...], x: np.ndarray, indices: np.ndarray) -> np.ndarray:
+    return np.take(x, indices, attributes[0], mode="clip")
+
+
+def _scatter_reference(attributes: tuple[Any, ...], updates: np.ndarray, indices: np.ndarray) -> np.ndarray:
+    axis, size = attributes
+    before, after = updates.shape[:axis], updates.shape[axis + indices.ndim :]
+    rows = updates.reshape(*before, indices.size, *after)
+    inside = ((indices >= 0) & (indices < size)).ravel()
+    places = (*(slice(None),) * len(before), indices.ravel()[inside])
+    kept = np.compress(inside, rows, axis=len(before))
+    return _accumulated(_wide_zeros((*before, size, *after), updates), places, kept)
+
+
+_GATHER = register(
+    Primitive(
+        "gather",
+        "index",
+        _gather_shape,
+        _dtype,
+        lambda node, dy: (
+            scatter_add(dy, node.inputs[1], node.attributes[0], node.inputs[0].shape[node.attributes[0]]),
+            None,
+        ),
+        _gather_reference,
+        ("axis",),
+    )
+)
+_SCATTER_ADD = register(
+    Primitive(
+        "scatter_add",
+        "index",
+        _scatter_shape,
+        _summed_dtype,
+        lambda node, dy: (gather(dy, node.inputs[1], node.attributes[0]), None),
+        _scatter_reference,
+        ("axis", "size"),
+    )
+)
+
+
+def gather(x: Node, indices: Node, axis: int) -> Node:
+    """Slices of `x` at `indices` along `axis`: x.shape[:axis] + indices.shape + x.shape[axis + 1:]."""
+    return make_node(_GATHER, (x, indices), (axis,))
+
+
+def scatter_add(updates: Node, indices: Node, axis: int, size: int) -> Node:
+    """The transpose of `gather`: zeros of `size` along `axis`, to which slices are added in row-major order of `indices`."""
+    return make_node(_SCATTER_ADD, (updates, indices), (axis, size))
+
+
+# --- take_along and scatter_add_along: an index for each element ------------------------------------------------------
+
+
+def _take_along_shape(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> Shape:
+    (x, indices), (axis,) = inputs, attributes
+    _readable("take_along", x, axis, indices)
+    if (
+        indices.ndim != x.ndim
+        or indices.shape[:axis] + indices.shape[axis + 1 :] != x.shape[:axis] + x.shape[axis + 1 :]
+    ):
+        raise refusal(
+            "take_along",
+            "shapes don't fit",
+            found=f"{describe(inputs)}, axis {axis}",
+            expected=f"shapes that differ along axis {axis} only",
+        )
+    return indices.shape
+
+
+def _scatter_along_shape(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> Shape:
+    (updates, indices), (axis, size) = inputs, attributes
+    check_index_dtype("scatter_add_along", indices)
+    check_axis("scatter_add_along", axis, updates.ndim)
+    if updates.shape != indices.shape or size < 0:
+        raise refusal(
+            "scatter_add_along",
+            "shapes differ",
+            found=f"{describe(inputs)}, size {size}",
+            expected="an index for each update",
+        )
+    return (*updates.shape[:axis], size, *updates.shape[axis + 1 :])
+
+
+def _take_along_reference(attributes: tuple[Any, ...], x: np.ndarray, indices: np.ndarray) -> np.ndarray:
+    (axis,) = attributes
+    return np.take_along_axis(x, np.clip(indices, 0, max(0, x.shape[axis] - 1)), axis)
+
+
+def _scatter_along_reference(attributes: tuple[Any, ...], updates: np.ndarray, indices: np.ndarray) -> np.ndarray:
+    axis, size = attributes
+    shape = (*updates.shape[:axis], size, *updates.shape[axis + 1 :])
+    inside = (indices >= 0) & (indices < size)
+    places = list(np.indices(updates.shape))
+    places[axis] = indices
+    return _accumulated(_wide_zeros(shape, updates), tuple(place[inside] for place in places), updates[inside])
+
+
+_TAKE_ALONG = register(
+    Primitive(
+        "take_along",
+        "index",
+        _take_along_shape,
+        _dtype,
+        lambda node, dy: (
+            scatter_add_along(dy, node.inputs[1], node.attributes[0], node.inputs[0].shape[node.attributes[0]]),
+            None,
+        ),
+        _take_along_reference,
+        ("axis",),
+    )
+)
+_SCATTER_ADD_ALONG = register(
+    Primitive(
+        "scatter_add_along",
+        "index",
+        _scatter_along_shape,
+        _summed_dtype,
+        lambda node, dy: (take_along(dy, node.inputs[1], node.attributes[0]), None),
+        _scatter_along_reference,
+        ("axis", "size"),
+    )
+)
+
+
+def take_along(x: Node, indices: Node, axis: int) -> Node:
+    """`numpy.take_along_axis`: the element of `x` at `indices` along `axis`; the other axes of both are equal."""
+    return make_node(_TAKE_ALONG, (x, indices), (axis,))
+
+
+def scatter_add_along(updates: Node, indices: Node, axis: int, size: int) -> Node:
+    """The transpose of `take_along`: zeros of `size` along `axis`, to which updates are added in row-major order."""
+    return make_node(_SCATTER_ADD_ALONG, (updates, indices), (axis, size))

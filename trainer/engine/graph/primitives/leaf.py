@@ -1,0 +1,156 @@
+"""Leaves and sources: memory, constants, index counts and random bits."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from trainer.engine.graph import bfloat16 as bfloat16_bits
+from trainer.engine.graph import dtypes, philox
+from trainer.engine.graph.dtypes import DType
+from trainer.engine.graph.errors import describe, refusal
+from trainer.engine.graph.node import Node, Primitive, Shape, make_node
+from trainer.engine.graph.primitives.table import check_axis, register
+from trainer.engine.graph.storage import Storage
+
+
+class _NegativeZero(float):
+    """-0.0 that differs from 0.0 as a key, so that interned nodes and compiled kernels keep them apart."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _NegativeZero)
+
+    def __ne__(self, other: object) -> bool:
+        return not isinstance(other, _NegativeZero)
+
+    def __hash__(self) -> int:
+        return hash("-0.0")
+
+
+NEGATIVE_ZERO = _NegativeZero(-0.0)
+
+
+def canonical(value: Any, dtype: DType) -> bool | int | float:
+    """`value` rounded to `dtype` as a Python number that is equal to another only when their bits are equal."""
+    if dtype.kind == "bool":
+        return bool(value)
+    if dtype.kind != "float":
+        information = np.iinfo(dtype.storage)
+        number = int(value)
+        if not information.min <= number <= information.max:
+            raise refusal(
+                "constant", f"{number} does not fit into {dtype}", expected=f"{information.min} to {information.max}"
+            )
+        return number
+    if dtype is dtypes.float64:
+        number = float(value)
+    else:
+        with np.errstate(over="ignore"):
+            single = np.float32(value)
+        number = float(single if dtype is dtypes.float32 else bfloat16_bits.rounded(np.asarray(single)))
+    if number == 0.0:
+        return NEGATIVE_ZERO if math.copysign(1.0, number) < 0 else 0.0
+    return math.nan if number != number else number
+
+
+def _buffer_shape(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> Shape:
+    return attributes[0].shape
+
+
+def _buffer_dtype(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> DType:
+    return attributes[0].dtype
+
+
+def _buffer_reference(attributes: tuple[Any, ...]) -> np.ndarray:
+    view = attributes[0].view()
+    return bfloat16_bits.from_bits(view) if attributes[0].dtype is dtypes.bfloat16 else view
+
+
+BUFFER = register(Primitive("buffer", "leaf", _buffer_shape, _buffer_dtype, None, _buffer_reference, ("storage",)))
+
+CONSTANT = register(
+    Primitive(
+        "constant",
+        "source",
+        lambda inputs, attributes: (),
+        lambda inputs, attributes: attributes[1],
+        None,
+        lambda attributes: np.asarray(attributes[0], np.float64 if attributes[1].is_float else attributes[1].storage),
+        ("value", "dtype"),
+    )
+)
+
+
+def _iota_shape(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> Shape:
+    shape, axis, _ = attributes
+    check_axis("iota", axis, len(shape))
+    return shape
+
+
+def _iota_dtype(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> DType:
+    if attributes[2].kind == "bool":
+        raise refusal("iota", "counts, so it can't be bool", expected="a numeric dtype")
+    return attributes[2]
+
+
+def _iota_reference(attributes: tuple[Any, ...]) -> np.ndarray:
+    shape, axis, _ = attributes
+    count = np.arange(shape[axis], dtype=np.int64)
+    return np.broadcast_to(count.reshape([-1 if i == axis else 1 for i in range(len(shape))]), shape)
+
+
+IOTA = register(
+    Primitive("iota", "source", _iota_shape, _iota_dtype, None, _iota_reference, ("shape", "axis", "dtype"))
+)
+
+
+def _bits_shape(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> Shape:
+    shape, word = attributes
+    if any(node.shape != (2,) or node.dtype is not dtypes.int32 for node in inputs) or word not in (0, 1, 2, 3):
+        raise refusal(
+            "random_bits",
+            "takes a key and a counter of two words each, and an output word",
+            found=f"{describe(inputs)}, word {word}",
+            expected="int32[2] and int32[2], word 0 to 3",
+        )
+    return shape
+
+
+RANDOM_BITS = register(
+    Primitive(
+        "random_bits",
+        "source",
+        _bits_shape,
+        lambda inputs, attributes: dtypes.int32,
+        None,
+        lambda attributes, key, counter: philox.random_bits(key, counter, *attributes),
+        ("shape", "word"),
+    )
+)
+
+
+def buffer(storage: Storage) -> Node:
+    """The value that lies in `storage`."""
+    return make_node(BUFFER, (), (storage,))
+
+
+def constant(value: Any, dtype: DType) -> Node:
+    """A scalar, shape ()."""
+    return make_node(CONSTANT, (), (canonical(value, dtype), dtype))
+
+
+def iota(shape: Shape, axis: int, dtype: DType) -> Node:
+    """The index along `axis` at every place of `shape`."""
+    return make_node(IOTA, (), (shape, axis, dtype))
+
+
+def random_bits(key: Node, counter: Node, shape: Shape, word: int) -> Node:
+    """32 random bits a place (int32): output `word` of Philox4x32-10.
+
+    The counter words are (row-major index low, index high, counter[0], counter[1]), the key words key[0], key[1];
+    `key` and `counter` are int32 [2].
+    """
+    return make_node(RANDOM_BITS, (key, counter), (shape, word))

@@ -1,0 +1,31 @@
+"""Markers: values pass unchanged, graph passes and gradients don't."""
+
+from __future__ import annotations
+
+from trainer.engine.graph.node import Node, Primitive, make_node
+from trainer.engine.graph.primitives.table import ANY, first_dtype, first_shape, register
+
+_BARRIER = register(
+    Primitive(
+        "barrier",
+        "marker",
+        first_shape,
+        first_dtype("barrier", ANY),
+        lambda node, dy: (dy,),
+        lambda attributes, x: x,
+        ("tag",),
+    )
+)
+_STOP_GRADIENT = register(
+    Primitive("stop_gradient", "marker", first_shape, first_dtype("stop_gradient", ANY), None, lambda attributes, x: x)
+)
+
+
+def barrier(x: Node, tag: str | int = 0) -> Node:
+    """`x`, computed apart: fusion and the merging of common subexpressions stop here (barriers of other tags differ)."""
+    return make_node(_BARRIER, (x,), (tag,))
+
+
+def stop_gradient(x: Node) -> Node:
+    """`x` as if it were constant: gradients don't pass."""
+    return make_node(_STOP_GRADIENT, (x,))

@@ -1,0 +1,292 @@
+"""Movement primitives: the same values (and padding) in other places."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from trainer.engine.graph import primitives as p
+from trainer.engine.graph.errors import describe, refusal
+from trainer.engine.graph.node import Node, Primitive, Shape, make_node
+from trainer.engine.graph.primitives.leaf import canonical
+from trainer.engine.graph.primitives.table import check_axis, first_dtype, register
+
+Ints = tuple[int, ...]
+_ANY = ("bool", "int", "uint", "float")
+
+
+# --- reshape ----------------------------------------------------------------------------------------------------------
+
+
+def _reshape_shape(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> Shape:
+    (x,), (shape,) = inputs, attributes
+    if math.prod(shape) != math.prod(x.shape):
+        raise refusal(
+            "reshape", "sizes differ", found=f"{describe(inputs)} to {list(shape)}", expected=f"{x.size} elements"
+        )
+    return shape
+
+
+_RESHAPE = register(
+    Primitive(
+        "reshape",
+        "movement",
+        _reshape_shape,
+        first_dtype("reshape", _ANY),
+        lambda node, dy: (reshape(dy, node.inputs[0].shape),),
+        lambda attributes, x: np.reshape(x, attributes[0]),
+        ("shape",),
+    )
+)
+
+
+def reshape(x: Node, shape: Shape) -> Node:
+    """The elements of `x` in row-major order as `shape`."""
+    return x if x.shape == shape else make_node(_RESHAPE, (x,), (shape,))
+
+
+# --- permute ----------------------------------------------------------------------------------------------------------
+
+
+def _permute_shape(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> Shape:
+    (x,), (axes,) = inputs, attributes
+    if sorted(axes) != list(range(len(x.shape))):
+        raise refusal("permute", "not a permutation", found=list(axes), expected=f"each of 0 to {x.ndim - 1} once")
+    return tuple([x.shape[axis] for axis in axes])
+
+
+def _permute_gradient(node: Node, dy: Node) -> tuple[Node]:
+    axes = node.attributes[0]
+    return (permute(dy, tuple(sorted(range(len(axes)), key=axes.__getitem__))),)
+
+
+_PERMUTE = register(
+    Primitive(
+        "permute",
+        "movement",
+        _permute_shape,
+        first_dtype("permute", _ANY),
+        _permute_gradient,
+        lambda attributes, x: np.transpose(x, attributes[0]),
+        ("axes",),
+    )
+)
+
+
+def permute(x: Node, axes: Ints) -> Node:
+    """Axis i of the result is axis `axes[i]` of `x`."""
+    return make_node(_PERMUTE, (x,), (axes,))
+
+
+# --- expand -----------------------------------------------------------------------------------------------------------
+
+
+def _expand_shape(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> Shape:
+    (x,), (shape,) = inputs, attributes
+    if len(shape) != len(x.shape) or any(old not in (1, new) for old, new in zip(x.shape, shape, strict=True)):
+        raise refusal("expand", "only axes of extent 1 grow", found=f"{describe(inputs)} to {list(shape)}")
+    return shape
+
+
+def _expand_gradient(node: Node, dy: Node) -> tuple[Node]:
+    x = node.inputs[0]
+    axes = tuple(axis for axis, (old, new) in enumerate(zip(x.shape, node.shape, strict=True)) if old != new)
+    return (reshape(p.reduce_sum(dy, axes), x.shape),)
+
+
+_EXPAND = register(
+    Primitive(
+        "expand",
+        "movement",
+        _expand_shape,
+        first_dtype("expand", _ANY),
+        _expand_gradient,
+        lambda attributes, x: np.broadcast_to(x, attributes[0]),
+        ("shape",),
+    )
+)
+
+
+def expand(x: Node, shape: Shape) -> Node:
+    """`x` repeated along axes of extent 1, to `shape` of the same rank."""
+    return make_node(_EXPAND, (x,), (shape,))
+
+
+# --- pad --------------------------------------------------------------------------------------------------------------
+
+
+def _pad_shape(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> Shape:
+    (x,), (low, high, interior, _) = inputs, attributes
+    if not len(low) == len(high) == len(interior) == x.ndim or min((*low, *high, *interior, 0)) < 0:
+        raise refusal(
+            "pad",
+            "wrong amounts",
+            found=f"{describe(inputs)}, low {list(low)}, high {list(high)}, interior {list(interior)}",
+            expected="for each axis three numbers of at least 0",
+        )
+    return tuple(
+        before + after + extent + between * max(0, extent - 1)
+        for extent, before, after, between in zip(x.shape, low, high, interior, strict=True)
+    )
+
+
+def _inside(shape: Shape, low: Ints, interior: Ints) -> tuple[slice, ...]:
+    """Where the elements of an array of `shape` lie after padding."""
+    return tuple(
+        slice(before, before + (extent - 1) * (between + 1) + 1 if extent else before, between + 1)
+        for extent, before, between in zip(shape, low, interior, strict=True)
+    )
+
+
+def _pad_gradient(node: Node, dy: Node) -> tuple[Node]:
+    low, _, interior, _ = node.attributes
+    places = _inside(node.inputs[0].shape, low, interior)
+    return (slice_(dy, *(tuple(getattr(place, field) for place in places) for field in ("start", "stop", "step"))),)
+
+
+def _pad_reference(attributes: tuple[Any, ...], x: np.ndarray) -> np.ndarray:
+    low, high, interior, value = attributes
+    shape = [
+        before + after + extent + between * max(0, extent - 1)
+        for extent, before, after, between in zip(x.shape, low, high, interior, strict=True)
+    ]
+    result = np.full(shape, value, x.dtype)
+    result[_inside(x.shape, low, interior)] = x
+    return result
+
+
+_PAD = register(
+    Primitive(
+        "pad",
+        "movement",
+        _pad_shape,
+        first_dtype("pad", _ANY),
+        _pad_gradient,
+        _pad_reference,
+        ("low", "high", "interior", "value"),
+    )
+)
+
+
+def pad(x: Node, low: Ints, high: Ints, interior: Ints, value: bool | int | float = 0) -> Node:
+    """`value` put before, after and between the elements along each axis; counts are at least 0."""
+    return make_node(_PAD, (x,), (low, high, interior, canonical(value, x.dtype)))
+
+
+# --- slice ------------------------------------------------------------------------------------------------------------
+
+
+def _slice_shape(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> Shape:
+    (x,), (starts, stops, steps) = inputs, attributes
+    if not len(starts) == len(stops) == len(steps) == x.ndim or any(
+        not (0 <= start <= stop <= extent and step > 0)
+        for extent, start, stop, step in zip(x.shape, starts, stops, steps, strict=True)
+    ):
+        raise refusal(
+            "slice",
+            "wrong bounds",
+            found=f"{describe(inputs)}, start {list(starts)}, stop {list(stops)}, step {list(steps)}",
+            expected="for each axis 0 <= start <= stop <= extent and step > 0",
+        )
+    return tuple([-((start - stop) // step) for start, stop, step in zip(starts, stops, steps, strict=True)])
+
+
+def _slice_gradient(node: Node, dy: Node) -> tuple[Node]:
+    x, (starts, _, steps) = node.inputs[0], node.attributes
+    interior = tuple(step - 1 for step in steps)
+    high = tuple(
+        extent - (place.stop if count else place.start)
+        for extent, count, place in zip(x.shape, dy.shape, _inside(dy.shape, starts, interior), strict=True)
+    )
+    return (pad(dy, starts, high, interior, 0),)
+
+
+_SLICE = register(
+    Primitive(
+        "slice",
+        "movement",
+        _slice_shape,
+        first_dtype("slice", _ANY),
+        _slice_gradient,
+        lambda attributes, x: x[tuple(slice(*bounds) for bounds in zip(*attributes, strict=True))],
+        ("start", "stop", "step"),
+    )
+)
+
+
+def slice_(x: Node, start: Ints, stop: Ints, step: Ints) -> Node:
+    """x[start:stop:step] along each axis; steps are positive, bounds lie inside."""
+    return make_node(_SLICE, (x,), (start, stop, step))
+
+
+# --- flip and concatenate ---------------------------------------------------------------------------------------------
+
+
+def _flip_shape(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> Shape:
+    for axis in attributes[0]:
+        check_axis("flip", axis, inputs[0].ndim)
+    return inputs[0].shape
+
+
+_FLIP = register(
+    Primitive(
+        "flip",
+        "movement",
+        _flip_shape,
+        first_dtype("flip", _ANY),
+        lambda node, dy: (flip(dy, node.attributes[0]),),
+        lambda attributes, x: np.flip(x, attributes[0]),
+        ("axes",),
+    )
+)
+
+
+def flip(x: Node, axes: Ints) -> Node:
+    """The order of elements along `axes` reversed."""
+    return make_node(_FLIP, (x,), (axes,)) if axes else x
+
+
+def _concatenate_shape(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> Shape:
+    (axis,), first = attributes, inputs[0].shape
+    check_axis("concatenate", axis, len(first))
+    rest = first[:axis] + first[axis + 1 :]
+    for other in inputs:
+        if len(other.shape) != len(first) or other.shape[:axis] + other.shape[axis + 1 :] != rest:
+            raise refusal(
+                "concatenate",
+                "shapes don't fit together",
+                found=describe(inputs),
+                expected=f"shapes that differ along axis {axis} only",
+            )
+    return (*first[:axis], sum(x.shape[axis] for x in inputs), *first[axis + 1 :])
+
+
+def _concatenate_gradient(node: Node, dy: Node) -> list[Node]:
+    (axis,), parts, begin = node.attributes, [], 0
+    for x in node.inputs:
+        start, stop = [0] * dy.ndim, list(dy.shape)
+        start[axis], stop[axis] = begin, begin + x.shape[axis]
+        parts.append(slice_(dy, tuple(start), tuple(stop), (1,) * dy.ndim))
+        begin = stop[axis]
+    return parts
+
+
+_CONCATENATE = register(
+    Primitive(
+        "concatenate",
+        "movement",
+        _concatenate_shape,
+        first_dtype("concatenate", _ANY),
+        _concatenate_gradient,
+        lambda attributes, *parts: np.concatenate(parts, attributes[0]),
+        ("axis",),
+    )
+)
+
+
+def concatenate(parts: Sequence[Node], axis: int) -> Node:
+    """`parts`, one after the other along `axis`."""
+    return make_node(_CONCATENATE, tuple(parts), (axis,))

@@ -1,0 +1,159 @@
+"""Reductions and scans along axes. Floats are summed in float64 by the reference."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from trainer.engine.graph import dtypes
+from trainer.engine.graph import primitives as p
+from trainer.engine.graph.errors import describe, refusal
+from trainer.engine.graph.node import Node, Primitive, Shape, make_node
+from trainer.engine.graph.primitives.compose import spread
+from trainer.engine.graph.primitives.table import NUMERIC, check_axis, first_dtype, first_shape, register
+
+Axes = tuple[int, ...]
+
+
+def _reduced_shape(name: str, *, needs_elements: bool) -> Callable[[Sequence[Node], tuple[Any, ...]], Shape]:
+    def rule(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> Shape:
+        x = inputs[0]
+        axes = attributes[0] if isinstance(attributes[0], tuple) else attributes
+        for axis in axes:
+            check_axis(name, axis, len(x.shape))
+        if list(axes) != sorted(set(axes)):
+            raise refusal(name, "axes repeat or are not in order", found=list(axes), expected="rising axes")
+        if needs_elements and 0 in x.shape and any(x.shape[axis] == 0 for axis in axes):
+            raise refusal(name, "of no elements", found=describe(inputs), expected=f"elements along axes {list(axes)}")
+        return tuple([extent for axis, extent in enumerate(x.shape) if axis not in axes])
+
+    return rule
+
+
+def _reduction(
+    name: str, reference: Callable[..., Any], gradient: Callable[[Node, Node], Sequence[Node]], *, needs_elements: bool
+) -> Callable[[Node, Axes], Node]:
+    primitive = register(
+        Primitive(
+            name,
+            "reduction",
+            _reduced_shape(name, needs_elements=needs_elements),
+            first_dtype(name, NUMERIC),
+            gradient,
+            lambda attributes, x: reference(x, axis=attributes[0]),
+            ("axes",),
+        )
+    )
+
+    def build(x: Node, axes: Axes) -> Node:
+        return make_node(primitive, (x,), (axes,)) if axes else x
+
+    build.__name__ = build.__qualname__ = name
+    return build
+
+
+def _wide(function: Callable[..., Any]) -> Callable[..., Any]:
+    """In float64 for floats, and in their own width (wrapping) for integers."""
+    return lambda x, axis: function(x, axis=axis, dtype=np.float64 if x.dtype.kind == "f" else x.dtype)
+
+
+def _sum_gradient(node: Node, dy: Node) -> tuple[Node]:
+    return (spread(dy, node.attributes[0], node.inputs[0].shape),)
+
+
+def _extremum_gradient(node: Node, dy: Node) -> tuple[Node]:
+    """The cotangent is shared evenly by all places that hold the extremum (as PyTorch has it)."""
+    x, axes = node.inputs[0], node.attributes[0]
+    is_taken = p.cast(p.equal(x, spread(node, axes, x.shape)), x.dtype)
+    share = p.divide(dy, p.reduce_sum(is_taken, axes))
+    return (p.multiply(is_taken, spread(share, axes, x.shape)),)
+
+
+def _product_gradient(node: Node, dy: Node) -> tuple[Node]:
+    """dy · the product of all other elements, which is right where elements are zero too."""
+    x, axes = node.inputs[0], node.attributes[0]
+    kept = tuple(axis for axis in range(x.ndim) if axis not in axes)
+    order = kept + axes
+    moved = p.permute(x, order)
+    rows = p.reshape(moved, (node.size, x.size // max(1, node.size)) if node.size else (0, 1))
+    before = _running_product(_shifted(rows, 1))
+    after = p.flip(_running_product(_shifted(p.flip(rows, (1,)), 1)), (1,))
+    others = p.reshape(p.multiply(before, after), moved.shape)
+    back = tuple(sorted(range(x.ndim), key=order.__getitem__))
+    return (p.multiply(p.permute(others, back), spread(dy, axes, x.shape)),)
+
+
+def _shifted(rows: Node, count: int) -> Node:
+    """Rows moved right by `count`, ones coming in."""
+    height, width = rows.shape
+    kept = p.slice_(rows, (0, 0), (height, max(0, width - count)), (1, 1))
+    return p.pad(kept, (0, min(count, width)), (0, 0), (0, 0), 1)
+
+
+def _running_product(rows: Node) -> Node:
+    """Inclusive products along rows, by doubling (Hillis & Steele 1986): log2(width) steps."""
+    step = 1
+    while step < rows.shape[1]:
+        rows = p.multiply(rows, _shifted(rows, step))
+        step *= 2
+    return rows
+
+
+reduce_sum = _reduction("reduce_sum", _wide(np.sum), _sum_gradient, needs_elements=False)
+reduce_prod = _reduction("reduce_prod", _wide(np.prod), _product_gradient, needs_elements=False)
+reduce_max = _reduction("reduce_max", np.max, _extremum_gradient, needs_elements=True)
+reduce_min = _reduction("reduce_min", np.min, _extremum_gradient, needs_elements=True)
+
+
+def _position(name: str, reference: Callable[..., Any]) -> Callable[[Node, int], Node]:
+    primitive = register(
+        Primitive(
+            name,
+            "reduction",
+            _reduced_shape(name, needs_elements=True),
+            first_dtype(name, NUMERIC, dtypes.int64),
+            None,
+            lambda attributes, x: reference(x, axis=attributes[0]),
+            ("axis",),
+        )
+    )
+
+    def build(x: Node, axis: int) -> Node:
+        return make_node(primitive, (x,), (axis,))
+
+    build.__name__ = build.__qualname__ = name
+    return build
+
+
+argmax = _position("argmax", np.argmax)  # the first of equals; the first NaN wins
+argmin = _position("argmin", np.argmin)
+
+
+def _scan_shape(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> Shape:
+    check_axis("cumulative_sum", attributes[0], inputs[0].ndim)
+    return first_shape(inputs, attributes)
+
+
+def _cumulative_sum_gradient(node: Node, dy: Node) -> tuple[Node]:
+    axis = node.attributes[0]
+    return (p.flip(cumulative_sum(p.flip(dy, (axis,)), axis), (axis,)),)
+
+
+_CUMULATIVE_SUM = register(
+    Primitive(
+        "cumulative_sum",
+        "reduction",
+        _scan_shape,
+        first_dtype("cumulative_sum", NUMERIC),
+        _cumulative_sum_gradient,
+        lambda attributes, x: _wide(np.cumsum)(x, axis=attributes[0]),
+        ("axis",),
+    )
+)
+
+
+def cumulative_sum(x: Node, axis: int) -> Node:
+    """Sums of the elements up to and including each place along `axis`."""
+    return make_node(_CUMULATIVE_SUM, (x,), (axis,))

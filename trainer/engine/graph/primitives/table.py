@@ -1,0 +1,83 @@
+"""The table of primitives, and the rules of shape and dtype that many entries share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from trainer.engine.graph.dtypes import DType
+from trainer.engine.graph.errors import describe, refusal
+from trainer.engine.graph.node import Node, Primitive, Shape
+
+TABLE: dict[str, Primitive] = {}
+
+DTypeRule = Callable[[Sequence[Node], tuple[Any, ...]], DType]
+
+FLOAT = ("float",)
+SIGNED = ("int", "float")
+NUMERIC = ("int", "uint", "float")
+INTEGER = ("int", "uint")
+BOOLEAN = ("bool",)
+ANY = ("bool", "int", "uint", "float")
+
+_WORDS = {
+    FLOAT: "a floating-point dtype",
+    SIGNED: "a signed dtype",
+    NUMERIC: "a numeric dtype",
+    INTEGER: "an integer dtype",
+    BOOLEAN: "bool",
+    ANY: "any dtype",
+}
+
+
+def register(primitive: Primitive) -> Primitive:
+    """Enter `primitive` in the table; its name must be free."""
+    if primitive.name in TABLE:
+        raise ValueError(f"{primitive.name} is in the table already")
+    TABLE[primitive.name] = primitive
+    return primitive
+
+
+def first_shape(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> Shape:
+    """The shape of the first input."""
+    return inputs[0].shape
+
+
+def common_shape(name: str) -> Callable[[Sequence[Node], tuple[Any, ...]], Shape]:
+    """The rule that all inputs have one shape, which is the result's."""
+
+    def rule(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> Shape:
+        shape = inputs[0].shape
+        for other in inputs:
+            if other.shape != shape:
+                raise refusal(name, "shapes differ", found=describe(inputs), expected="inputs of one shape")
+        return shape
+
+    return rule
+
+
+def first_dtype(name: str, kinds: tuple[str, ...], result: DType | None = None) -> DTypeRule:
+    """The rule that all inputs have one dtype, of `kinds`; the result has it too, or `result`."""
+
+    def rule(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> DType:
+        dtype = inputs[0].dtype
+        for other in inputs:
+            if other.dtype is not dtype:
+                raise refusal(name, "dtypes differ", found=describe(inputs), expected="inputs of one dtype")
+        if dtype.kind not in kinds:
+            raise refusal(name, f"does not take {dtype}", found=describe(inputs), expected=_WORDS[kinds])
+        return dtype if result is None else result
+
+    return rule
+
+
+def check_index_dtype(name: str, indices: Node) -> None:
+    """Raise unless `indices` is int32 or int64."""
+    if indices.dtype.name not in ("int32", "int64"):
+        raise refusal(name, "indices are whole numbers", found=describe([indices]), expected="int32 or int64")
+
+
+def check_axis(name: str, axis: int, ndim: int) -> None:
+    """Raise unless `axis` counts one of `ndim` axes from the front."""
+    if not 0 <= axis < ndim:
+        raise refusal(name, "no such axis", found=f"axis {axis}", expected=f"an axis of 0 to {ndim - 1}")

@@ -1,0 +1,177 @@
+"""Element-wise primitives of one input, one line each: dtypes, NumPy reference, derivative."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from trainer.engine.graph import dtypes
+from trainer.engine.graph import primitives as p
+from trainer.engine.graph.dtypes import DType
+from trainer.engine.graph.errors import describe, refusal
+from trainer.engine.graph.node import Node, Primitive, Shape, make_node
+from trainer.engine.graph.primitives.compose import full_like, scale
+from trainer.engine.graph.primitives.table import BOOLEAN, FLOAT, INTEGER, NUMERIC, first_dtype, first_shape, register
+
+Derivative = Callable[[Node, Node], Node | None]  # (the node, its cotangent) -> its input's cotangent; None is zero
+
+
+def _unary(
+    name: str,
+    kinds: tuple[str, ...],
+    reference: Callable[[np.ndarray], Any],
+    derivative: Derivative | None,
+    result: DType | None = None,
+) -> Callable[[Node], Node]:
+    gradient = None if derivative is None else lambda node, dy: (derivative(node, dy),)
+    primitive = register(
+        Primitive(
+            name,
+            "elementwise",
+            first_shape,
+            first_dtype(name, kinds, result),
+            gradient,
+            lambda attributes, x: reference(x),
+        )
+    )
+
+    def build(x: Node) -> Node:
+        return make_node(primitive, (x,))
+
+    build.__name__ = build.__qualname__ = name
+    return build
+
+
+def _in_double(function: Callable[[np.ndarray], Any]) -> Callable[[np.ndarray], Any]:
+    """Evaluate in float64 whatever the input's width: rounding that afterwards gives the best float32."""
+    return lambda x: function(x.astype(np.float64))
+
+
+def _logistic(x: np.ndarray) -> np.ndarray:
+    decay = np.exp(-np.abs(x))
+    return np.where(x >= 0, 1.0, decay) / (1.0 + decay)
+
+
+def _sign(x: np.ndarray) -> np.ndarray:
+    return np.where(x > 0, x.dtype.type(1), np.where(x < 0, np.array(-1).astype(x.dtype), np.where(x == 0, 0, x)))
+
+
+_erf = np.vectorize(math.erf, otypes=[np.float64])
+
+
+def _zero(node: Node, dy: Node) -> None:
+    return None
+
+
+def _x(node: Node) -> Node:
+    return node.inputs[0]
+
+
+def _tanh_derivative(node: Node, dy: Node) -> Node:
+    return p.multiply(dy, p.subtract(full_like(node, 1.0), p.multiply(node, node)))
+
+
+def _logistic_derivative(node: Node, dy: Node) -> Node:
+    return p.multiply(dy, p.multiply(node, p.subtract(full_like(node, 1.0), node)))
+
+
+def _erf_derivative(node: Node, dy: Node) -> Node:
+    x = _x(node)
+    return p.multiply(dy, scale(p.exp(p.negative(p.multiply(x, x))), 2.0 / math.sqrt(math.pi)))
+
+
+negative = _unary("negative", NUMERIC, np.negative, lambda node, dy: p.negative(dy))
+abs = _unary("abs", NUMERIC, np.abs, lambda node, dy: p.multiply(dy, p.sign(_x(node))))
+sign = _unary("sign", NUMERIC, _sign, _zero)
+exp = _unary("exp", FLOAT, _in_double(np.exp), lambda node, dy: p.multiply(dy, node))
+expm1 = _unary("expm1", FLOAT, _in_double(np.expm1), lambda node, dy: p.multiply(dy, p.add(node, full_like(node, 1.0))))
+log = _unary("log", FLOAT, _in_double(np.log), lambda node, dy: p.divide(dy, _x(node)))
+log1p = _unary(
+    "log1p", FLOAT, _in_double(np.log1p), lambda node, dy: p.divide(dy, p.add(_x(node), full_like(node, 1.0)))
+)
+sqrt = _unary("sqrt", FLOAT, np.sqrt, lambda node, dy: p.divide(scale(dy, 0.5), node))
+sin = _unary("sin", FLOAT, _in_double(np.sin), lambda node, dy: p.multiply(dy, p.cos(_x(node))))
+cos = _unary("cos", FLOAT, _in_double(np.cos), lambda node, dy: p.negative(p.multiply(dy, p.sin(_x(node)))))
+tanh = _unary("tanh", FLOAT, _in_double(np.tanh), _tanh_derivative)
+erf = _unary("erf", FLOAT, _in_double(_erf), _erf_derivative)
+logistic = _unary("logistic", FLOAT, _in_double(_logistic), _logistic_derivative)
+floor = _unary("floor", FLOAT, np.floor, _zero)
+ceil = _unary("ceil", FLOAT, np.ceil, _zero)
+round = _unary("round", FLOAT, np.rint, _zero)  # half to even
+trunc = _unary("trunc", FLOAT, np.trunc, _zero)
+logical_not = _unary("logical_not", BOOLEAN, np.logical_not, None)
+bitwise_invert = _unary("bitwise_invert", INTEGER, np.invert, None)
+isfinite = _unary("isfinite", FLOAT, np.isfinite, None, dtypes.bool_)
+isnan = _unary("isnan", FLOAT, np.isnan, None, dtypes.bool_)
+isinf = _unary("isinf", FLOAT, np.isinf, None, dtypes.bool_)
+
+
+def _cast_reference(attributes: tuple[Any, ...], x: np.ndarray) -> np.ndarray:
+    """Floats to integers truncate and saturate, NaN becomes 0; integers wrap; anything but zero is True."""
+    dtype: DType = attributes[0]
+    if dtype.is_integer and x.dtype.kind == "f":
+        information = np.iinfo(dtype.storage)
+        inside = (x > float(information.min) - 1) & (x < float(information.max) + 1)
+        truncated = np.where(inside, np.trunc(x), 0).astype(dtype.storage)
+        return np.where(inside, truncated, np.where(x > 0, information.max, np.where(x < 0, information.min, 0)))
+    if dtype.is_float:
+        return x.astype(np.float64) if dtype is dtypes.float64 else x.astype(np.float32)
+    return x.astype(dtype.storage)
+
+
+def _cast_gradient(node: Node, dy: Node) -> tuple[Node | None]:
+    source = _x(node).dtype
+    return (cast(dy, source) if source.is_float and node.dtype.is_float else None,)
+
+
+def _bitcast_shape(inputs: Any, attributes: tuple[Any, ...]) -> Shape:
+    (x,), (dtype,) = inputs, attributes
+    if x.dtype.itemsize != dtype.itemsize or ("bool" in (x.dtype.kind, dtype.kind) and x.dtype != dtype):
+        raise refusal("bitcast", "widths differ", found=f"{describe([x])} to {dtype}", expected="dtypes of one width")
+    return x.shape
+
+
+def _bitcast_reference(attributes: tuple[Any, ...], x: np.ndarray) -> np.ndarray:
+    """`x` arrives widened where it is bfloat16; the only such bitcast is to itself."""
+    (dtype,) = attributes
+    return x if dtype is dtypes.bfloat16 else np.ascontiguousarray(x).view(dtype.storage).reshape(x.shape)
+
+
+_CAST = register(
+    Primitive(
+        "cast",
+        "elementwise",
+        first_shape,
+        lambda inputs, attributes: attributes[0],
+        _cast_gradient,
+        _cast_reference,
+        ("dtype",),
+    )
+)
+_BITCAST = register(
+    Primitive(
+        "bitcast",
+        "elementwise",
+        _bitcast_shape,
+        lambda inputs, attributes: attributes[0],
+        None,
+        _bitcast_reference,
+        ("dtype",),
+    )
+)
+
+
+def cast(x: Node, dtype: DType) -> Node:
+    """`x` rounded to nearest even in `dtype`.
+
+    Floats to integers truncate and saturate (NaN gives 0), integers wrap, and anything but zero is True.
+    """
+    return make_node(_CAST, (x,), (dtype,))
+
+
+def bitcast(x: Node, dtype: DType) -> Node:
+    """The bits of `x` read as another dtype of the same width."""
+    return make_node(_BITCAST, (x,), (dtype,))
