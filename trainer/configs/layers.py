@@ -71,7 +71,7 @@ def _merge(into: Document, upper: Document, low: Any, high: Any, path: KeyPath, 
     for key in _excluded(low, high, path, model):
         del result[key]
         _drop(into, (*path, key))
-    if path in upper.values:
+    if path in upper.values and (upper.values[path].line or path not in into.values):
         into.values[path] = upper.values[path]
     for key, value in high.items():
         here = (*path, key)

@@ -109,7 +109,10 @@ def _salvaged(
         for problem in found:
             path = problem.path[len(prefix) :]
             broken += [problem.path, *_meant(problem)]
-            raw = _without(raw, path) if path in _paths(raw) else _without(raw, path[:-1])
+            if path in _paths(raw):
+                raw = _without(raw, path)
+            elif len(path) > 1:
+                raw = _without(raw, path[:-1])
         raw = {**(needed or {}), **raw} if isinstance(raw, dict) else dict(needed or {})
     return None, problems
 

@@ -21,7 +21,6 @@ def override(document: Document, overrides: Sequence[str], folder: str) -> Docum
     """
     place = Place(COMMAND_LINE, folder=folder)
     layer = Document({})
-    layer.values[()] = place
     indexed: list[tuple[KeyPath, Document]] = []
     for text in overrides:
         name, equals, written = text.partition("=")

@@ -41,7 +41,7 @@ def _locate(target: str, origin: Place, recipes: RecipeIndex) -> Place | str:
     if path.is_file() or looks_like_file:
         folder = Path(os.path.abspath(path.parent))
         recipe = recipes.name_of(folder) if path.name == "config.yaml" else None
-        return _recipe_place(recipe, recipes) if recipe else Place(target, 1, 1, str(folder))
+        return _recipe_place(recipe, recipes) if recipe else Place(os.path.normpath(target), 1, 1, str(folder))
     return f"no recipe and no file of this name{did_you_mean(target, recipes.names())}"
 
 

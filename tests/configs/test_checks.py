@@ -1,0 +1,59 @@
+"""Values that are each right by themselves and wrong together."""
+
+from __future__ import annotations
+
+import pytest
+
+BASE = "task: tiny\n"
+GOOD = "optimizer: {name: adam}\ntrain: {epochs: 5}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("optimizer: {name: adam}\ntrain: {}", "config.yaml:3:8 train: one of 'epochs' and 'steps' is required"),
+        ("optimizer: {name: adam}\ntrain: {epochs: 1, steps: 2}",
+         "config.yaml:3:27 train.steps: given together with 'epochs': only one of them can hold"),
+        ("train: {epochs: 1}", "config.yaml:1:1 optimizer: one of 'optimizer' and 'optimizers' is required"),
+        ("optimizer: {name: adam}\noptimizers: {a: {name: adam}}\ntrain: {epochs: 1}",
+         "config.yaml:3:13 optimizers: given together with 'optimizer': only one of them can hold"),
+        ("optimizer: {name: sgd, nesterov: true}\ntrain: {epochs: 1}",
+         "config.yaml:2:34 optimizer.nesterov: needs a momentum above 0"),
+        (GOOD + "schedule: {name: step, step_size: 0}",
+         "config.yaml:4:35 schedule.step_size: expected a number above 0, found 0"),
+        (GOOD + "schedule: {name: step}",
+         "config.yaml:4:11 schedule: one of 'step_size' and 'milestones' is required"),
+        (GOOD + "schedule: {name: step, milestones: []}",
+         "config.yaml:4:36 schedule.milestones: expected at least 1 items, found an empty list"),
+        (GOOD + "schedule: {name: step, milestones: [2, 2]}",
+         "config.yaml:4:40 schedule.milestones[1]: milestones must increase, but 2 follows 2"),
+        (GOOD + "schedule: {name: cosine, warmup_steps: 1, warmup_epochs: 1}",
+         "config.yaml:4:58 schedule.warmup_epochs: given together with 'warmup_steps': only one of them can hold"),
+        (GOOD + "schedule: {name: cosine, warmup_epochs: 6}",
+         "config.yaml:4:41 schedule.warmup_epochs: a warm-up of 6.0 epochs is longer than the run of 5"),
+        ("optimizer: {name: adam, schedule: {name: constant, warmup_steps: 9}}\ntrain: {steps: 8}",
+         "config.yaml:2:66 optimizer.schedule.warmup_steps: a warm-up of 9 steps is longer than the run of 8"),
+    ],
+)  # fmt: skip
+def test_a_contradiction_is_refused_at_its_place(problems, text, line):
+    assert problems(f"{BASE}{text}\n") == [line]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        GOOD,
+        "optimizers: {generator: {name: adam}, critic: {name: sgd}}\ntrain: {steps: 5}",
+        GOOD + "schedule: {name: step, milestones: [1, 4], warmup_epochs: 5}",
+        GOOD + "schedule: {name: cosine, warmup_steps: 1000}",
+    ],
+)
+def test_what_makes_sense_passes(problems, text):
+    assert problems(f"{BASE}{text}\n") == []
+
+
+def test_nothing_is_concluded_from_a_value_that_is_itself_wrong(problems):
+    assert problems(f"{BASE}optimizer: {{name: adma}}\ntrain: {{epochs: five}}\n") == [
+        "config.yaml:2:12 optimizer: expected 'sgd', 'adam', 'adamw', found 'adma', did you mean 'adam'?",
+        "config.yaml:3:17 train.epochs: expected a whole number, found the text 'five'",
+    ]
