@@ -87,7 +87,8 @@ def make_node(operation: Primitive, inputs: tuple[Node, ...], attributes: tuple[
         shape = operation.shape(inputs, attributes)
         dtype = operation.dtype(inputs, attributes)
         node = Node.__new__(Node)
-        node.operation, node.inputs, node.attributes, node.shape, node.dtype = operation, inputs, attributes, shape, dtype
+        node.operation, node.inputs, node.attributes = operation, inputs, attributes
+        node.shape, node.dtype = shape, dtype
         node.sequence = next(_sequence)
         _interned[key] = node
     return node

@@ -24,6 +24,7 @@ from trainer.engine.graph.primitives.table import (
     register,
 )
 
+Binary = Callable[[Node, Node], Node]
 Gradient = Callable[[Node, Node], Sequence[Node | None]]
 
 
@@ -33,7 +34,7 @@ def _binary(
     reference: Callable[[np.ndarray, np.ndarray], Any],
     gradient: Gradient | None,
     result: DType | None = None,
-) -> Callable[[Node, Node], Node]:
+) -> Binary:
     primitive = register(
         Primitive(
             name,
@@ -116,28 +117,28 @@ def _shift_right_logical(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.right_shift(a.astype(unsigned), b.astype(unsigned)).astype(a.dtype)
 
 
-add = _binary("add", NUMERIC, np.add, lambda node, dy: (dy, dy))
-subtract = _binary("subtract", NUMERIC, np.subtract, lambda node, dy: (dy, p.negative(dy)))
-multiply = _binary("multiply", NUMERIC, np.multiply, _multiply_gradient)
-divide = _binary("divide", FLOAT, np.divide, _divide_gradient)
-floor_divide = _binary("floor_divide", NUMERIC, np.floor_divide, _zero)  # whole numbers: x // 0 is 0
-remainder = _binary("remainder", NUMERIC, np.remainder, _remainder_gradient)  # sign of the divisor; x % 0 is 0
-power = _binary("power", NUMERIC, _power, _power_gradient)
-maximum = _binary("maximum", NUMERIC, _maximum, _greatest_gradient)
-minimum = _binary("minimum", NUMERIC, _minimum, _greatest_gradient)
-equal = _binary("equal", ANY, np.equal, None, dtypes.bool_)
-not_equal = _binary("not_equal", ANY, np.not_equal, None, dtypes.bool_)
-less = _binary("less", NUMERIC, np.less, None, dtypes.bool_)
-less_equal = _binary("less_equal", NUMERIC, np.less_equal, None, dtypes.bool_)
-logical_and = _binary("logical_and", BOOLEAN, np.logical_and, None)
-logical_or = _binary("logical_or", BOOLEAN, np.logical_or, None)
-logical_xor = _binary("logical_xor", BOOLEAN, np.logical_xor, None)
-bitwise_and = _binary("bitwise_and", INTEGER, np.bitwise_and, None)
-bitwise_or = _binary("bitwise_or", INTEGER, np.bitwise_or, None)
-bitwise_xor = _binary("bitwise_xor", INTEGER, np.bitwise_xor, None)
-shift_left = _binary("shift_left", INTEGER, np.left_shift, None)  # amounts outside [0, width) are unspecified
-shift_right = _binary("shift_right", INTEGER, np.right_shift, None)
-shift_right_logical = _binary("shift_right_logical", INTEGER, _shift_right_logical, None)
+add: Binary = _binary("add", NUMERIC, np.add, lambda node, dy: (dy, dy))
+subtract: Binary = _binary("subtract", NUMERIC, np.subtract, lambda node, dy: (dy, p.negative(dy)))
+multiply: Binary = _binary("multiply", NUMERIC, np.multiply, _multiply_gradient)
+divide: Binary = _binary("divide", FLOAT, np.divide, _divide_gradient)
+floor_divide: Binary = _binary("floor_divide", NUMERIC, np.floor_divide, _zero)  # whole numbers: x // 0 is 0
+remainder: Binary = _binary("remainder", NUMERIC, np.remainder, _remainder_gradient)  # sign of the divisor; x % 0 is 0
+power: Binary = _binary("power", NUMERIC, _power, _power_gradient)
+maximum: Binary = _binary("maximum", NUMERIC, _maximum, _greatest_gradient)
+minimum: Binary = _binary("minimum", NUMERIC, _minimum, _greatest_gradient)
+equal: Binary = _binary("equal", ANY, np.equal, None, dtypes.bool_)
+not_equal: Binary = _binary("not_equal", ANY, np.not_equal, None, dtypes.bool_)
+less: Binary = _binary("less", NUMERIC, np.less, None, dtypes.bool_)
+less_equal: Binary = _binary("less_equal", NUMERIC, np.less_equal, None, dtypes.bool_)
+logical_and: Binary = _binary("logical_and", BOOLEAN, np.logical_and, None)
+logical_or: Binary = _binary("logical_or", BOOLEAN, np.logical_or, None)
+logical_xor: Binary = _binary("logical_xor", BOOLEAN, np.logical_xor, None)
+bitwise_and: Binary = _binary("bitwise_and", INTEGER, np.bitwise_and, None)
+bitwise_or: Binary = _binary("bitwise_or", INTEGER, np.bitwise_or, None)
+bitwise_xor: Binary = _binary("bitwise_xor", INTEGER, np.bitwise_xor, None)
+shift_left: Binary = _binary("shift_left", INTEGER, np.left_shift, None)  # amounts outside [0, width) are unspecified
+shift_right: Binary = _binary("shift_right", INTEGER, np.right_shift, None)
+shift_right_logical: Binary = _binary("shift_right_logical", INTEGER, _shift_right_logical, None)
 
 
 def _where_dtype(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> DType:

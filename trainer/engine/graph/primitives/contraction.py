@@ -200,19 +200,19 @@ def _weight_gradient_reference(attributes: tuple[Any, ...], x: np.ndarray, dy: n
 def _convolution_gradient(node: Node, dy: Node) -> tuple[Node, Node]:
     (x, w), geometry = node.inputs, node.attributes
     return (
-        convolution_input_gradient(dy, w, *geometry, x.shape[2:]),
-        convolution_weight_gradient(x, dy, *geometry, w.shape[2:]),
+        convolution_input_gradient(dy, w, *geometry, spatial=x.shape[2:]),
+        convolution_weight_gradient(x, dy, *geometry, window=w.shape[2:]),
     )
 
 
 def _input_gradient_gradient(node: Node, dx: Node) -> tuple[Node, Node]:
     (_, w), geometry = node.inputs, node.attributes[:4]
-    return convolution(dx, w, *geometry), convolution_weight_gradient(dx, node.inputs[0], *geometry, w.shape[2:])
+    return convolution(dx, w, *geometry), convolution_weight_gradient(dx, node.inputs[0], *geometry, window=w.shape[2:])
 
 
 def _weight_gradient_gradient(node: Node, dw: Node) -> tuple[Node, Node]:
     (x, dy), geometry = node.inputs, node.attributes[:4]
-    return convolution_input_gradient(dy, dw, *geometry, x.shape[2:]), convolution(x, dw, *geometry)
+    return convolution_input_gradient(dy, dw, *geometry, spatial=x.shape[2:]), convolution(x, dw, *geometry)
 
 
 _CONVOLUTION = register(
@@ -258,7 +258,7 @@ def convolution(x: Node, w: Node, strides: Pair, padding: Padding, dilation: Pai
 def convolution_input_gradient(
     dy: Node, w: Node, strides: Pair, padding: Padding, dilation: Pair, groups: int, spatial: Shape
 ) -> Node:
-    """The cotangent of `convolution`'s x, whose spatial extents are `spatial`; also the transposed convolution of dy."""
+    """The cotangent of `convolution`'s x of extents `spatial`; also the transposed convolution of dy."""
     return make_node(_INPUT_GRADIENT, (dy, w), (strides, padding, dilation, groups, spatial))
 
 

@@ -30,6 +30,11 @@ def _readable(name: str, x: Node, axis: int, indices: Node) -> None:
         raise refusal(name, "nothing to read along the axis", found=f"{describe([x, indices])}, axis {axis}")
 
 
+def _axis_and_size(node: Node) -> tuple[int, int]:
+    (axis,) = node.attributes
+    return axis, node.inputs[0].shape[axis]
+
+
 def _accumulated(result: np.ndarray, places: tuple[Any, ...], updates: np.ndarray) -> np.ndarray:
     """`updates` added at `places` one by one, in row-major order."""
     np.add.at(result, places, updates)
@@ -84,7 +89,7 @@ _GATHER = register(
         _gather_shape,
         _dtype,
         lambda node, dy: (
-            scatter_add(dy, node.inputs[1], node.attributes[0], node.inputs[0].shape[node.attributes[0]]),
+            scatter_add(dy, node.inputs[1], *_axis_and_size(node)),
             None,
         ),
         _gather_reference,
@@ -110,7 +115,7 @@ def gather(x: Node, indices: Node, axis: int) -> Node:
 
 
 def scatter_add(updates: Node, indices: Node, axis: int, size: int) -> Node:
-    """The transpose of `gather`: zeros of `size` along `axis`, to which slices are added in row-major order of `indices`."""
+    """The transpose of `gather`: zeros of `size` along `axis`, slices added in row-major order of `indices`."""
     return make_node(_SCATTER_ADD, (updates, indices), (axis, size))
 
 
@@ -156,8 +161,7 @@ def _scatter_along_reference(attributes: tuple[Any, ...], updates: np.ndarray, i
     axis, size = attributes
     shape = (*updates.shape[:axis], size, *updates.shape[axis + 1 :])
     inside = (indices >= 0) & (indices < size)
-    places = list(np.indices(updates.shape))
-    places[axis] = indices
+    places = [indices if i == axis else place for i, place in enumerate(np.indices(updates.shape))]
     return _accumulated(_wide_zeros(shape, updates), tuple(place[inside] for place in places), updates[inside])
 
 
@@ -168,7 +172,7 @@ _TAKE_ALONG = register(
         _take_along_shape,
         _dtype,
         lambda node, dy: (
-            scatter_add_along(dy, node.inputs[1], node.attributes[0], node.inputs[0].shape[node.attributes[0]]),
+            scatter_add_along(dy, node.inputs[1], *_axis_and_size(node)),
             None,
         ),
         _take_along_reference,

@@ -39,12 +39,12 @@ def canonical(value: Any, dtype: DType) -> bool | int | float:
         return bool(value)
     if dtype.kind != "float":
         information = np.iinfo(dtype.storage)
-        number = int(value)
-        if not information.min <= number <= information.max:
+        whole = int(value)
+        if not information.min <= whole <= information.max:
             raise refusal(
-                "constant", f"{number} does not fit into {dtype}", expected=f"{information.min} to {information.max}"
+                "constant", f"{whole} does not fit into {dtype}", expected=f"{information.min} to {information.max}"
             )
-        return number
+        return whole
     if dtype is dtypes.float64:
         number = float(value)
     else:

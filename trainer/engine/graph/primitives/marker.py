@@ -22,7 +22,7 @@ _STOP_GRADIENT = register(
 
 
 def barrier(x: Node, tag: str | int = 0) -> Node:
-    """`x`, computed apart: fusion and the merging of common subexpressions stop here (barriers of other tags differ)."""
+    """`x`, computed apart: fusion and the merging of common subexpressions stop here (other tags differ)."""
     return make_node(_BARRIER, (x,), (tag,))
 
 

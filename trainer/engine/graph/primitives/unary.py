@@ -16,6 +16,7 @@ from trainer.engine.graph.node import Node, Primitive, Shape, make_node
 from trainer.engine.graph.primitives.compose import full_like, scale
 from trainer.engine.graph.primitives.table import BOOLEAN, FLOAT, INTEGER, NUMERIC, first_dtype, first_shape, register
 
+Unary = Callable[[Node], Node]
 Derivative = Callable[[Node, Node], Node | None]  # (the node, its cotangent) -> its input's cotangent; None is zero
 
 
@@ -25,7 +26,7 @@ def _unary(
     reference: Callable[[np.ndarray], Any],
     derivative: Derivative | None,
     result: DType | None = None,
-) -> Callable[[Node], Node]:
+) -> Unary:
     gradient = None if derivative is None else lambda node, dy: (derivative(node, dy),)
     primitive = register(
         Primitive(
@@ -83,30 +84,36 @@ def _erf_derivative(node: Node, dy: Node) -> Node:
     return p.multiply(dy, scale(p.exp(p.negative(p.multiply(x, x))), 2.0 / math.sqrt(math.pi)))
 
 
-negative = _unary("negative", NUMERIC, np.negative, lambda node, dy: p.negative(dy))
-abs = _unary("abs", NUMERIC, np.abs, lambda node, dy: p.multiply(dy, p.sign(_x(node))))
-sign = _unary("sign", NUMERIC, _sign, _zero)
-exp = _unary("exp", FLOAT, _in_double(np.exp), lambda node, dy: p.multiply(dy, node))
-expm1 = _unary("expm1", FLOAT, _in_double(np.expm1), lambda node, dy: p.multiply(dy, p.add(node, full_like(node, 1.0))))
-log = _unary("log", FLOAT, _in_double(np.log), lambda node, dy: p.divide(dy, _x(node)))
-log1p = _unary(
+negative: Unary = _unary("negative", NUMERIC, np.negative, lambda node, dy: p.negative(dy))
+abs: Unary = _unary("abs", NUMERIC, np.abs, lambda node, dy: p.multiply(dy, p.sign(_x(node))))
+sign: Unary = _unary("sign", NUMERIC, _sign, _zero)
+exp: Unary = _unary("exp", FLOAT, _in_double(np.exp), lambda node, dy: p.multiply(dy, node))
+expm1: Unary = _unary(
+    "expm1", FLOAT, _in_double(np.expm1), lambda node, dy: p.multiply(dy, p.add(node, full_like(node, 1.0)))
+)
+log: Unary = _unary("log", FLOAT, _in_double(np.log), lambda node, dy: p.divide(dy, _x(node)))
+log1p: Unary = _unary(
     "log1p", FLOAT, _in_double(np.log1p), lambda node, dy: p.divide(dy, p.add(_x(node), full_like(node, 1.0)))
 )
-sqrt = _unary("sqrt", FLOAT, np.sqrt, lambda node, dy: p.divide(scale(dy, 0.5), node))
-sin = _unary("sin", FLOAT, _in_double(np.sin), lambda node, dy: p.multiply(dy, p.cos(_x(node))))
-cos = _unary("cos", FLOAT, _in_double(np.cos), lambda node, dy: p.negative(p.multiply(dy, p.sin(_x(node)))))
-tanh = _unary("tanh", FLOAT, _in_double(np.tanh), _tanh_derivative)
-erf = _unary("erf", FLOAT, _in_double(_erf), _erf_derivative)
-logistic = _unary("logistic", FLOAT, _in_double(_logistic), _logistic_derivative)
-floor = _unary("floor", FLOAT, np.floor, _zero)
-ceil = _unary("ceil", FLOAT, np.ceil, _zero)
-round = _unary("round", FLOAT, np.rint, _zero)  # half to even
-trunc = _unary("trunc", FLOAT, np.trunc, _zero)
-logical_not = _unary("logical_not", BOOLEAN, np.logical_not, None)
-bitwise_invert = _unary("bitwise_invert", INTEGER, np.invert, None)
-isfinite = _unary("isfinite", FLOAT, np.isfinite, None, dtypes.bool_)
-isnan = _unary("isnan", FLOAT, np.isnan, None, dtypes.bool_)
-isinf = _unary("isinf", FLOAT, np.isinf, None, dtypes.bool_)
+sqrt: Unary = _unary("sqrt", FLOAT, np.sqrt, lambda node, dy: p.divide(scale(dy, 0.5), node))
+sin: Unary = _unary("sin", FLOAT, _in_double(np.sin), lambda node, dy: p.multiply(dy, p.cos(_x(node))))
+cos: Unary = _unary("cos", FLOAT, _in_double(np.cos), lambda node, dy: p.negative(p.multiply(dy, p.sin(_x(node)))))
+tanh: Unary = _unary("tanh", FLOAT, _in_double(np.tanh), _tanh_derivative)
+erf: Unary = _unary("erf", FLOAT, _in_double(_erf), _erf_derivative)
+logistic: Unary = _unary("logistic", FLOAT, _in_double(_logistic), _logistic_derivative)
+floor: Unary = _unary("floor", FLOAT, np.floor, _zero)
+ceil: Unary = _unary("ceil", FLOAT, np.ceil, _zero)
+round: Unary = _unary("round", FLOAT, np.rint, _zero)  # half to even
+trunc: Unary = _unary("trunc", FLOAT, np.trunc, _zero)
+logical_not: Unary = _unary("logical_not", BOOLEAN, np.logical_not, None)
+bitwise_invert: Unary = _unary("bitwise_invert", INTEGER, np.invert, None)
+isfinite: Unary = _unary("isfinite", FLOAT, np.isfinite, None, dtypes.bool_)
+isnan: Unary = _unary("isnan", FLOAT, np.isnan, None, dtypes.bool_)
+isinf: Unary = _unary("isinf", FLOAT, np.isinf, None, dtypes.bool_)
+
+
+def _given_dtype(inputs: Any, attributes: tuple[Any, ...]) -> DType:
+    return attributes[0]
 
 
 def _cast_reference(attributes: tuple[Any, ...], x: np.ndarray) -> np.ndarray:
@@ -145,7 +152,7 @@ _CAST = register(
         "cast",
         "elementwise",
         first_shape,
-        lambda inputs, attributes: attributes[0],
+        _given_dtype,
         _cast_gradient,
         _cast_reference,
         ("dtype",),
@@ -156,7 +163,7 @@ _BITCAST = register(
         "bitcast",
         "elementwise",
         _bitcast_shape,
-        lambda inputs, attributes: attributes[0],
+        _given_dtype,
         None,
         _bitcast_reference,
         ("dtype",),
