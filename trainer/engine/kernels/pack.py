@@ -1,0 +1,222 @@
+"""Packing the right-hand operand of a contraction into panels, and copying rows into scratch.
+
+A packed operand is [batch][columns / lanes][depth][lanes], lanes = 64 bytes, zero-padded in the last panel; depth
+runs over blocks and nested levels in the order in which the contraction reduces. The layout depends on the problem
+alone, never on tiles, so that it can be made once for each update of the weights and shared by every kernel that
+reads them.
+
+Kernel: `void name(ptr arguments, i64 task, ptr scratch)`; arguments: [source address, destination address].
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from trainer.engine.graph.dtypes import DType
+from trainer.engine.kernels.expression import MEMORY
+from trainer.engine.kernels.loops import Integer, LoopWriter
+from trainer.engine.kernels.tile import lanes_of, load_vector, store_vector
+from trainer.engine.kernels.writer import vector
+
+KERNEL_PARAMETERS = "ptr noalias %arguments, i64 %task, ptr noalias %scratch"
+"""Parameters of every kernel that may need scratch memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A run of depth: `offset` elements into the source, then nested `levels` of (extent, source stride), outermost
+    first.
+    """
+
+    offset: int
+    levels: tuple[tuple[int, int], ...]
+
+    @property
+    def depth(self) -> int:
+        return math.prod(extent for extent, _ in self.levels)
+
+
+@dataclass(frozen=True, slots=True)
+class PackSpec:
+    """`batch` lists (extent, source stride) of independent matrices; the packed ones lie densely one after the
+    other.
+    """
+
+    dtype: DType
+    batch: tuple[tuple[int, int], ...]
+    columns: int
+    column_stride: int
+    blocks: tuple[Block, ...]
+
+    @property
+    def depth(self) -> int:
+        return sum(block.depth for block in self.blocks)
+
+    @property
+    def panels(self) -> int:
+        return -(-self.columns // lanes_of(self.dtype))
+
+    @property
+    def matrix_size(self) -> int:
+        """Elements of one packed matrix."""
+        return self.panels * self.depth * lanes_of(self.dtype)
+
+    @property
+    def size(self) -> int:
+        """Elements of the packed operand."""
+        return self.matrix_size * math.prod(extent for extent, _ in self.batch)
+
+
+def merged(levels: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], ...]:
+    """The same traversal in as few levels as possible, innermost last; without levels of extent 1."""
+    result: list[tuple[int, int]] = []
+    for extent, stride in levels:
+        if extent == 1:
+            continue
+        if result and result[-1][1] == extent * stride:
+            result[-1] = (result[-1][0] * extent, stride)
+        else:
+            result.append((extent, stride))
+    return tuple(result) or ((1, 0),)
+
+
+def tasks(spec: PackSpec) -> int:
+    """One task for each panel."""
+    return spec.panels * math.prod(extent for extent, _ in spec.batch)
+
+
+def render(spec: PackSpec, name: str) -> str:
+    """The module of a packing kernel."""
+    writer = LoopWriter()
+    writer.label("entry")
+    source, destination = writer.argument(0), writer.argument(1)
+    element, lanes = MEMORY[spec.dtype.name], lanes_of(spec.dtype)
+    rest, panel = writer.divide("%task", spec.panels)
+    offset = writer.multiply(panel, lanes * spec.column_stride)
+    for extent, stride in reversed(spec.batch):
+        rest, index = writer.divide(rest, extent)
+        offset = writer.add(offset, writer.multiply(index, stride))
+    source = writer.pointer(source, offset, element)
+    destination = writer.pointer(destination, writer.multiply("%task", spec.depth * lanes), element)
+    tail = spec.columns % lanes
+    if not tail:
+        _write_panel(writer, spec, source, destination, lanes)
+    elif spec.panels == 1:
+        _write_panel(writer, spec, source, destination, tail)
+    else:
+        last = writer.value(f"icmp eq i64 {panel}, {spec.panels - 1}", "c")
+        with writer.when(last):
+            _write_panel(writer, spec, source, destination, tail)
+        with writer.when(writer.value(f"xor i1 {last}, true", "c")):
+            _write_panel(writer, spec, source, destination, lanes)
+    writer.emit("ret void")
+    return writer.module(name, KERNEL_PARAMETERS)
+
+
+def _write_panel(writer: LoopWriter, spec: PackSpec, source: str, destination: str, active: int) -> None:
+    element, lanes = MEMORY[spec.dtype.name], lanes_of(spec.dtype)
+    position = 0
+    for block in spec.blocks:
+        if block.depth:
+            start = writer.pointer(source, block.offset, element)
+            target = writer.pointer(destination, position * lanes, element)
+            _write_levels(writer, spec, merged(block.levels), start, target, active)
+        position += block.depth
+
+
+def _write_levels(
+    writer: LoopWriter, spec: PackSpec, levels: tuple[tuple[int, int], ...], source: str, target: str, active: int
+) -> None:
+    element, lanes = MEMORY[spec.dtype.name], lanes_of(spec.dtype)
+    (extent, stride), *inner = levels
+    if inner:
+        below = math.prod(size for size, _ in inner)
+        with writer.loop(0, extent) as loop:
+            here = writer.pointer(source, writer.multiply(loop.index, stride), element)
+            there = writer.pointer(target, writer.multiply(loop.index, below * lanes), element)
+            _write_levels(writer, spec, tuple(inner), here, there, active)
+        return
+    transposed = extent - extent % lanes if stride == 1 and spec.column_stride != 1 else 0
+    if transposed:
+        with writer.loop(0, transposed, lanes) as loop:
+            here = writer.pointer(source, loop.index, element)
+            there = writer.pointer(target, writer.multiply(loop.index, lanes), element)
+            _transpose(writer, spec, here, there, active)
+    if transposed < extent:
+        with writer.loop(transposed, extent) as loop:
+            here = writer.pointer(source, writer.multiply(loop.index, stride), element)
+            there = writer.pointer(target, writer.multiply(loop.index, lanes), element)
+            store_vector(writer, spec.dtype, _gather(writer, spec, here, active), there, lanes, lanes)
+
+
+def _gather(writer: LoopWriter, spec: PackSpec, source: str, active: int) -> str:
+    """One row of a panel: `active` neighbouring columns, then zeros."""
+    element, lanes = MEMORY[spec.dtype.name], lanes_of(spec.dtype)
+    if spec.column_stride == 1:
+        return load_vector(writer, spec.dtype, source, lanes, active)
+    row = "zeroinitializer"
+    for lane in range(active):
+        pointer = writer.pointer(source, lane * spec.column_stride, element)
+        value = writer.value(f"load {element}, ptr {pointer}, align {spec.dtype.itemsize}")
+        row = writer.value(f"insertelement {vector(element, lanes)} {row}, {element} {value}, i32 {lane}")
+    return row
+
+
+def _transpose(writer: LoopWriter, spec: PackSpec, source: str, target: str, active: int) -> None:
+    """A square of lanes x lanes elements, contiguous along depth in the source, by exchanging ever smaller halves."""
+    element, lanes = MEMORY[spec.dtype.name], lanes_of(spec.dtype)
+    kind = vector(element, lanes)
+    rows = []
+    for lane in range(lanes):
+        pointer = writer.pointer(source, lane * spec.column_stride, element)
+        rows.append(load_vector(writer, spec.dtype, pointer, lanes, lanes) if lane < active else "zeroinitializer")
+    half = lanes // 2
+    while half:
+        low = [lane if not lane & half else lanes + lane - half for lane in range(lanes)]
+        high = [lane + half if not lane & half else lanes + lane for lane in range(lanes)]
+        for row in (row for row in range(lanes) if not row & half):
+            pair = rows[row], rows[row + half]
+            for place, choice in ((row, low), (row + half, high)):
+                order = ", ".join(f"i32 {lane}" for lane in choice)
+                rows[place] = writer.value(
+                    f"shufflevector {kind} {pair[0]}, {kind} {pair[1]}, <{lanes} x i32> <{order}>"
+                )
+        half //= 2
+    for lane, value in enumerate(rows):
+        store_vector(writer, spec.dtype, value, writer.pointer(target, lane * lanes, element), lanes, lanes)
+
+
+def define_copy(writer: LoopWriter, dtype: DType) -> str:
+    """Define `copy(target, source, count)`: `count` contiguous elements, in vectors."""
+    return _define_stream(writer, dtype, "copy", True)
+
+
+def define_clear(writer: LoopWriter, dtype: DType) -> str:
+    """Define `clear(target, count)`: zeros."""
+    return _define_stream(writer, dtype, "clear", False)
+
+
+def _define_stream(writer: LoopWriter, dtype: DType, verb: str, reads: bool) -> str:
+    element, lanes = MEMORY[dtype.name], lanes_of(dtype)
+    kind = vector(element, lanes)
+
+    def move(inner: LoopWriter, index: Integer, of: str) -> None:
+        value = "zeroinitializer"
+        if reads:
+            value = inner.value(f"load {of}, ptr {inner.pointer('%source', index, element)}, align {dtype.itemsize}")
+        inner.emit(f"store {of} {value}, ptr {inner.pointer('%target', index, element)}, align {dtype.itemsize}")
+
+    def build(inner: LoopWriter) -> None:
+        whole = inner.value(f"and i64 %count, {-4 * lanes}", "i")
+        with inner.loop(0, whole, 4 * lanes) as loop:
+            for part in range(4):
+                move(inner, inner.add(loop.index, part * lanes), kind)
+        vectors = inner.value(f"and i64 %count, {-lanes}", "i")
+        with inner.loop(whole, vectors, lanes) as loop:
+            move(inner, loop.index, kind)
+        with inner.loop(vectors, "%count") as loop:
+            move(inner, loop.index, element)
+
+    parameters = [("ptr noalias", "%target"), *([("ptr noalias", "%source")] if reads else []), ("i64", "%count")]
+    return writer.function(f"{verb}_{dtype.name}", parameters, build)

@@ -1,0 +1,235 @@
+"""The micro-kernel of every contraction: rows x vectors of accumulators held in registers over nested reduction levels.
+
+    out[i, v, lane] = epilogue(sum over levels of a[row i + steps] * b[vector v + steps, lane])
+
+Rows lie at displacements known while rendering; each step of the innermost level is one broadcast load for each row,
+one vector load for each vector, and their products fused into the accumulators. Every output element is one chain of
+fused multiply-adds in the order of the levels: tile shape, unrolling and the host's vector width leave the bits alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from trainer.engine.graph.dtypes import DType
+from trainer.engine.kernels.epilogue import Epilogue
+from trainer.engine.kernels.expression import MEMORY, narrow, render_body, widen
+from trainer.engine.kernels.loops import Integer, LoopWriter
+from trainer.engine.kernels.writer import Typed, mangled, vector
+
+
+def lanes_of(dtype: DType) -> int:
+    """Elements of one accumulator vector: 64 bytes, on every host."""
+    return 64 // dtype.itemsize
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """A loop of the reduction: its extent, and the elements that `a` and `b` move by at each step.
+
+    An `extent` or step that is a register name becomes a parameter of the tile.
+    """
+
+    extent: Integer
+    a_step: Integer
+    b_step: Integer
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """One shape of the micro-kernel.
+
+    rows: displacement of each row in `a`, in elements; outputs: of each row in the output.
+    vectors, b_vector_step: how many vectors, and the elements between them in `b`.
+    lanes: how many lanes of the last vector are stored; b_masked: whether they are also all that may be read.
+    accumulate: add what the output holds already to the finished sum (then the output has the accumulator's dtype).
+    """
+
+    dtype: DType
+    rows: tuple[int, ...]
+    outputs: tuple[int, ...]
+    vectors: int
+    b_vector_step: int
+    lanes: int
+    levels: tuple[Level, ...]
+    unroll: int = 1
+    b_masked: bool = False
+    accumulate: bool = False
+    epilogue: Epilogue = field(default_factory=Epilogue)
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """Registers that the levels use, each once, in order."""
+        names = [value for level in self.levels for value in (level.extent, level.a_step, level.b_step)]
+        return tuple(dict.fromkeys(name for name in names if isinstance(name, str)))
+
+
+def define_tile(writer: LoopWriter, name: str, tile: Tile) -> str:
+    """Define the tile as an internal function of the module: (a, b, output, epilogue operands…, level variables…)."""
+    parameters: list[Typed] = [("ptr noalias", "%a"), ("ptr noalias", "%b"), ("ptr", "%output")]
+    parameters += [("ptr", f"%operand{i}") for i in range(len(tile.epilogue.operands))]
+    parameters += [("i64", variable) for variable in tile.variables]
+    return writer.function(name, parameters, lambda inner: _write_tile(inner, tile))
+
+
+def call_tile(writer: LoopWriter, name: str, pointers: Sequence[str], variables: Sequence[Integer] = ()) -> None:
+    """Call a defined tile; `pointers` are a, b, output and epilogue operands, `variables` the values of its variables."""
+    arguments = [("ptr", pointer) for pointer in pointers]
+    writer.call("void", name, *arguments, *(("i64", str(value)) for value in variables))
+
+
+class _Arithmetic:
+    """Loads and multiply-adds of one dtype."""
+
+    def __init__(self, writer: LoopWriter, dtype: DType) -> None:
+        self.writer, self.dtype = writer, dtype
+        self.element, self.lanes = MEMORY[dtype.name], lanes_of(dtype)
+        self.type = vector(self.element, self.lanes)
+
+    def broadcast(self, pointer: str) -> str:
+        w = self.writer
+        scalar = w.value(f"load {self.element}, ptr {pointer}, align {self.dtype.itemsize}", "s")
+        first = w.value(f"insertelement {self.type} poison, {self.element} {scalar}, i32 0", "s")
+        return w.value(
+            f"shufflevector {self.type} {first}, {self.type} poison, <{self.lanes} x i32> zeroinitializer", "s"
+        )
+
+    def multiply_add(self, a: str, b: str, total: str) -> str:
+        if self.dtype.is_float:
+            kinds = [(self.type, value) for value in (a, b, total)]
+            return self.writer.intrinsic(f"fma.{mangled(self.type)}", self.type, *kinds)
+        return self.add(self.writer.value(f"mul {self.type} {a}, {b}"), total)
+
+    def add(self, a: str, b: str) -> str:
+        return self.writer.value(f"{'fadd' if self.dtype.is_float else 'add'} {self.type} {a}, {b}")
+
+
+def splat_register(writer: LoopWriter, element: str, lanes: int, scalar: str) -> str:
+    """A vector of `lanes` times the same scalar."""
+    kind = vector(element, lanes)
+    first = writer.value(f"insertelement {kind} poison, {element} {scalar}, i32 0", "s")
+    return writer.value(f"shufflevector {kind} {first}, {kind} poison, <{lanes} x i32> zeroinitializer", "s")
+
+
+def mask_of(active: int, lanes: int) -> str:
+    """A constant vector of i1: the first `active` lanes."""
+    return "<" + ", ".join(f"i1 {'true' if lane < active else 'false'}" for lane in range(lanes)) + ">"
+
+
+def load_vector(writer: LoopWriter, dtype: DType, pointer: str, lanes: int, active: int) -> str:
+    """Load `lanes` elements of which the first `active` may be read; the others are zero."""
+    kind = vector(MEMORY[dtype.name], lanes)
+    if active == lanes:
+        return writer.value(f"load {kind}, ptr {pointer}, align {dtype.itemsize}")
+    mask = (vector("i1", lanes), mask_of(active, lanes))
+    align = ("i32", str(dtype.itemsize))
+    return writer.intrinsic(
+        f"masked.load.{mangled(kind)}.p0", kind, ("ptr", pointer), align, mask, (kind, "zeroinitializer")
+    )
+
+
+def store_vector(writer: LoopWriter, dtype: DType, value: str, pointer: str, lanes: int, active: int) -> None:
+    """Store the first `active` of `lanes` elements."""
+    kind = vector(MEMORY[dtype.name], lanes)
+    if active == lanes:
+        writer.emit(f"store {kind} {value}, ptr {pointer}, align {dtype.itemsize}")
+        return
+    mask = (vector("i1", lanes), mask_of(active, lanes))
+    align = ("i32", str(dtype.itemsize))
+    writer.intrinsic(f"masked.store.{mangled(kind)}.p0", "void", (kind, value), ("ptr", pointer), align, mask)
+
+
+def _write_tile(writer: LoopWriter, tile: Tile) -> None:
+    arithmetic = _Arithmetic(writer, tile.dtype)
+    places = [(row, column) for row in range(len(tile.rows)) for column in range(tile.vectors)]
+    sums = _reduce(writer, arithmetic, tile, 0, "%a", "%b", ["zeroinitializer"] * len(places))
+    lanes = arithmetic.lanes
+    stored = tile.epilogue.output(tile.dtype)
+    for (row, column), total in zip(places, sums, strict=True):
+        active = tile.lanes if column == tile.vectors - 1 else lanes
+        offset = tile.outputs[row] + column * lanes
+        pointer = writer.pointer("%output", offset, MEMORY[stored.name])
+        if tile.accumulate:
+            total = arithmetic.add(load_vector(writer, tile.dtype, pointer, lanes, active), total)
+        value = finish(writer, tile.epilogue, tile.dtype, total, offset, column * lanes, active)
+        store_vector(writer, stored, value, pointer, lanes, active)
+
+
+def _reduce(
+    writer: LoopWriter, arithmetic: _Arithmetic, tile: Tile, depth: int, a: str, b: str, sums: list[str]
+) -> list[str]:
+    level, element = tile.levels[depth], arithmetic.element
+    carried = [(arithmetic.type, value) for value in sums]
+    if depth + 1 < len(tile.levels):
+        with writer.loop(0, level.extent, 1, carried) as loop:
+            inner_a = writer.pointer(a, writer.multiply(loop.index, level.a_step), element)
+            inner_b = writer.pointer(b, writer.multiply(loop.index, level.b_step), element)
+            loop.next = _reduce(writer, arithmetic, tile, depth + 1, inner_a, inner_b, loop.carried)
+        return loop.next
+    unroll = tile.unroll if isinstance(level.extent, int) else 1
+    whole: Integer = level.extent - level.extent % unroll if isinstance(level.extent, int) else level.extent
+    if whole != 0:
+        with writer.loop(0, whole, unroll, carried) as loop:
+            values = loop.carried
+            for step in range(unroll):
+                values = _step(writer, arithmetic, tile, level, a, b, writer.add(loop.index, 0), step, values)
+            loop.next = values
+        sums = loop.next
+    if isinstance(level.extent, int) and isinstance(whole, int):
+        for step in range(whole, level.extent):
+            sums = _step(writer, arithmetic, tile, level, a, b, 0, step, sums)
+    return sums
+
+
+def _step(
+    writer: LoopWriter,
+    arithmetic: _Arithmetic,
+    tile: Tile,
+    level: Level,
+    a: str,
+    b: str,
+    index: Integer,
+    step: int,
+    sums: list[str],
+) -> list[str]:
+    """One step of the innermost level: the outer product of a column of `a` and a row of `b`."""
+    element, lanes = arithmetic.element, arithmetic.lanes
+    a_here = writer.pointer(a, writer.multiply(index, level.a_step), element)
+    b_here = writer.pointer(b, writer.multiply(index, level.b_step), element)
+    a_shift, b_shift = writer.multiply(step, level.a_step), writer.multiply(step, level.b_step)
+    columns = []
+    for column in range(tile.vectors):
+        pointer = writer.pointer(b_here, writer.add(b_shift, column * tile.b_vector_step), element)
+        active = tile.lanes if tile.b_masked and column == tile.vectors - 1 else lanes
+        columns.append(load_vector(writer, tile.dtype, pointer, lanes, active))
+    updated = []
+    for row, displacement in enumerate(tile.rows):
+        broadcast = arithmetic.broadcast(writer.pointer(a_here, writer.add(a_shift, displacement), element))
+        for column, value in enumerate(columns):
+            updated.append(arithmetic.multiply_add(broadcast, value, sums[row * tile.vectors + column]))
+    return updated
+
+
+def finish(
+    writer: LoopWriter, epilogue: Epilogue, dtype: DType, total: str, offset: Integer, column: Integer, active: int
+) -> str:
+    """The value to store for accumulator `total`, in the output's memory type.
+
+    Its first lane is `offset` elements past the operands addressed as "same", `column` past those addressed as
+    "channel".
+    """
+    if not epilogue.body:
+        return total
+    lanes, values = lanes_of(dtype), [total]
+    for number, operand in enumerate(epilogue.operands):
+        element = MEMORY[operand.dtype.name]
+        if operand.addressing == "scalar":
+            scalar = writer.value(f"load {element}, ptr %operand{number}, align {operand.dtype.itemsize}")
+            loaded = splat_register(writer, element, lanes, scalar)
+        else:
+            pointer = writer.pointer(f"%operand{number}", offset if operand.addressing == "same" else column, element)
+            loaded = load_vector(writer, operand.dtype, pointer, lanes, active)
+        values.append(widen(writer, loaded, operand.dtype, lanes))
+    result = render_body(writer, epilogue.body, values, lanes)[-1]
+    return narrow(writer, result, epilogue.body[-1].dtype, lanes)
