@@ -1,7 +1,7 @@
 """The run directory: the contract between training and everything that looks at it. Standard library only."""
 
 from trainer.rundir.attempts import without_superseded
-from trainer.rundir.control import REQUESTS, Request, send_request, take_requests
+from trainer.rundir.control import REQUESTS, Request, send_request, take_requests, waiting_requests
 from trainer.rundir.events import (
     BadItemEvent,
     CheckpointEvent,
@@ -24,10 +24,10 @@ from trainer.rundir.events import (
     decode,
     encode,
 )
-from trainer.rundir.layout import RunPaths, create_run, latest_run, list_runs
+from trainer.rundir.layout import RunPaths, create_run, create_run_at, latest_run, list_runs
 from trainer.rundir.lock import LockState, RunLock, read_lock
 from trainer.rundir.processes import host_name, process_age, process_is_alive
-from trainer.rundir.reader import EventTail, read_events, sample_events
+from trainer.rundir.reader import EventTail, last_records, read_events, sample_events
 from trainer.rundir.run import Metrics, Run, Series, open_run
 from trainer.rundir.writer import EventWriter, write_error
 
@@ -61,9 +61,11 @@ __all__ = [
     "UnknownEvent",
     "WarningEvent",
     "create_run",
+    "create_run_at",
     "decode",
     "encode",
     "host_name",
+    "last_records",
     "latest_run",
     "list_runs",
     "open_run",
@@ -74,6 +76,7 @@ __all__ = [
     "sample_events",
     "send_request",
     "take_requests",
+    "waiting_requests",
     "without_superseded",
     "write_error",
 ]

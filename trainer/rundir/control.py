@@ -45,18 +45,24 @@ def send_request(paths: RunPaths, what: str, **fields: Any) -> str:
 
 def take_requests(paths: RunPaths) -> list[Request]:
     """The requests that wait, oldest first; they are removed. Cheap when there are none (one look into a folder)."""
+    requests = waiting_requests(paths)
+    for request in requests:
+        (paths.control / f"{request.id}.json").unlink(missing_ok=True)
+    return requests
+
+
+def waiting_requests(paths: RunPaths) -> list[Request]:
+    """The same, left where they are."""
     try:
         names = sorted(name for name in os.listdir(paths.control) if name.endswith(".json") and name[0] != ".")
     except FileNotFoundError:
         return []
     requests = []
     for name in names:
-        path = paths.control / name
         try:
-            text = path.read_text(encoding="utf-8", errors="replace")
-            path.unlink()
+            text = (paths.control / name).read_text(encoding="utf-8", errors="replace")
         except FileNotFoundError:
-            continue  # taken by another attempt's worker
+            continue  # taken between the two looks
         requests.append(_parse(name.removesuffix(".json"), text))
     return requests
 

@@ -258,9 +258,10 @@ def encode(event: Event, *, time: float, since_start: float, attempt: int) -> by
             value = getattr(event, name)
             if value is not None:
                 line[name] = _plain(value)
-    return json.dumps(line, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode(
-        "utf-8", "backslashreplace"
-    ) + b"\n"
+    return (
+        json.dumps(line, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode("utf-8", "backslashreplace")
+        + b"\n"
+    )
 
 
 def decode(line: bytes | str) -> Record | None:

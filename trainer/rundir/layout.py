@@ -93,11 +93,31 @@ def create_run(runs_root: str | os.PathLike[str], name: str) -> RunPaths:
                 break
             except FileExistsError:
                 number += 1
-        paths = RunPaths(path)
-        for folder in (paths.control, paths.checkpoints, paths.samples, paths.reports):
-            folder.mkdir()
+        return _with_folders(path)
     except OSError as error:
         raise write_error(error.filename or root, error) from error
+
+
+def create_run_at(path: str | os.PathLike[str]) -> RunPaths:
+    """A run in this very directory, which must be new or empty.
+
+    Raises:
+        TrainerError: something is in it, or it can't be made.
+    """
+    root = Path(path)
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        if any(root.iterdir()):
+            raise TrainerError("the run directory is not empty", where=str(root), hint="To go on with a run: --resume.")
+        return _with_folders(root)
+    except OSError as error:
+        raise write_error(error.filename or root, error) from error
+
+
+def _with_folders(path: Path) -> RunPaths:
+    paths = RunPaths(path)
+    for folder in (paths.control, paths.checkpoints, paths.samples, paths.reports):
+        folder.mkdir()
     return paths
 
 

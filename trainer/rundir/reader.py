@@ -126,3 +126,15 @@ def sample_events(path: str | os.PathLike[str], *, pieces: int = 64, piece_bytes
                 if record is not None:
                     records.append(record)
     return without_superseded(records)
+
+
+def last_records(path: str | os.PathLike[str], *, last_bytes: int = 1 << 16) -> list[Record]:
+    """The records at the end of the file, in its order, however long the file is; empty without a file."""
+    try:
+        with open(path, "rb") as file:
+            start = max(0, file.seek(0, os.SEEK_END) - last_bytes)
+            file.seek(start)
+            lines = file.read().split(b"\n")
+    except FileNotFoundError:
+        return []
+    return [record for line in lines[1 if start else 0 : -1] if (record := decode(line)) is not None]

@@ -47,9 +47,7 @@ class EventWriter:
             TrainerError: the line could not be written.
         """
         with self._lock:
-            line = encode(
-                event, time=time.time(), since_start=time.monotonic() + self._offset, attempt=self.attempt
-            )
+            line = encode(event, time=time.time(), since_start=time.monotonic() + self._offset, attempt=self.attempt)
             if self._torn:
                 line = b"\n" + line
             try:

@@ -1,0 +1,80 @@
+"""The `trainer` command. `main` finds the verb and imports its file alone; nothing heavy is imported before it must."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+from trainer import TrainerError, __version__
+from trainer.cli.verbs import VERBS, overview
+
+DONE, FAILURE, USER_MISTAKE, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
+"""The exit codes."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command line (without the program's name); returns the exit code."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        return _dispatch(words)
+    except TrainerError as error:
+        if "--debug" in words:
+            import traceback
+
+            traceback.print_exc()
+        print(f"error: {error}", file=sys.stderr)
+        return USER_MISTAKE
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read the output has gone. Python would complain once more when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILURE
+
+
+def _dispatch(words: list[str]) -> int:
+    if not words:
+        sys.stderr.write(overview(__version__))
+        return USER_MISTAKE
+    first, rest = words[0], words[1:]
+    if first in ("--help", "-h", "help"):
+        if rest and rest[0] in VERBS:
+            return _run_verb(rest[0], ["--help"])
+        sys.stdout.write(overview(__version__))
+        return DONE
+    if first in ("--version", "-V"):
+        print(f"trainer {__version__}")
+        return DONE
+    if first not in VERBS:
+        raise TrainerError(f"no such verb: {first}{did_you_mean(first, VERBS)}")
+    return _run_verb(first, rest)
+
+
+def _run_verb(name: str, words: list[str]) -> int:
+    """Parse the verb's own arguments and run it. Each verb's file has `describe(parser)` and `execute(arguments)`."""
+    import argparse
+    import importlib
+
+    verb = importlib.import_module(f"trainer.cli.{name}")
+    parser = argparse.ArgumentParser(
+        prog=f"trainer {name}",
+        description=f"{VERBS[name][0].upper()}{VERBS[name][1:]}.",
+        epilog=f"examples:\n{verb.EXAMPLES}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    verb.describe(parser)
+    parser.add_argument("--debug", action="store_true", help="add the traceback to an error")
+    code: int = verb.execute(parser.parse_intermixed_args(words))
+    return code
+
+
+def did_you_mean(word: str, known: object) -> str:
+    """`, did you mean 'run'?` for the nearest of `known`, or what there is to choose from."""
+    from difflib import get_close_matches
+
+    names = [str(name) for name in known] if hasattr(known, "__iter__") else []
+    near = get_close_matches(word.lower(), names, n=1, cutoff=0.5)
+    if near:
+        return f", did you mean '{near[0]}'?"
+    return f"; there are: {', '.join(names)}" if names else ""

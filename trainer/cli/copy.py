@@ -1,0 +1,52 @@
+"""`trainer copy`: a recipe's files in a folder of one's own, ready to be changed and run."""
+
+from __future__ import annotations
+
+import argparse
+
+EXAMPLES = """\
+  trainer copy digits mine
+  cd mine && trainer run config.yaml
+"""
+
+
+def describe(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("recipe", metavar="RECIPE", help="see `trainer list`")
+    parser.add_argument("folder", metavar="DIR", help="where to; must be new or empty")
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    from pathlib import Path
+
+    from trainer.cli.gallery import recipe_folder
+
+    folder = Path(arguments.folder)
+    copy_recipe(recipe_folder(arguments.recipe), folder)
+    print(f"{arguments.recipe} is in {folder}: cd {folder} && trainer run config.yaml")
+    return 0
+
+
+def copy_recipe(recipe: object, folder: object) -> None:
+    """Copy a recipe's files; the copied config names the copied task.
+
+    Raises:
+        TrainerError: there is something in the folder, or it can't be written.
+    """
+    import shutil
+    from pathlib import Path
+
+    from trainer import TrainerError
+    from trainer.rundir import write_error
+
+    source, target = Path(str(recipe)), Path(str(folder))
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+        if any(target.iterdir()):
+            raise TrainerError("the folder is not empty", where=str(target), expected="a new or empty folder")
+        shutil.copytree(
+            source, target, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__", "__init__.py", "*.pyc")
+        )
+    except shutil.Error as error:
+        raise TrainerError(f"can't copy: {error}", where=str(target)) from error
+    except OSError as error:
+        raise write_error(error.filename or target, error) from error

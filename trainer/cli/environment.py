@@ -1,0 +1,100 @@
+"""What a run was trained with: `environment-N.json`, so that a result can be traced back to its circumstances."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from trainer import __version__
+from trainer.cli.system import available_threads, gpu_names
+
+PACKAGES = (
+    "numpy", "llvmlite", "pydantic", "PyYAML", "textual",
+    "pillow", "pycocotools", "safetensors", "psutil", "nvidia-ml-py",
+)  # fmt: skip
+LONGEST_DIFFERENCE = 1 << 20
+"""Bytes of the working tree's difference that are kept."""
+
+
+def complete_environment(path: Path) -> None:
+    """Add to the file, which has the command and its directory, what takes longer to find out.
+
+    Raises:
+        OSError: the file can't be written.
+    """
+    known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    found = {
+        **known,
+        "trainer": __version__,
+        "python": sys.version,
+        "platform": platform.platform(),
+        "packages": package_versions(),
+        "cpu": {"name": cpu_name(), "features": cpu_features(), "threads": available_threads()},
+        "gpus": gpu_names(),
+        "git": git_state(known.get("directory", os.getcwd())),
+    }
+    aside = path.with_suffix(".tmp")
+    aside.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    os.replace(aside, path)
+
+
+def package_versions() -> dict[str, str | None]:
+    """The installed version of each required package; None for a missing one."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    versions: dict[str, str | None] = {}
+    for name in PACKAGES:
+        try:
+            versions[name] = version(name)
+        except PackageNotFoundError:
+            versions[name] = None
+    return versions
+
+
+def cpu_name() -> str:
+    """The processor's name as the system gives it."""
+    return _cpuinfo().get("model name") or platform.processor() or platform.machine()
+
+
+def cpu_features() -> list[str]:
+    """The processor's features that Linux lists; empty elsewhere."""
+    info = _cpuinfo()
+    return sorted((info.get("flags") or info.get("Features") or "").split())
+
+
+def git_state(directory: str) -> dict[str, Any] | None:
+    """Revision and uncommitted difference of the repository around a directory; None outside of one."""
+
+    def git(*words: str) -> str | None:
+        try:
+            done = subprocess.run(
+                ["git", *words], cwd=directory, capture_output=True, timeout=10, stdin=subprocess.DEVNULL, check=False
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            return None
+        return done.stdout.decode("utf-8", "replace") if done.returncode == 0 else None
+
+    revision = git("rev-parse", "HEAD")
+    if revision is None:
+        return None
+    difference = git("diff", "HEAD") or ""
+    return {
+        "revision": revision.strip(),
+        "difference": difference[:LONGEST_DIFFERENCE],
+        "difference_cut": len(difference) > LONGEST_DIFFERENCE,
+    }
+
+
+def _cpuinfo() -> dict[str, str]:
+    """The first processor's lines of /proc/cpuinfo."""
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return {}
+    pairs = (line.partition(":") for line in text.partition("\n\n")[0].splitlines())
+    return {key.strip(): value.strip() for key, _, value in pairs}

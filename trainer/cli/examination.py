@@ -1,0 +1,93 @@
+"""What `trainer doctor` looks at: a table of examinations, each of which adds facts and problems."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import trainer
+from trainer.cli.environment import cpu_features, cpu_name, package_versions
+from trainer.cli.system import available_threads, gpu_names
+
+TELLING_FEATURES = ("avx2", "fma", "avx512f", "avx512_bf16", "amx_bf16", "amx_int8", "asimd", "sve")
+"""Processor features that decide which kernels are written."""
+
+
+@dataclass
+class Findings:
+    """Facts by name, and problems in words."""
+
+    facts: dict[str, str] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+
+
+def examine() -> Findings:
+    """Look at everything in EXAMINATIONS."""
+    findings = Findings()
+    for examination in EXAMINATIONS:
+        examination(findings)
+    return findings
+
+
+def name_clashes(providers: Mapping[str, Sequence[str]]) -> list[str]:
+    """Distributions beside ours that provide the import name `trainer`; `providers` maps import names to them."""
+    others = sorted(set(providers.get("trainer", ())) - {DISTRIBUTION})
+    return others
+
+
+DISTRIBUTION = "lucid-trainer"
+
+
+def _versions(findings: Findings) -> None:
+    findings.facts["trainer"] = f"{trainer.__version__} in {Path(trainer.__file__).parent}"
+    findings.facts["python"] = f"{platform.python_version()} ({sys.executable})"
+    findings.facts["system"] = platform.platform()
+    for name, version in package_versions().items():
+        findings.facts[name] = version or "missing"
+        if version is None:
+            findings.problems.append(f"{name} is not installed: pip install {name}")
+
+
+def _names(findings: Findings) -> None:
+    from importlib.metadata import packages_distributions
+
+    for other in name_clashes(packages_distributions()):
+        findings.problems.append(
+            f"the distribution {other!r} also installs a package named trainer; the two overwrite each other: "
+            f"pip uninstall {other}, then pip install --force-reinstall {DISTRIBUTION}"
+        )
+
+
+def _processor(findings: Findings) -> None:
+    features = set(cpu_features())
+    findings.facts["cpu"] = cpu_name()
+    findings.facts["cpu features"] = " ".join(name for name in TELLING_FEATURES if name in features) or "not listed"
+    cores = os.cpu_count() or 1
+    usable = available_threads()
+    findings.facts["threads"] = f"{usable} of {cores}" + ("" if usable == cores else " (affinity and control group)")
+
+
+def _gpus(findings: Findings) -> None:
+    findings.facts["gpus"] = "; ".join(gpu_names()) or "none found"
+
+
+def _caches(findings: Findings) -> None:
+    from trainer.engine.devices.cpu.native import cache_directory
+
+    folder = cache_directory()
+    files = [entry for entry in folder.rglob("*") if entry.is_file()] if folder.is_dir() else []
+    size = sum(entry.stat().st_size for entry in files)
+    findings.facts["kernel cache"] = f"{folder}: {len(files)} files, {size / 1e6:.1f} MB"
+    existing = next(parent for parent in (folder, *folder.parents) if parent.exists())
+    if not os.access(existing, os.W_OK):
+        findings.problems.append(
+            f"the kernel cache can't be written ({existing}): kernels are compiled anew in each run; "
+            "set TRAINER_CACHE_DIR to a folder of your own"
+        )
+
+
+EXAMINATIONS: tuple[Callable[[Findings], None], ...] = (_versions, _names, _processor, _gpus, _caches)

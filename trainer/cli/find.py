@@ -1,0 +1,35 @@
+"""From what a user calls a run to its directory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from trainer import TrainerError
+from trainer.cli import did_you_mean
+from trainer.rundir import RunPaths, latest_run, list_runs
+
+RUNS = "runs"
+"""Where runs are kept, below the working directory."""
+
+
+def find_run(word: str | None) -> RunPaths:
+    """The run at a path or of a name below `runs/`; the latest one for None.
+
+    Raises:
+        TrainerError: there is no such run.
+    """
+    if word is None:
+        latest = latest_run(RUNS)
+        if latest is None:
+            raise TrainerError(
+                "no run here yet", where=str(Path(RUNS).absolute()), hint="`trainer run digits` makes one."
+            )
+        return latest
+    for root in (Path(word), Path(RUNS) / word):
+        paths = RunPaths(root)
+        if paths.events.is_file() or paths.config(1).is_file():
+            return paths
+    names = [run.name for run in list_runs(RUNS)]
+    raise TrainerError(
+        f"no such run: {word}{did_you_mean(word, names)}", expected="a run directory, or its name below runs/"
+    )

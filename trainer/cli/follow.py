@@ -1,0 +1,71 @@
+"""Printing a run's events as they come, as plain lines or as JSON."""
+
+from __future__ import annotations
+
+import argparse
+import enum
+import os
+import sys
+import time
+from collections.abc import Callable
+from typing import TextIO
+
+from trainer.cli.plain import PlainLines
+from trainer.rundir import EventTail, Record, RunPaths, encode
+
+SECONDS_BETWEEN_LOOKS = 0.1
+
+
+class Form(enum.Enum):
+    """How events are printed."""
+
+    PLAIN = "plain"
+    JSON = "json"
+
+
+class Printer:
+    """Prints records in one form. Lines are flushed together, after each batch."""
+
+    def __init__(self, form: Form, stream: TextIO) -> None:
+        self._form, self._stream, self._plain = form, stream, PlainLines()
+
+    def print(self, records: list[Record]) -> None:
+        for record in records:
+            if self._form is Form.JSON:
+                line = encode(record.event, time=record.time, since_start=record.since_start, attempt=record.attempt)
+                self._stream.write(line.decode())
+            else:
+                for text in self._plain.lines(record):
+                    self._stream.write(text + "\n")
+        if records:
+            self._stream.flush()
+
+    def print_record(self, record: Record) -> None:
+        self.print([record])
+
+
+def follow(paths: RunPaths, form: Form, *, over: Callable[[], bool], attempt: int = 0) -> None:
+    """Print events until `over` says that no more will come.
+
+    Args:
+        paths: the run.
+        form: plain lines or JSON.
+        over: asked before each look.
+        attempt: print the records of this attempt only; 0 for all.
+    """
+    printer = Printer(form, sys.stdout)
+    with EventTail(paths.events) as tail:
+        while True:
+            finished = over()
+            records = [record for record in tail.poll() if attempt in (0, record.attempt)]
+            printer.print(records)
+            if finished:
+                return
+            time.sleep(SECONDS_BETWEEN_LOOKS)
+
+
+def on_terminal(arguments: argparse.Namespace) -> bool:
+    """Whether the dashboard can be shown and nothing else was asked for."""
+    if arguments.plain or arguments.json:
+        return False
+    return sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"

@@ -1,0 +1,41 @@
+"""Passing the signals that a command gets on to the worker it started."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+FORWARDED = ("SIGINT", "SIGTERM", "SIGHUP")
+
+
+@contextmanager
+def forwarded_signals() -> Iterator[Callable[[subprocess.Popen[bytes]], None]]:
+    """While inside, signals go to the process that the yielded function is given; earlier ones are kept for it.
+
+    A terminal sends Ctrl-C to the whole process group, so the worker may get one signal twice; it takes two of them
+    in quick succession for one.
+    """
+    target: list[subprocess.Popen[bytes]] = []
+    early: list[int] = []
+
+    def forward(number: int, frame: FrameType | None) -> None:
+        if target:
+            target[0].send_signal(number)
+        else:
+            early.append(number)
+
+    def forward_to(process: subprocess.Popen[bytes]) -> None:
+        target.append(process)
+        for number in early:
+            process.send_signal(number)
+
+    numbers = [getattr(signal, name) for name in FORWARDED if hasattr(signal, name)]
+    before = {number: signal.signal(number, forward) for number in numbers}
+    try:
+        yield forward_to
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

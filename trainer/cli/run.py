@@ -1,0 +1,48 @@
+"""`trainer run`: check the config, make the run directory, start the worker, and show what it does."""
+
+from __future__ import annotations
+
+import argparse
+
+EXAMPLES = """\
+  trainer run digits                                a recipe, on the dashboard
+  trainer run config.yaml train.epochs=3 seed=1     a file, with other values
+  trainer run digits --plain | tee log.txt          lines of key=value
+  trainer run digits --json > events.jsonl          the events themselves
+  trainer run digits --detach                       start and return; then: trainer watch
+  trainer run --resume digits-2 train.epochs=40     go on from the latest checkpoint
+  trainer run config.yaml --in-process              no worker process, for a debugger
+"""
+
+
+def describe(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "words",
+        nargs="*",
+        metavar="CONFIG_OR_RECIPE | key=value",
+        help="a YAML file or a recipe's name, then values to set (a.b=c, a[0].b=c; parsed as YAML)",
+    )
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--plain", action="store_true", help="lines of key=value (the default without a terminal)")
+    form.add_argument("--json", action="store_true", help="the events themselves, one JSON object a line")
+    form.add_argument("--detach", action="store_true", help="start the run and return at once")
+    parser.add_argument("--in-process", action="store_true", help="train in this process, for a debugger")
+    parser.add_argument("--name", help="the run's name: its directory is runs/NAME")
+    parser.add_argument("--run-dir", metavar="DIR", help="the run's directory; must be new or empty")
+    parser.add_argument("--resume", metavar="RUN", help="go on with a run, from its latest checkpoint")
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    from trainer.cli import launch
+    from trainer.cli.follow import Form, on_terminal
+    from trainer.cli.prepare import prepare
+
+    prepared = prepare(arguments)
+    form = Form.JSON if arguments.json else Form.PLAIN
+    if arguments.in_process:
+        return launch.train_here(prepared, form)
+    if arguments.detach:
+        return launch.detach(prepared)
+    if on_terminal(arguments):
+        return launch.train_on_dashboard(prepared)
+    return launch.train_attached(prepared, form)

@@ -1,0 +1,41 @@
+"""`trainer stop`: ask a run's worker to finish its step, write a checkpoint and stop."""
+
+from __future__ import annotations
+
+import argparse
+
+EXAMPLES = """\
+  trainer stop                    the latest run
+  trainer stop digits-2           by name
+  trainer stop runs/digits --abort
+"""
+
+SECONDS_BETWEEN_LOOKS = 0.1
+
+
+def describe(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "run", nargs="?", metavar="RUN", help="a run directory, or its name below runs/ (default: the latest)"
+    )
+    parser.add_argument("--abort", action="store_true", help="end at once, without a checkpoint")
+    parser.add_argument("--no-wait", action="store_true", help="return when the request is placed")
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    import time
+
+    from trainer import TrainerError
+    from trainer.cli.find import find_run
+    from trainer.rundir import open_run, send_request
+
+    run = open_run(find_run(arguments.run).root)
+    if run.status not in ("running", "starting"):
+        raise TrainerError("this run is not running", where=str(run.paths.root), found=run.status)
+    send_request(run.paths, "abort" if arguments.abort else "stop")
+    print(f"asked {run.paths.root} to {'abort' if arguments.abort else 'stop'}", flush=True)
+    while not arguments.no_wait and run.status in ("running", "starting"):
+        time.sleep(SECONDS_BETWEEN_LOOKS)
+        run.refresh()
+    if not arguments.no_wait:
+        print(f"{run.status} at step {run.end.step}" if run.end and run.end.step is not None else run.status)
+    return 0

@@ -1,0 +1,90 @@
+"""Samples of the machine while a worker trains: processor, memory, GPUs."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from trainer.rundir import SystemEvent
+
+
+class SystemSampler:
+    """Takes samples of this process and of the GPUs; the processor's share is counted from one sample to the next."""
+
+    def __init__(self) -> None:
+        import psutil
+
+        self._process = psutil.Process()
+        self._process.cpu_percent()
+        self._cores = available_threads()
+        self._gpus = _Gpus()
+
+    def sample(self) -> SystemEvent:
+        """Processor use in percent of the cores that this process may use, resident memory in bytes, GPUs."""
+        return SystemEvent(
+            cpu=round(self._process.cpu_percent() / self._cores, 1),
+            memory=self._process.memory_info().rss,
+            gpus=self._gpus.sample() or None,
+        )
+
+
+def available_threads() -> int:
+    """Cores that this process may use: its affinity, cut by the control group's quota. At least 1."""
+    affinity = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    try:
+        with open("/sys/fs/cgroup/cpu.max", encoding="ascii") as file:
+            quota, period = file.read().split()
+    except (FileNotFoundError, NotADirectoryError):
+        return affinity
+    return affinity if quota == "max" else max(1, min(affinity, int(quota) // int(period)))
+
+
+class _Gpus:
+    """NVIDIA GPUs through NVML; none where there is no driver."""
+
+    def __init__(self) -> None:
+        self._handles: list[Any] = []
+        self._nvml: Any = None
+        try:
+            import pynvml
+        except ImportError:
+            return
+        self._nvml = pynvml
+        try:
+            pynvml.nvmlInit()
+            self._handles = [pynvml.nvmlDeviceGetHandleByIndex(n) for n in range(pynvml.nvmlDeviceGetCount())]
+        except pynvml.NVMLError:
+            self._handles = []
+
+    def names(self) -> list[str]:
+        """Each GPU's name and memory."""
+        nvml = self._nvml
+        return [
+            f"{nvml.nvmlDeviceGetName(handle)}, {nvml.nvmlDeviceGetMemoryInfo(handle).total / 2**30:.0f} GiB"
+            for handle in self._handles
+        ]
+
+    def sample(self) -> list[dict[str, float]]:
+        """Use in percent, memory in bytes, power in watts, temperature in °C; what a GPU does not tell is left out."""
+        return [self._sample(handle) for handle in self._handles]
+
+    def _sample(self, handle: Any) -> dict[str, float]:
+        nvml = self._nvml
+        readings = {
+            "use": lambda: nvml.nvmlDeviceGetUtilizationRates(handle).gpu,
+            "memory": lambda: nvml.nvmlDeviceGetMemoryInfo(handle).used,
+            "power": lambda: nvml.nvmlDeviceGetPowerUsage(handle) / 1000,
+            "temperature": lambda: nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU),
+        }
+        sample = {}
+        for name, read in readings.items():
+            try:
+                sample[name] = float(read())
+            except nvml.NVMLError:
+                continue
+        return sample
+
+
+def gpu_names() -> list[str]:
+    """The NVIDIA GPUs of this machine."""
+    return _Gpus().names()

@@ -1,0 +1,33 @@
+"""The verbs of the command line, in the order in which `trainer --help` lists them."""
+
+from __future__ import annotations
+
+VERBS: dict[str, str] = {
+    "run": "train a config or a recipe",
+    "validate": "check a config, every problem in one pass",
+    "list": "the recipes that come with trainer",
+    "copy": "copy a recipe to a folder, to make it your own",
+    "schema": "print the JSON Schema of configs, for editors",
+    "watch": "look at a run, live or finished",
+    "stop": "ask a run to finish its step, save and stop",
+    "doctor": "what this installation is, and what is wrong with it",
+}
+
+EXAMPLES = """\
+examples:
+  trainer run digits                     train a recipe
+  trainer run digits train.epochs=3      with another value
+  trainer copy digits mine               make it your own, then: cd mine && trainer run config.yaml
+  trainer watch                          look at the latest run
+"""
+
+
+def overview(version: str) -> str:
+    """The text of `trainer --help`."""
+    width = max(map(len, VERBS))
+    verbs = "\n".join(f"  {name:{width}}  {purpose}" for name, purpose in VERBS.items())
+    return (
+        f"trainer {version}: train vision and sequence models from one typed YAML file\n\n"
+        f"usage: trainer VERB ...\n\n{verbs}\n\n{EXAMPLES}\n"
+        "`trainer VERB --help` has the options and examples of each. `--debug` adds the traceback to an error.\n"
+    )

@@ -1,0 +1,166 @@
+"""The worker's watch: one thread for signals, heartbeats, samples of the machine, and the parent's life.
+
+Signals reach the thread through a pipe that the interpreter's C handler writes to, so that they are seen while the
+main thread is inside a kernel or a compiler:
+
+    the first    before the learner runs: ends the main thread's work at once
+                 afterwards: the learner finishes its step, writes a checkpoint and ends
+    a later one  ends the process at once (one within SAME_WISH_SECONDS is the same wish, come on two ways)
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from trainer import TrainerError
+from trainer.cli import FAILURE
+from trainer.cli.ending import EXIT_CODES
+from trainer.rundir import EndEvent, EventSink, LogEvent, RunLock, RunPaths, WarningEvent, waiting_requests
+
+SAME_WISH_SECONDS = 0.5
+SECONDS_BETWEEN_LOOKS = 0.5
+SECONDS_BETWEEN_SAMPLES = 2.0
+SECONDS_WITHOUT_PARENT = 10.0
+"""How long an attached worker may take to finish its step and save, once its parent is gone."""
+
+_PR_SET_PDEATHSIG = 1  # see prctl(2)
+
+
+class Interrupted(BaseException):
+    """A signal ended the work before the learner could be asked to stop."""
+
+    def __init__(self, number: int) -> None:
+        self.exit_code = EXIT_CODES[number]
+        super().__init__(f"{signal.Signals(number).name} before training began")
+
+
+class Watcher:
+    """The watch over one attempt, from entering the context to leaving it."""
+
+    def __init__(self, paths: RunPaths, sink: EventSink, lock: RunLock, *, parent: int | None, attempt: int) -> None:
+        self._paths, self._sink, self._lock, self._parent, self._attempt = paths, sink, lock, parent, attempt
+        self._first: tuple[int, float] | None = None
+        self._deadline: float | None = None
+        self._abort_seen = False
+        self._interrupt: Callable[[int], None] | None = None
+        self._interruptible = True
+        self._over = False
+        self._pipe = os.pipe()
+        self._thread = threading.Thread(target=self._watch, name="watch", daemon=True)
+        self._before: dict[int, Any] = {}
+        self._wakeup_before = -1
+
+    def hand_signals_to(self, interrupt: Callable[[int], None]) -> None:
+        """From now on signals (SIGINT or SIGTERM) go to the learner; the function is called in the watch's thread."""
+        self._interruptible = False
+        self._interrupt = interrupt
+        if self._first is not None:
+            interrupt(self._first[0])
+
+    def __enter__(self) -> Watcher:
+        if threading.current_thread() is threading.main_thread():
+            for end in self._pipe:
+                os.set_blocking(end, False)
+            self._wakeup_before = signal.set_wakeup_fd(self._pipe[1], warn_on_full_buffer=False)
+            self._before = {number: signal.signal(number, self._on_signal) for number in EXIT_CODES}
+        self._thread.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._over = True
+        if self._before:
+            signal.set_wakeup_fd(self._wakeup_before)
+            for number, handler in self._before.items():
+                signal.signal(number, handler)
+        os.write(self._pipe[1], b"\0")
+        self._thread.join()
+        for end in self._pipe:
+            os.close(end)
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        """In the main thread, between two of its instructions."""
+        if self._interruptible:
+            self._interruptible = False
+            raise Interrupted(number)
+
+    def _watch(self) -> None:
+        from trainer.cli.environment import complete_environment
+        from trainer.cli.system import SystemSampler
+
+        sampler = SystemSampler()
+        try:
+            complete_environment(self._paths.environment(self._attempt))
+            next_sample = time.monotonic() + SECONDS_BETWEEN_SAMPLES
+            while not self._over:
+                ready, _, _ = select.select([self._pipe[0]], [], [], SECONDS_BETWEEN_LOOKS)
+                if ready:
+                    for number in os.read(self._pipe[0], 256):
+                        if number in EXIT_CODES:
+                            self._take_signal(number)
+                self._look_after_parent()
+                self._look_for_abort()
+                if time.monotonic() >= next_sample and not self._over:
+                    next_sample += SECONDS_BETWEEN_SAMPLES
+                    self._sink(sampler.sample())
+                    if not self._lock.heartbeat():
+                        self._sink(
+                            WarningEvent("run.lock was taken over by another process", where=str(self._paths.lock))
+                        )
+        except (TrainerError, OSError) as error:
+            # The run directory can't be written. The main thread meets the same at its next event, and ends the run.
+            print(f"the watch over the run ended: {error}", file=sys.stderr, flush=True)
+
+    def _take_signal(self, number: int) -> None:
+        now, name = time.monotonic(), signal.Signals(number).name
+        if self._first is None:
+            meant = signal.SIGINT if number == signal.SIGINT else signal.SIGTERM  # a hang-up counts as this
+            self._first = (meant, now)
+            if self._interrupt is not None:
+                self._interrupt(meant)
+                self._sink(LogEvent(f"{name}: finishing the step, saving and stopping; once more ends at once"))
+        elif now - self._first[1] > SAME_WISH_SECONDS:
+            self._abort(EXIT_CODES[number], f"a second signal ({name})")
+
+    def _look_after_parent(self) -> None:
+        if self._parent is None or os.getppid() == self._parent:
+            return
+        if self._deadline is None:
+            self._deadline = time.monotonic() + SECONDS_WITHOUT_PARENT
+            if self._first is None:
+                self._take_signal(signal.SIGTERM)
+        elif time.monotonic() > self._deadline:
+            self._abort(EXIT_CODES[signal.SIGTERM], "the process that started this run is gone")
+
+    def _look_for_abort(self) -> None:
+        """The learner takes requests itself; an abort that it has not taken from one look to the next, we carry out."""
+        asked = any(request.what == "abort" for request in waiting_requests(self._paths))
+        if asked and self._abort_seen:
+            self._abort(FAILURE, "aborted by request")
+        self._abort_seen = asked
+
+    def _abort(self, code: int, reason: str) -> None:
+        """End the process now, whatever its threads are in."""
+        try:
+            self._sink(EndEvent("interrupted", code, reason=reason))
+            self._lock.release()
+        finally:
+            os._exit(code)
+
+
+def die_with_parent(parent: int) -> None:
+    """Ask the system for SIGTERM when the parent dies (Linux); elsewhere the watch notices it within a second."""
+    if sys.platform == "linux" and Path("/proc/self").exists():
+        import ctypes
+
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0)
+    if os.getppid() != parent:  # it died before we could ask
+        os._exit(EXIT_CODES[signal.SIGTERM])
