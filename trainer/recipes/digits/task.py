@@ -1,0 +1,75 @@
+"""Handwritten digits: LeNet's task (LeCun et al. 1998) with a small network of convolution, batch norm and ReLU."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from trainer.datasets import RandomShift, loaders, read_idx_pair, split
+from trainer.engine import Tensor, float32, nn
+from trainer.learner import Batch, DataSplits, Task
+from trainer.metrics import Accuracy, Mean
+
+from .options import Options
+
+CARRIED_DATA = Path(__file__).parent / "data"
+
+
+class Digits(Task):
+    """Says which digit an image shows."""
+
+    options: Options
+
+    def data(self) -> DataSplits:
+        options = self.options
+        folder = self.config.data.root or CARRIED_DATA
+        images = read_idx_pair(folder / options.images, folder / options.labels, class_names=options.class_names)
+        self.image_size = images.arrays["image"].shape[2:]
+        training_images = len(images) - options.valid_images - options.test_images
+        parts = split(images, {"train": training_images, "valid": options.valid_images, "test": options.test_images})
+        return DataSplits(**loaders(parts, self.config, augmentation=RandomShift(options.shift)))
+
+    def build(self) -> None:
+        height, width = ((extent + 1) // 2 // 2 // 2 for extent in self.image_size)
+        self.network = nn.Sequential(
+            convolution(1, 32, kernel_size=5, stride=2),
+            convolution(32, 32, kernel_size=3),
+            nn.MaxPool2d(2),
+            convolution(32, 64, kernel_size=3),
+            nn.MaxPool2d(2),
+            nn.Flatten(),
+            nn.Dropout(self.options.dropout),
+            nn.Linear(64 * height * width, 128),
+            nn.ReLU(),
+            nn.Dropout(self.options.dropout),
+            nn.Linear(128, len(self.options.class_names)),
+        )
+        self.optimizer = self.optimizer_for(self.network)
+
+    def train_step(self, batch: Batch) -> dict[str, Mean | Accuracy]:
+        loss, accuracy = self.measure(batch)
+        self.optimizer.minimize(loss.value)
+        return {"loss": loss, "accuracy": accuracy}
+
+    def valid_step(self, batch: Batch) -> dict[str, Mean | Accuracy]:
+        loss, accuracy = self.measure(batch)
+        return {"loss": loss, "accuracy": accuracy}
+
+    def measure(self, batch: Batch) -> tuple[Mean, Accuracy]:
+        """Loss and accuracy of a batch; rows of weight 0 only fill it."""
+        logits = self.network(pixels_to_floats(batch["image"]))
+        losses = nn.cross_entropy(logits, batch["label"], reduction="none")
+        return Mean(losses, batch["weight"]), Accuracy(logits, batch["label"], batch["weight"])
+
+
+def convolution(in_channels: int, out_channels: int, *, kernel_size: int, stride: int = 1) -> nn.Sequential:
+    """Convolution, batch norm, ReLU; at stride 1 the picture keeps its size."""
+    return nn.Sequential(
+        nn.Conv2d(in_channels, out_channels, kernel_size, stride, padding=kernel_size // 2, bias=False),
+        nn.BatchNorm2d(out_channels),
+        nn.ReLU(),
+    )
+
+
+def pixels_to_floats(images: Tensor) -> Tensor:
+    """uint8 0 to 255 as float32 0 to 1."""
+    return images.astype(float32) * (1 / 255)
