@@ -15,7 +15,7 @@ from trainer.engine.graph.dtypes import DType
 from trainer.engine.kernels import pack
 from trainer.engine.kernels.epilogue import Epilogue, OperandPointers
 from trainer.engine.kernels.expression import MEMORY
-from trainer.engine.kernels.loops import Integer, LoopWriter
+from trainer.engine.kernels.loop_writer import Integer, LoopWriter
 from trainer.engine.kernels.tile import Level, Tile, call_tile, define_tile, lanes_of
 
 

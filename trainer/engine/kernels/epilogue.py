@@ -7,7 +7,7 @@ from typing import Literal
 
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.kernels.expression import MEMORY
-from trainer.engine.kernels.loops import Integer, LoopWriter
+from trainer.engine.kernels.loop_writer import Integer, LoopWriter
 from trainer.engine.kernels.spec import Instruction
 
 Addressing = Literal["same", "channel", "scalar"]

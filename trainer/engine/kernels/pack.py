@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.kernels.expression import MEMORY
-from trainer.engine.kernels.loops import Integer, LoopWriter
+from trainer.engine.kernels.loop_writer import Integer, LoopWriter
 from trainer.engine.kernels.tile import lanes_of, load_vector, store_vector
 from trainer.engine.kernels.writer import vector
 

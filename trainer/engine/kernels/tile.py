@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.kernels.epilogue import Epilogue
 from trainer.engine.kernels.expression import MEMORY, narrow, render_body, widen
-from trainer.engine.kernels.loops import Integer, LoopWriter
+from trainer.engine.kernels.loop_writer import Integer, LoopWriter
 from trainer.engine.kernels.writer import Typed, mangled, vector
 
 
