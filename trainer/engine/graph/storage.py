@@ -37,15 +37,26 @@ class Layout:
 class Storage:
     """Memory of one tensor: a dense, 64-byte aligned array in `layout`; None until something is put there.
 
-    `is_state` marks memory that programs update in place (parameters, moments, counters).
+    `is_state` marks memory that programs update in place (parameters, moments, counters). Once a program is bound to it, its layout
+    is `settled`: every later program reads it as it lies.
     """
 
-    __slots__ = ("__weakref__", "dtype", "is_state", "layout", "memory", "name", "shape")
+    __slots__ = ("__weakref__", "dtype", "is_state", "layout", "memory", "name", "settled", "shape")
 
     def __init__(self, shape: Shape, dtype: DType, *, is_state: bool = False, name: str = "") -> None:
         self.shape, self.dtype, self.is_state, self.name = shape, dtype, is_state, name
         self.layout = Layout.row_major(len(shape))
         self.memory: np.ndarray | None = None
+        self.settled = False
+
+    def lay_out(self, layout: Layout) -> None:
+        """Move the elements into another physical order; no program may be bound to the memory yet."""
+        if self.memory is None:
+            self.layout = layout
+            return
+        values = self.view()
+        self.layout, self.memory = layout, aligned_empty(values.size, self.dtype.storage)
+        self.view()[...] = values
 
     @classmethod
     def of(cls, array: np.ndarray, dtype: DType, *, is_state: bool = False, name: str = "") -> Storage:

@@ -1,0 +1,42 @@
+"""Calls: stored nodes that a template computes. One file a family; each adds its launches to the lowering."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from trainer.engine.compile.calls.contraction import emit_convolution, emit_input_gradient, emit_matmul, emit_weight_gradient
+from trainer.engine.compile.calls.copies import emit_concatenate, emit_pad
+from trainer.engine.compile.calls.indexing import (
+    emit_cumulative_sum,
+    emit_gather,
+    emit_scatter_add,
+    emit_scatter_add_along,
+    emit_take_along,
+    emit_window_argmax,
+)
+from trainer.engine.graph.node import Node
+
+if TYPE_CHECKING:
+    from trainer.engine.compile.epilogues import Fused
+    from trainer.engine.compile.lower import Lowering
+
+_EMITTERS: dict[str, Callable[[Lowering, Node, Fused | None], None]] = {
+    "matmul": emit_matmul,
+    "convolution": emit_convolution,
+    "convolution_input_gradient": emit_input_gradient,
+    "convolution_weight_gradient": emit_weight_gradient,
+    "pad": emit_pad,
+    "concatenate": emit_concatenate,
+    "gather": emit_gather,
+    "scatter_add": emit_scatter_add,
+    "take_along": emit_take_along,
+    "scatter_add_along": emit_scatter_add_along,
+    "window_argmax": emit_window_argmax,
+    "cumulative_sum": emit_cumulative_sum,
+}
+
+
+def emit_call(lowering: Lowering, root: Node, fused: Fused | None) -> None:
+    """Add the launches that compute `root`: a call itself, or with `fused` the epilogue of one."""
+    _EMITTERS[fused.contraction.name if fused else root.name](lowering, root, fused)

@@ -1,0 +1,107 @@
+"""Epilogues: element-wise work on a contraction's result that its kernel does before it stores."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from trainer.engine.compile.body import Body, Load, prune
+from trainer.engine.compile.group import Group
+from trainer.engine.compile.partition import Partition
+from trainer.engine.graph.node import Node
+from trainer.engine.graph.storage import Layout
+from trainer.engine.kernels.epilogue import Addressing, Epilogue, EpilogueOperand
+from trainer.engine.kernels.spec import Instruction
+
+_TAKES = {"matmul": -1, "convolution": 1, "convolution_input_gradient": 1}
+"""Contractions whose templates have epilogues, and the axis that "channel" operands run along."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fused:
+    """A contraction whose kernel computes `root` from its accumulators; `loads` are the epilogue's operands."""
+
+    contraction: Node
+    root: Node
+    epilogue: Epilogue
+    loads: tuple[Load, ...]
+
+
+def fuse_epilogues(groups: Sequence[Group], plan: Partition, results: set[Node]) -> tuple[list[Group], dict[Node, Fused]]:
+    """Groups with every fitting loop turned into the call of the contraction before it; and what to fuse, by the loop's root."""
+    readers: dict[Node, list[Group]] = {}
+    for item in groups:
+        for node in item.reads:
+            readers.setdefault(node, []).append(item)
+    fused: dict[Node, Fused] = {}
+    absorbed: set[Node] = set()
+    for item in groups:
+        if item.kind != "loop" or len(item.roots) != 1 or item.body is None:
+            continue
+        for load in item.body.loads:
+            node = load.base
+            if node is None or node.name not in _TAKES or node in results or node in absorbed or readers[node] != [item]:
+                continue
+            found = _fit(node, item.roots[0], item.body, plan)
+            if found is not None:
+                fused[item.roots[0]] = found
+                absorbed.add(node)
+                break
+    owner = {item.roots[0]: item for item in groups if item.kind == "call"}
+    kept: list[Group] = []
+    for item in groups:
+        if item.kind == "call" and item.roots[0] in absorbed:
+            continue
+        match = fused.get(item.roots[0])
+        if match is not None:
+            reads = (item.reads | owner[match.contraction].reads) - {match.contraction}
+            item = Group("call", item.roots, None, reads)
+        kept.append(item)
+    return kept, fused
+
+
+def _fit(contraction: Node, root: Node, body: Body, plan: Partition) -> Fused | None:
+    layout = plan.layouts[contraction]
+    if root.shape != contraction.shape or body.shape != root.shape or plan.layouts[root] != layout:
+        return None
+    channel = _TAKES[contraction.name] % contraction.ndim
+    operands: list[EpilogueOperand] = []
+    loads: list[Load] = []
+    position = body.root(root)
+    kept, place = prune(body.instructions, [position])
+    number: dict[int, int] = {}
+    for step in kept:
+        if step.operation != "load" or step.attributes[0] in number:
+            continue
+        load = body.loads[step.attributes[0]]
+        if load.base is contraction:
+            if not body.holds(contraction, load):
+                return None
+            number[step.attributes[0]] = 0
+            continue
+        addressing = _addressing(load, root, layout, channel)
+        if addressing is None:
+            return None
+        operands.append(EpilogueOperand(step.dtype, addressing))
+        loads.append(load)
+        number[step.attributes[0]] = len(loads)
+    instructions = tuple(
+        Instruction("load", (), step.dtype, (number[step.attributes[0]],)) if step.operation == "load" else step
+        for step in kept
+    )
+    if place[position] != len(kept) - 1:
+        return None
+    return Fused(contraction, root, Epilogue(tuple(operands), instructions), tuple(loads))
+
+
+def _addressing(load: Load, root: Node, layout: Layout, channel: int) -> Addressing | None:
+    if load.base is None:
+        return None
+    steps = {axis: step for axis, step in enumerate(load.strides) if root.shape[axis] != 1 and step}
+    if not steps:
+        return "scalar"
+    if steps == {channel: 1}:
+        return "channel"
+    dense = {axis: step for axis, step in enumerate(layout.strides(root.shape)) if root.shape[axis] != 1}
+    return "same" if steps == dense else None
+

@@ -1,0 +1,216 @@
+"""Loop launches: collapse an iteration space to what a `LoopKernel` needs, classify operands, split into tasks.
+
+Everything here comes from shapes and strides alone, so equal graphs give equal launches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from trainer.engine.compile.body import Load
+from trainer.engine.compile.launch import Address, Buffer, KernelSource, Launch
+from trainer.engine.graph.dtypes import DType, int64
+from trainer.engine.graph.node import Node
+from trainer.engine.kernels import elementwise, reduction
+from trainer.engine.kernels.spec import Inner, Instruction, LoopKernel, Operand, Reduction, pack_arguments
+
+TASK_ELEMENTS = 16384
+REDUCTION_BLOCK = 512
+REDUCTION_BLOCKS = 256
+COLUMN_PART = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where a loop stores one of its values: strides of the iteration axes into `buffer`."""
+
+    buffer: Buffer
+    offset: int
+    strides: tuple[int, ...]
+    instruction: int
+
+
+def loop_launch(
+    extents: Sequence[int],
+    body: Sequence[Instruction],
+    loads: Sequence[Load],
+    targets: Sequence[Target],
+    buffers: Mapping[Node, Buffer],
+    label: str,
+) -> Launch:
+    """An element-wise loop over `extents` (any order: the first target's strides decide which runs innermost)."""
+    order = sorted(
+        (axis for axis in range(len(extents)) if extents[axis] != 1),
+        key=lambda axis: (-abs(targets[0].strides[axis]), axis),
+    )
+    operands = [load.strides for load in loads] + [target.strides for target in targets]
+    sizes, strides = collapse([extents[a] for a in order], [[s[a] for a in order] for s in operands])
+    rank = len(sizes)
+    kernel = LoopKernel(
+        rank,
+        tuple(
+            _operand(load, dtype, step[-1])
+            for load, dtype, step in zip(loads, load_dtypes(body, loads), strides, strict=False)
+        ),
+        tuple(body),
+        tuple(
+            (target.instruction, Operand(target.buffer.dtype, inner_of(step[-1])))
+            for target, step in zip(targets, strides[len(loads) :], strict=True)
+        ),
+    )
+    inner = sizes[-1]
+    rows = 1
+    for extent in sizes[:-1]:
+        rows *= extent
+    if rank == 1:
+        chunk = TASK_ELEMENTS
+        tasks = -(-inner // chunk)
+    else:
+        chunk = max(1, TASK_ELEMENTS // max(1, inner))
+        tasks = -(-rows // chunk)
+    if rows * inner == 0:
+        tasks = 0
+    addresses = load_words(loads, buffers) + [
+        Address(target.buffer, target.offset * target.buffer.dtype.itemsize) for target in targets
+    ]
+    words = pack_arguments(kernel, addresses, sizes, strides, chunk)  # type: ignore[arg-type]
+    source = KernelSource(kernel, lambda name: elementwise.render(kernel, name))
+    return Launch(
+        source, list(words), tasks, read_buffers(loads, buffers), tuple(t.buffer for t in targets), label
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ReductionPlan:
+    """A reduction as a loop nest: kept extents outside, T reduced elements, split into blocks."""
+
+    orientation: Literal["row", "column"]
+    kept: tuple[int, ...]
+    length: int
+    block: int
+
+    @property
+    def blocks(self) -> int:
+        return -(-self.length // self.block)
+
+
+def reduction_block(length: int) -> int:
+    """Elements in a block of the fixed tree: from the number of reduced elements alone."""
+    return max(REDUCTION_BLOCK, -(-length // REDUCTION_BLOCKS) + 15 & ~15)
+
+
+def reduction_launch(
+    kept: Sequence[int],
+    length: int,
+    orientation: Literal["row", "column"],
+    block: int,
+    body: Sequence[Instruction],
+    inputs: Sequence[tuple[Load, tuple[int, ...]]],
+    outputs: Sequence[tuple[int, str, Buffer, tuple[int, ...]]],
+    buffers: Mapping[Node, Buffer],
+    label: str,
+) -> Launch:
+    """One pass of a reduction.
+
+    `inputs` are loads with strides over (kept..., t); `outputs` are (instruction, operation, buffer, strides over (kept..., block)).
+    "column" runs the last kept axis innermost.
+    """
+    operands = [steps for _, steps in inputs] + [steps for *_, steps in outputs]
+    count = len(kept)
+    if orientation == "row":
+        outer, strides = collapse(kept, [steps[:count] for steps in operands], keep_one=False)
+        sizes = [*outer, length]
+        laid = [[*step, steps[count]] for step, steps in zip(strides, operands, strict=True)]
+        parts = _product(outer)
+        cost = min(block, length)
+    else:
+        outer, strides = collapse(kept[:-1], [steps[: count - 1] for steps in operands], keep_one=False)
+        sizes = [*outer, length, kept[-1]]
+        laid = [[*step, steps[count], steps[count - 1]] for step, steps in zip(strides, operands, strict=True)]
+        parts = _product(outer) * -(-kept[-1] // COLUMN_PART)
+        cost = min(block, length) * min(COLUMN_PART, kept[-1])
+    blocks = max(1, -(-length // block))
+    grain = max(1, TASK_ELEMENTS // max(1, cost))
+    tasks = -(-parts // grain) * blocks
+    loads = [load for load, _ in inputs]
+    kernel = LoopKernel(
+        len(sizes),
+        tuple(
+            _operand(load, dtype, step[-1])
+            for load, dtype, step in zip(loads, load_dtypes(body, loads), laid, strict=False)
+        ),
+        tuple(body),
+        tuple(
+            (instruction, Operand(buffer.dtype, inner_of(step[-1])))
+            for (instruction, _, buffer, _), step in zip(outputs, laid[len(loads) :], strict=True)
+        ),
+        Reduction(tuple(operation for _, operation, _, _ in outputs), orientation),
+    )
+    addresses = load_words(loads, buffers) + [Address(buffer) for _, _, buffer, _ in outputs]
+    words = pack_arguments(kernel, addresses, sizes, laid, block, grain)  # type: ignore[arg-type]
+    source = KernelSource(kernel, lambda name: reduction.render_reduction(kernel, name))
+    return Launch(
+        source, list(words), tasks, read_buffers(loads, buffers), tuple(o[2] for o in outputs), label
+    )
+
+
+def collapse(
+    extents: Sequence[int], strides: Sequence[Sequence[int]], keep_one: bool = True
+) -> tuple[list[int], list[list[int]]]:
+    """Merge neighbouring axes (outermost first) wherever every operand steps through both as through one."""
+    sizes: list[int] = []
+    merged: list[list[int]] = [[] for _ in strides]
+    for axis, extent in enumerate(extents):
+        if extent == 1:
+            continue
+        if sizes and all(m[-1] == s[axis] * extent for m, s in zip(merged, strides, strict=True)):
+            sizes[-1] *= extent
+            for m, s in zip(merged, strides, strict=True):
+                m[-1] = s[axis]
+        else:
+            sizes.append(extent)
+            for m, s in zip(merged, strides, strict=True):
+                m.append(s[axis])
+    if not sizes and keep_one:
+        return [1], [[0] for _ in strides]
+    return sizes, merged
+
+
+def inner_of(stride: int) -> Inner:
+    """How an operand runs along the innermost dimension."""
+    return "contiguous" if stride == 1 else "broadcast" if stride == 0 else "strided"
+
+
+def _operand(load: Load, dtype: DType, stride: int) -> Operand:
+    return Operand(dtype, inner_of(stride), index=load.base is None)
+
+
+def load_dtypes(body: Sequence[Instruction], loads: Sequence[Load]) -> list[DType]:
+    """The dtype of each operand, as the body's load instructions name it."""
+    found: list[DType] = [int64] * len(loads)
+    for instruction in body:
+        if instruction.operation == "load":
+            found[instruction.attributes[0]] = instruction.dtype
+    return found
+
+
+def load_words(loads: Sequence[Load], buffers: Mapping[Node, Buffer]) -> list[int | Address]:
+    """Addresses of operands; an index operand's word is its base."""
+    return [
+        load.offset if load.base is None else Address(buffers[load.base], load.offset * load.base.dtype.itemsize)
+        for load in loads
+    ]
+
+
+def read_buffers(loads: Sequence[Load], buffers: Mapping[Node, Buffer]) -> tuple[Buffer, ...]:
+    """Each buffer that `loads` read, once."""
+    return tuple(dict.fromkeys(buffers[load.base] for load in loads if load.base is not None))
+
+
+def _product(extents: Sequence[int]) -> int:
+    total = 1
+    for extent in extents:
+        total *= extent
+    return total

@@ -1,0 +1,99 @@
+"""The memory plan: an offset in the arena for every buffer, and where a program's threads must wait for each other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from trainer.engine.compile.launch import Buffer, Launch
+
+ALIGNMENT = 256
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryPlan:
+    """Offsets in bytes, the size of the arena, and the buffers that are alive when most of it is used."""
+
+    offsets: dict[Buffer, int]
+    size: int
+    peak: tuple[Buffer, ...]
+
+
+def plan_memory(launches: Sequence[Launch]) -> MemoryPlan:
+    """Place every arena buffer: in order of first use, in the lowest gap that is free for its whole life."""
+    last: dict[Buffer, int] = {}
+    for index, launch in enumerate(launches):
+        for buffer in (*launch.reads, *launch.writes):
+            if buffer.in_arena:
+                last[buffer] = index
+    offsets: dict[Buffer, int] = {}
+    live: list[tuple[int, int, Buffer]] = []
+    size = used = most = 0
+    peak: tuple[Buffer, ...] = ()
+    for index, launch in enumerate(launches):
+        for buffer in launch.writes:
+            if not buffer.in_arena or buffer in offsets:
+                continue
+            length = -(-buffer.nbytes // ALIGNMENT) * ALIGNMENT
+            offset = _lowest_gap(live, length)
+            offsets[buffer] = offset
+            live.append((offset, offset + length, buffer))
+            live.sort(key=lambda block: block[0])
+            used += length
+            size = max(size, offset + length)
+            if used > most:
+                most, peak = used, tuple(block[2] for block in live)
+        ended = [block for block in live if last[block[2]] <= index]
+        for block in ended:
+            live.remove(block)
+            used -= block[1] - block[0]
+    return MemoryPlan(offsets, size, peak)
+
+
+def _lowest_gap(live: Sequence[tuple[int, int, Buffer]], length: int) -> int:
+    start = 0
+    for begin, end, _ in live:
+        if begin - start >= length:
+            return start
+        start = max(start, end)
+    return start
+
+
+def barriers(launches: Sequence[Launch], offsets: dict[Buffer, int]) -> list[bool]:
+    """For each launch, whether all earlier ones must have ended before it starts.
+
+    Two launches conflict where one writes memory that the other touches. Launches of a single task run on the calling thread in order
+    and never wait for each other.
+    """
+    flags: list[bool] = []
+    read: list[tuple[object, int, int]] = []
+    written: list[tuple[object, int, int]] = []
+    read_alone: list[tuple[object, int, int]] = []
+    written_alone: list[tuple[object, int, int]] = []
+    for launch in launches:
+        reads = [_range(buffer, offsets) for buffer in launch.reads]
+        writes = [_range(buffer, offsets) for buffer in launch.writes]
+        wait = _overlap(reads, written) or _overlap(writes, written) or _overlap(writes, read)
+        if not wait and launch.tasks > 1:
+            wait = _overlap(reads, written_alone) or _overlap(writes, written_alone) or _overlap(writes, read_alone)
+        flags.append(wait)
+        if wait:
+            read, written, read_alone, written_alone = [], [], [], []
+        if launch.tasks > 1:
+            read += reads
+            written += writes
+        else:
+            read_alone += reads
+            written_alone += writes
+    return flags
+
+
+def _range(buffer: Buffer, offsets: dict[Buffer, int]) -> tuple[object, int, int]:
+    if buffer.in_arena:
+        start = offsets[buffer]
+        return "arena", start, start + buffer.nbytes
+    return id(buffer.storage) if buffer.storage is not None else ("result", buffer.result), 0, buffer.nbytes
+
+
+def _overlap(first: Sequence[tuple[object, int, int]], second: Sequence[tuple[object, int, int]]) -> bool:
+    return any(a == b and x < v and u < y for a, x, y in first for b, u, v in second)

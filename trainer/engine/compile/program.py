@@ -1,0 +1,152 @@
+"""A program: launches bound to memory and laid out as a tape that the thread pool walks."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from trainer.engine.compile.launch import Address, Buffer, Launch
+from trainer.engine.compile.lower import Lowered
+from trainer.engine.compile.plan import MemoryPlan, barriers, plan_memory
+from trainer.engine.devices.cpu.pool import BARRIER, RECORD_WORDS, SINGLE
+from trainer.engine.graph.node import Node
+from trainer.engine.graph.storage import Layout, Storage, aligned_empty
+
+if TYPE_CHECKING:
+    from trainer.engine.devices.cpu.device import CpuDevice
+
+
+@dataclass(frozen=True, slots=True)
+class _Result:
+    """What a result's memory must be, its slots in use so far, and the argument words that point at it."""
+
+    shape: tuple[int, ...]
+    buffer: Buffer
+    layout: Layout
+    places: tuple[tuple[int, int], ...]
+    slots: list[tuple[Storage, int]]
+
+
+class Program:
+    """Compiled code and its argument blocks. `run` patches the addresses of inputs and results and walks the tape."""
+
+    def __init__(
+        self, device: CpuDevice, lowered: Lowered, inputs: Sequence[Node], shapes: Sequence[tuple[int, ...]], *, flush: bool
+    ) -> None:
+        self.device, self.flush = device, flush
+        self.launches: list[Launch] = lowered.launches
+        self.memory: MemoryPlan = plan_memory(self.launches)
+        self._functions = device.functions([launch.source for launch in self.launches])
+        self.single = all(launch.tasks <= 1 for launch in self.launches)
+        starts = np.cumsum([0, *[len(launch.words) for launch in self.launches]])
+        self._words = aligned_empty(int(starts[-1]), np.dtype(np.int64))
+        self._tape = aligned_empty(max(1, len(self.launches)) * RECORD_WORDS, np.dtype(np.int64))
+        self._tape[:] = 0
+        self._patch = memoryview(self._words).cast("B").cast("q")
+        self._keep: list[Storage] = []
+        in_arena: list[tuple[int, int]] = []
+        by_buffer: dict[Buffer, list[tuple[int, int]]] = {}
+        for start, launch in zip(starts, self.launches, strict=False):
+            for position, word in enumerate(launch.words, int(start)):
+                if isinstance(word, Address):
+                    if word.buffer.in_arena:
+                        in_arena.append((position, self.memory.offsets[word.buffer] + word.byte_offset))
+                    else:
+                        by_buffer.setdefault(word.buffer, []).append((position, word.byte_offset))
+                else:
+                    self._words[position] = word
+        self._arena_places = np.array([place for place, _ in in_arena], np.int64)
+        self._arena_offsets = np.array([offset for _, offset in in_arena], np.int64)
+        self._arena_generation = -1
+        flags = barriers(self.launches, self.memory.offsets)
+        base = self._words.ctypes.data
+        for index, (launch, start, wait) in enumerate(zip(self.launches, starts, flags, strict=False)):
+            record = self._tape[index * RECORD_WORDS : (index + 1) * RECORD_WORDS]
+            kind = (BARRIER if wait else 0) | (SINGLE if launch.tasks <= 1 else 0)
+            record[:4] = self._functions[launch.source], base + int(start) * 8, launch.tasks, kind
+        self.barriers = sum(flags)
+        self._tape_address = self._tape.ctypes.data
+        self._bind(lowered, inputs, shapes, by_buffer)
+
+    def _bind(
+        self,
+        lowered: Lowered,
+        inputs: Sequence[Node],
+        shapes: Sequence[tuple[int, ...]],
+        by_buffer: dict[Buffer, list[tuple[int, int]]],
+    ) -> None:
+        patched = {node.attributes[0]: index for index, node in enumerate(inputs)}
+        self._inputs: list[tuple[tuple[int, int], ...]] = [()] * len(inputs)
+        for buffer, places in by_buffer.items():
+            if buffer.storage is None:
+                continue
+            index = patched.get(buffer.storage)
+            if index is not None:
+                self._inputs[index] += tuple(places)
+                continue
+            assert buffer.storage.memory is not None
+            address = buffer.storage.memory.ctypes.data
+            self._keep.append(_Hold(buffer.storage.memory))  # type: ignore[arg-type]
+            for position, offset in places:
+                self._words[position] = address + offset
+        self._results = [
+            _Result(shape, buffer, layout, tuple(by_buffer.get(buffer, ())), [])
+            for shape, buffer, layout in zip(shapes, lowered.results, lowered.result_layouts, strict=True)
+        ]
+
+    def run(self, addresses: Sequence[int]) -> list[Storage]:
+        """Run on inputs at `addresses`; returns the results' storages, whose memory is theirs until they are let go."""
+        if self._arena_generation != self.device.arena.generation or self.memory.size > self.device.arena.size:
+            self._bind_arena()
+        words = self._patch
+        for places, address in zip(self._inputs, addresses, strict=True):
+            for position, offset in places:
+                words[position] = address + offset
+        results = []
+        for result in self._results:
+            storage, address = _free_slot(result)
+            for position, offset in result.places:
+                words[position] = address + offset
+            results.append(storage)
+        if self.device.poison:
+            self.device.arena.poison()
+        self.device.pool.run(
+            self._tape_address, len(self.launches), alone=self.single, flush=self.flush, profile=self.device.profile
+        )
+        return results
+
+    def _bind_arena(self) -> None:
+        arena = self.device.arena
+        arena.reserve(self.memory.size)
+        if len(self._arena_places):
+            self._words[self._arena_places] = self._arena_offsets + arena.address
+        self._arena_generation = arena.generation
+
+    def cycles(self) -> list[tuple[str, int]]:
+        """(label, cycles) of each launch, summed over profiled runs; `device.profile` turns counting on."""
+        counted = self._tape[5::RECORD_WORDS]
+        return [(launch.label, int(spent)) for launch, spent in zip(self.launches, counted, strict=False)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Hold:
+    memory: np.ndarray
+
+
+def _free_slot(result: _Result) -> tuple[Storage, int]:
+    """Memory for a result that no one holds any more, or new memory: a slot is not written again before it is let go."""
+    for slot in result.slots:
+        storage = slot[0]
+        if sys.getrefcount(storage) <= 3 and sys.getrefcount(storage.memory) <= 2:
+            return slot
+    storage = Storage(result.shape, result.buffer.dtype)
+    storage.layout = result.layout
+    storage.memory = aligned_empty(result.buffer.size, result.buffer.dtype.storage)
+    slot = (storage, storage.memory.ctypes.data)
+    if len(result.slots) < 16:
+        result.slots.append(slot)
+    return slot

@@ -1,0 +1,166 @@
+"""Affine coordinates: how movement operations fold into the strides of a kernel's operands.
+
+A `Coordinates` gives, for each axis of a node, its index as a linear form of the kernel's iteration axes. A `View` gives the
+element that a materialised array holds at each index of a node. Both are values; composing them never touches data.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from trainer.engine.graph.node import Node, Shape
+from trainer.engine.graph.storage import Layout
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """constant + sum(coefficients[d] * index[d]) over the iteration axes d."""
+
+    constant: int
+    coefficients: tuple[int, ...]
+
+    def scaled(self, start: int, step: int) -> Linear:
+        return Linear(start + step * self.constant, tuple(step * c for c in self.coefficients))
+
+    def __add__(self, other: Linear) -> Linear:
+        return Linear(
+            self.constant + other.constant,
+            tuple(a + b for a, b in zip(self.coefficients, other.coefficients, strict=True)),
+        )
+
+
+Coordinates = tuple[Linear, ...]
+
+
+def identity(shape: Shape) -> Coordinates:
+    """Coordinates of a node whose axes are the iteration axes; axes of extent 1 stand still at 0."""
+    ndim = len(shape)
+    return tuple(Linear(0, tuple(int(d == axis and shape[axis] != 1) for d in range(ndim))) for axis in range(ndim))
+
+
+def still(ndim: int) -> Linear:
+    """The index 0, wherever the iteration is."""
+    return Linear(0, (0,) * ndim)
+
+
+def through(node: Node, coordinates: Coordinates, rank: int) -> Coordinates | None:
+    """Coordinates of a movement node's input, given the node's own; None where they are not affine."""
+    source = node.inputs[0]
+    match node.name:
+        case "permute":
+            result: list[Linear] = [still(rank)] * source.ndim
+            for axis, moved in zip(node.attribute("axes"), coordinates, strict=True):
+                result[axis] = moved
+            return tuple(result)
+        case "expand":
+            return tuple(
+                still(rank) if extent == 1 else index for extent, index in zip(source.shape, coordinates, strict=True)
+            )
+        case "slice":
+            return tuple(
+                index.scaled(start, step)
+                for index, start, step in zip(coordinates, node.attribute("start"), node.attribute("step"), strict=True)
+            )
+        case "flip":
+            axes = node.attribute("axes")
+            return tuple(
+                index.scaled(extent - 1, -1) if axis in axes else index
+                for axis, (extent, index) in enumerate(zip(source.shape, coordinates, strict=True))
+            )
+        case "reshape":
+            return _through_reshape(source.shape, node.shape, coordinates, rank)
+    raise AssertionError(f"{node.name} does not move elements")
+
+
+def _through_reshape(before: Shape, after: Shape, coordinates: Coordinates, rank: int) -> Coordinates | None:
+    if 0 in before:
+        return (still(rank),) * len(before)
+    result = [still(rank)] * len(before)
+    for inputs, outputs in reshape_groups(before, after):
+        if not inputs:
+            continue
+        if len(inputs) > 1 and len(outputs) >= 1:
+            return None  # axes merge: the index of each would need a division
+        total = still(rank)
+        step = 1
+        for axis in reversed(outputs):
+            total = total + coordinates[axis].scaled(0, step)
+            step *= after[axis]
+        result[inputs[0]] = total
+    return tuple(result)
+
+
+def reshape_groups(before: Shape, after: Shape) -> list[tuple[list[int], list[int]]]:
+    """The smallest groups of axes (of extent other than 1) that a reshape maps onto each other, in order."""
+    left = [axis for axis, extent in enumerate(before) if extent != 1]
+    right = [axis for axis, extent in enumerate(after) if extent != 1]
+    groups: list[tuple[list[int], list[int]]] = []
+    i = j = 0
+    while i < len(left):
+        inputs, outputs = [left[i]], [right[j]]
+        product_in, product_out = before[left[i]], after[right[j]]
+        i, j = i + 1, j + 1
+        while product_in != product_out:
+            if product_in < product_out:
+                inputs.append(left[i])
+                product_in *= before[left[i]]
+                i += 1
+            else:
+                outputs.append(right[j])
+                product_out *= after[right[j]]
+                j += 1
+        groups.append((inputs, outputs))
+    return groups
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A node's elements as they lie in the array of `base`: at offset + sum(strides[axis] * index[axis])."""
+
+    base: Node
+    offset: int
+    strides: tuple[int, ...]
+
+    @classmethod
+    def dense(cls, base: Node, layout: Layout) -> View:
+        return cls(base, 0, layout.strides(base.shape))
+
+    def along(self, coordinates: Coordinates, rank: int) -> tuple[int, tuple[int, ...]]:
+        """Offset and one stride for each iteration axis."""
+        total = Linear(self.offset, (0,) * rank)
+        for step, index in zip(self.strides, coordinates, strict=True):
+            total = total + index.scaled(0, step)
+        return total.constant, total.coefficients
+
+
+def view_through(node: Node, view: View) -> View | None:
+    """The view of a movement node, given that of its input; None where strides can't express it."""
+    source = node.inputs[0]
+    if node.name == "reshape":
+        strides = [0] * node.ndim
+        for inputs, outputs in reshape_groups(source.shape, node.shape) if node.size else ():
+            for outer, inner in zip(inputs, inputs[1:], strict=False):
+                if view.strides[outer] != view.strides[inner] * source.shape[inner]:
+                    return None
+            step = view.strides[inputs[-1]]
+            for axis in reversed(outputs):
+                strides[axis] = step
+                step *= node.shape[axis]
+        return View(view.base, view.offset, tuple(strides))
+    coordinates = through(node, identity(node.shape), node.ndim)
+    if coordinates is None:
+        return None
+    offset, strides_ = view.along(coordinates, node.ndim)
+    return View(view.base, offset, strides_)
+
+
+def is_dense(shape: Shape, strides: tuple[int, ...]) -> Layout | None:
+    """The layout under which `shape` has exactly these `strides` (axes of extent 1 are free), or None."""
+    axes = sorted((axis for axis in range(len(shape)) if shape[axis] != 1), key=lambda axis: -strides[axis])
+    step = 1
+    for axis in reversed(axes):
+        if strides[axis] != step:
+            return None
+        step *= shape[axis]
+    ones = [axis for axis in range(len(shape)) if shape[axis] == 1]
+    return Layout(tuple(ones + axes))

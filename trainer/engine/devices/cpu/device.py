@@ -1,0 +1,169 @@
+"""The `cpu` device: compiles graphs to native programs and runs them on the thread pool."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from trainer.engine.compile.launch import KernelSource
+from trainer.engine.compile.legalise import legalise
+from trainer.engine.compile.lower import Request, lower
+from trainer.engine.compile.partition import Policy
+from trainer.engine.compile.poison import poisoned
+from trainer.engine.compile.program import Program
+from trainer.engine.compile.states import settle_layouts
+from trainer.engine.devices.cpu import native
+from trainer.engine.devices.cpu.arena import Arena
+from trainer.engine.devices.cpu.pool import Pool, shared_pool
+from trainer.engine.graph.node import Node, topological
+from trainer.engine.graph.simplify import simplify
+from trainer.engine.graph.storage import Storage
+
+Progress = Callable[[int, int, str], None]
+"""Called with (kernels done, kernels in all, what is compiled now)."""
+
+POISON_VARIABLE = "TRAINER_POISON"
+CACHED_PROGRAMS = 512
+
+
+class CpuDevice:
+    """Compiled programs, kernels and memory of the host's processor.
+
+    `poison` fills memory with NaN when its buffer has ended; `profile` counts cycles of each launch; `narrow` compiles for
+    256-bit vectors. Results have the same bits in every setting.
+    """
+
+    name = "cpu"
+
+    def __init__(
+        self,
+        *,
+        threads: int | None = None,
+        policy: Policy | None = None,
+        poison: bool | None = None,
+        narrow: bool = False,
+    ) -> None:
+        self.pool: Pool = shared_pool() if threads is None else Pool(threads)
+        self.policy = policy or Policy()
+        self.poison = os.environ.get(POISON_VARIABLE) == "1" if poison is None else poison
+        self.profile = False
+        self.arena = Arena()
+        self._target = native.host_target(narrow)
+        self._functions: dict[KernelSource, int] = {}
+        self._libraries: list[native.Library] = []
+        self._programs: OrderedDict[Any, tuple[Program, tuple[int, ...]]] = OrderedDict()
+        self._progress: Progress | None = None
+
+    # Programs
+
+    def compile(
+        self,
+        results: Sequence[Node],
+        updates: Sequence[tuple[Storage, Node]] = (),
+        inputs: Sequence[Node] = (),
+        *,
+        flush: bool = False,
+        progress: Progress | None = None,
+    ) -> Program:
+        """A program that computes `results` and stores `updates` in place; `inputs` are leaves whose address is given to each run."""
+        outputs = simplify([*results, *(node for _, node in updates)])
+        outputs = legalise(outputs)
+        values, targets = outputs[: len(results)], outputs[len(results) :]
+        news = [(storage, node) for (storage, _), node in zip(updates, targets, strict=True)]
+        if updates or flush:
+            settle_layouts(topological(outputs), news)
+        lowered = lower(Request(tuple(values), tuple(news)), self.policy)
+        if self.poison:
+            lowered.launches = poisoned(lowered.launches)
+        self._progress = progress
+        try:
+            return Program(self, lowered, inputs, [node.shape for node in results], flush=flush)
+        finally:
+            self._progress = None
+
+    def evaluate(self, nodes: Sequence[Node]) -> list[Storage]:
+        """The values of `nodes`, computed now; equal graphs share a compiled program."""
+        order = topological(nodes)
+        leaves = [node for node in order if node.operation.family == "leaf"]
+        number = {node: index for index, node in enumerate(order)}
+        key = (
+            tuple(
+                (node.name, node.shape, node.dtype, node.attributes[0].layout)
+                if node.operation.family == "leaf"
+                else (node.name, tuple(number[source] for source in node.inputs), _typed(node.attributes))
+                for node in order
+            ),
+            tuple(number[node] for node in nodes),
+            self.policy,
+        )
+        entry = self._programs.get(key)
+        if entry is None:
+            slots = _stand_ins(leaves)
+            program = self.compile(_replaced(nodes, order, slots), inputs=[slots[leaf] for leaf in leaves])
+            self._programs[key] = entry = (program, ())
+            if len(self._programs) > CACHED_PROGRAMS:
+                self._programs.popitem(last=False)
+        else:
+            self._programs.move_to_end(key)
+        program = entry[0]
+        return program.run([_address(leaf) for leaf in leaves])
+
+    # Kernels
+
+    def functions(self, sources: Sequence[KernelSource]) -> dict[KernelSource, int]:
+        """Addresses of compiled kernels; what is new is rendered, compiled (or read from the cache) and linked at once."""
+        missing = [source for source in dict.fromkeys(sources) if source not in self._functions]
+        objects: dict[str, bytes] = {}
+        names: dict[KernelSource, str] = {}
+        for done, source in enumerate(missing):
+            ir = source.render("kernel")
+            name = "k" + hashlib.sha256(ir.encode()).hexdigest()[:24]
+            names[source] = name
+            if self._progress is not None:
+                self._progress(done, len(missing), str(getattr(source.key, "label", type(source.key).__name__)))
+            if name not in objects:
+                objects[name] = native.compile_object(ir.replace("@kernel(", f"@{name}("), self._target)
+        if objects:
+            library = native.link(objects)
+            self._libraries.append(library)
+            self._functions.update((source, library[names[source]]) for source in missing)
+        if self._progress is not None:
+            self._progress(len(missing), len(missing), "")
+        return self._functions
+
+
+def _typed(attributes: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Attributes with their types, so that 1, 1.0 and True, -0.0 and 0.0 stay apart."""
+    return tuple((type(value).__name__, repr(value)) if isinstance(value, int | float) else value for value in attributes)
+
+
+def _address(leaf: Node) -> int:
+    memory = leaf.attributes[0].memory
+    return memory.__array_interface__["data"][0]
+
+
+def _stand_ins(leaves: Sequence[Node]) -> dict[Node, Node]:
+    """Leaves of the same shape, dtype and layout without memory, so that a cached program holds on to nobody's data."""
+    from trainer.engine.graph.primitives import leaf as make_leaf
+
+    slots = {}
+    for index, node in enumerate(leaves):
+        original: Storage = node.attributes[0]
+        storage = Storage(original.shape, original.dtype, name=f"input {index}")
+        storage.layout = original.layout
+        slots[node] = make_leaf(storage)
+    return slots
+
+
+def _replaced(nodes: Sequence[Node], order: Sequence[Node], slots: dict[Node, Node]) -> list[Node]:
+    from trainer.engine.graph.node import make_node
+
+    fresh: dict[Node, Node] = dict(slots)
+    for node in order:
+        if node not in fresh:
+            inputs = tuple(fresh[source] for source in node.inputs)
+            fresh[node] = node if inputs == node.inputs else make_node(node.operation, inputs, node.attributes)
+    return [fresh[node] for node in nodes]
