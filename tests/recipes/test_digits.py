@@ -17,6 +17,9 @@ from trainer.configs import Loaded, RecipeIndex, load
 from trainer.learner import Learner, Plan, Task
 from trainer.rundir import MetricEvent
 
+SMALL = ["train.epochs=null", "train.steps=12", "data.batch_size=16", "data.valid_batch_size=32"]
+SMALL += ["options.valid_images=32", "options.test_images=32"]
+
 
 @pytest.fixture(autouse=True)
 def on_the_reference_device() -> Iterator[None]:
@@ -57,10 +60,7 @@ def test_training_lowers_the_loss() -> None:
     events: list[Any] = []
     loaded = load(
         "digits",
-        (
-            "device=reference train.epochs=null train.steps=12 train.log_every_steps=3 schedule.warmup_steps=2 "
-            "data.batch_size=16 data.valid_batch_size=32 options.valid_images=32 options.test_images=32"
-        ).split(),
+        [*SMALL, "device=reference", "train.log_every_steps=3", "schedule.warmup_steps=2"],
     )
     outcome = Learner(task_class(loaded), loaded.config, loaded.options, sink=events.append).run()
     assert outcome.status == "done", outcome.reason

@@ -1,0 +1,123 @@
+"""The recipe `digits` from the command to the end event: accuracy, wall time, and how soon the first step is done.
+
+    python benchmarks/digits.py [test_accuracy | wall_cold | first_step_cold | first_step_warm …] [--json] [--rounds N]
+
+Every measurement is a command of its own, `trainer run digits`, and every figure is read from its events. A cold run has
+an empty folder for compiled kernels; a warm one has the folder of a run before it. `test_accuracy` takes another seed each
+time.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from harness import Figure, checkout_environment, run_figures
+
+from trainer import open_run
+from trainer.rundir import EndEvent, MetricEvent, Record, RunPaths, read_events
+
+ONE_STEP = ("train.epochs=null", "train.steps=1", "schedule.warmup_steps=null")
+
+
+def train(overrides: Sequence[str], run_dir: Path, cache: Path) -> float:
+    """Run the recipe into `run_dir` with compiled kernels kept in `cache`; seconds from command to exit."""
+    command = [
+        sys.executable,
+        "-P",
+        "-m",
+        "trainer.cli",
+        "run",
+        "digits",
+        "--plain",
+        f"--run-dir={run_dir}",
+        *overrides,
+    ]
+    started = time.perf_counter()
+    finished = subprocess.run(
+        command, capture_output=True, text=True, env=checkout_environment(TRAINER_CACHE_DIR=str(cache)), check=False
+    )
+    if finished.returncode:
+        raise RuntimeError(f"{' '.join(command)} ended with {finished.returncode}:\n{finished.stdout}{finished.stderr}")
+    return time.perf_counter() - started
+
+
+@contextmanager
+def fresh() -> Iterator[tuple[Path, Path]]:
+    """A run directory and an empty folder for compiled kernels, both gone afterwards."""
+    with tempfile.TemporaryDirectory(prefix="digits-") as folder:
+        yield Path(folder) / "run", Path(folder) / "cache"
+
+
+def seconds_to_first_step(records: Sequence[Record]) -> float:
+    """From the start of the command to the record of step 1."""
+    return next(
+        record.since_start
+        for record in records
+        if isinstance(record.event, MetricEvent) and record.event.split == "train" and record.event.step == 1
+    )
+
+
+def test_accuracy(seeds: Iterator[int]) -> float:
+    """The accuracy on the test split that the end event states, of a run with the next seed."""
+    with fresh() as (run_dir, cache):
+        train([f"seed={next(seeds)}"], run_dir, cache)
+        end = open_run(run_dir).end
+        assert isinstance(end, EndEvent)
+        return float(end.metrics["test/accuracy"])
+
+
+def wall_cold() -> float:
+    """Seconds of the whole command with nothing compiled before."""
+    with fresh() as (run_dir, cache):
+        return train([], run_dir, cache)
+
+
+def first_step_cold() -> float:
+    """Seconds from the command to the first step with nothing compiled before."""
+    with fresh() as (run_dir, cache):
+        train(ONE_STEP, run_dir, cache)
+        return seconds_to_first_step(read_events(RunPaths(run_dir).events))
+
+
+def first_step_warm(cache: Callable[[], Path]) -> float:
+    """The same where the kernels were compiled by an earlier run."""
+    with fresh() as (run_dir, _):
+        train(ONE_STEP, run_dir, cache())
+        return seconds_to_first_step(read_events(RunPaths(run_dir).events))
+
+
+@functools.cache
+def warm_cache() -> Path:
+    """A folder of compiled kernels that one run has filled; it stays until the process ends."""
+    folder = tempfile.TemporaryDirectory(prefix="digits-warm-")
+    _kept.append(folder)
+    train(ONE_STEP, Path(folder.name) / "run", Path(folder.name) / "cache")
+    return Path(folder.name) / "cache"
+
+
+_kept: list[tempfile.TemporaryDirectory[str]] = []
+
+FIGURES = [
+    Figure(
+        "test_accuracy",
+        functools.partial(test_accuracy, itertools.count()),
+        bar=0.99,
+        better="higher",
+        unit="of 1",
+        rounds=3,
+    ),
+    Figure("wall_cold", wall_cold, bar=60.0, unit="s", rounds=3),
+    Figure("first_step_cold", first_step_cold, bar=3.0, unit="s", rounds=5),
+    Figure("first_step_warm", functools.partial(first_step_warm, warm_cache), bar=1.5, unit="s", rounds=5),
+]
+
+if __name__ == "__main__":
+    raise SystemExit(run_figures(FIGURES))
