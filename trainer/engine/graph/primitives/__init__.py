@@ -37,7 +37,6 @@ from trainer.engine.graph.primitives.contraction import (
     matmul,
 )
 from trainer.engine.graph.primitives.index import gather, scatter_add, scatter_add_along, take_along
-from trainer.engine.graph.primitives.leaf import NEGATIVE_ZERO, buffer, canonical, constant, iota, random_bits
 from trainer.engine.graph.primitives.marker import barrier, stop_gradient
 from trainer.engine.graph.primitives.movement import concatenate, expand, flip, pad, permute, reshape, slice_
 from trainer.engine.graph.primitives.reduction import (
@@ -49,6 +48,7 @@ from trainer.engine.graph.primitives.reduction import (
     reduce_prod,
     reduce_sum,
 )
+from trainer.engine.graph.primitives.sources import NEGATIVE_ZERO, buffer, canonical, constant, iota, random_bits
 from trainer.engine.graph.primitives.table import TABLE
 from trainer.engine.graph.primitives.unary import (
     abs,

@@ -7,7 +7,7 @@ import functools
 from trainer.engine.graph import primitives as p
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.node import Node, Shape
-from trainer.engine.graph.primitives.leaf import canonical
+from trainer.engine.graph.primitives.sources import canonical
 
 
 def full(shape: Shape, value: bool | int | float, dtype: DType) -> Node:

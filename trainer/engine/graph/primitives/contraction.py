@@ -197,22 +197,27 @@ def _weight_gradient_reference(attributes: tuple[Any, ...], x: np.ndarray, dy: n
 # --- the three --------------------------------------------------------------------------------------------------------
 
 
+def _dx(geometry: tuple[Any, ...], dy: Node, w: Node, spatial: Shape) -> Node:
+    return make_node(_INPUT_GRADIENT, (dy, w), (*geometry, spatial))
+
+
+def _dw(geometry: tuple[Any, ...], x: Node, dy: Node, window: Shape) -> Node:
+    return make_node(_WEIGHT_GRADIENT, (x, dy), (*geometry, window))
+
+
 def _convolution_gradient(node: Node, dy: Node) -> tuple[Node, Node]:
     (x, w), geometry = node.inputs, node.attributes
-    return (
-        convolution_input_gradient(dy, w, *geometry, spatial=x.shape[2:]),
-        convolution_weight_gradient(x, dy, *geometry, window=w.shape[2:]),
-    )
+    return _dx(geometry, dy, w, x.shape[2:]), _dw(geometry, x, dy, w.shape[2:])
 
 
 def _input_gradient_gradient(node: Node, dx: Node) -> tuple[Node, Node]:
-    (_, w), geometry = node.inputs, node.attributes[:4]
-    return convolution(dx, w, *geometry), convolution_weight_gradient(dx, node.inputs[0], *geometry, window=w.shape[2:])
+    (dy, w), geometry = node.inputs, node.attributes[:4]
+    return convolution(dx, w, *geometry), _dw(geometry, dx, dy, w.shape[2:])
 
 
 def _weight_gradient_gradient(node: Node, dw: Node) -> tuple[Node, Node]:
     (x, dy), geometry = node.inputs, node.attributes[:4]
-    return convolution_input_gradient(dy, dw, *geometry, spatial=x.shape[2:]), convolution(x, dw, *geometry)
+    return _dx(geometry, dy, dw, x.shape[2:]), convolution(x, dw, *geometry)
 
 
 _CONVOLUTION = register(

@@ -161,8 +161,9 @@ def _scatter_along_reference(attributes: tuple[Any, ...], updates: np.ndarray, i
     axis, size = attributes
     shape = (*updates.shape[:axis], size, *updates.shape[axis + 1 :])
     inside = (indices >= 0) & (indices < size)
-    places = [indices if i == axis else place for i, place in enumerate(np.indices(updates.shape))]
-    return _accumulated(_wide_zeros(shape, updates), tuple(place[inside] for place in places), updates[inside])
+    grid: list[np.ndarray] = list(np.indices(updates.shape))
+    grid[axis] = indices
+    return _accumulated(_wide_zeros(shape, updates), tuple(place[inside] for place in grid), updates[inside])
 
 
 _TAKE_ALONG = register(

@@ -11,7 +11,7 @@ import numpy as np
 from trainer.engine.graph import primitives as p
 from trainer.engine.graph.errors import describe, refusal
 from trainer.engine.graph.node import Node, Primitive, Shape, make_node
-from trainer.engine.graph.primitives.leaf import canonical
+from trainer.engine.graph.primitives.sources import canonical
 from trainer.engine.graph.primitives.table import check_axis, first_dtype, register
 
 Ints = tuple[int, ...]

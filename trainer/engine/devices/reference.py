@@ -1,0 +1,136 @@
+"""The reference device: evaluates any graph with NumPy, slowly and obviously. The oracle of every other device."""
+
+from __future__ import annotations
+
+import ctypes
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from trainer.engine.graph import bfloat16, dtypes
+from trainer.engine.graph.dtypes import DType
+from trainer.engine.graph.node import Node, topological
+from trainer.engine.graph.storage import Storage
+
+_TINY = {
+    "float32": np.finfo(np.float32).tiny,
+    "bfloat16": np.finfo(np.float32).tiny,
+    "float64": np.finfo(np.float64).tiny,
+}
+_MOVES_BITS = frozenset({"negative", "abs", "where", "bitcast", "isfinite", "isnan", "isinf", "gather", "take_along"})
+_ARITHMETIC = frozenset({"elementwise", "reduction", "contraction", "window", "index"})
+
+
+class ReferenceDevice:
+    """Evaluates each node by its table entry and rounds it to its dtype, in the order in which nodes were made.
+
+    `flush_subnormals` models the floating-point environment of traced programs: arithmetic takes and gives zeros (with
+    the sign kept) for subnormal numbers.
+    """
+
+    name = "reference"
+
+    def __init__(self, *, flush_subnormals: bool = False) -> None:
+        self.flush_subnormals = flush_subnormals
+
+    def evaluate(self, nodes: Sequence[Node]) -> list[Storage]:
+        """The values of `nodes`, in memory of their own."""
+        values = evaluate(nodes, flush_subnormals=self.flush_subnormals)
+        return [_stored(value, node) for value, node in zip(values, nodes, strict=True)]
+
+    def compile(
+        self,
+        results: Sequence[Node],
+        updates: Sequence[tuple[Storage, Node]] = (),
+        inputs: Sequence[Node] = (),
+        *,
+        flush: bool = False,
+        progress: Callable[[int, int, str], None] | None = None,
+    ) -> ReferenceProgram:
+        """A program that interprets the graph each time it runs; arguments as for the `cpu` device."""
+        return ReferenceProgram(results, updates, inputs, flush_subnormals=flush or self.flush_subnormals)
+
+
+class ReferenceProgram:
+    """Interprets one graph: `run` gives results and stores updates."""
+
+    def __init__(
+        self,
+        results: Sequence[Node],
+        updates: Sequence[tuple[Storage, Node]],
+        inputs: Sequence[Node],
+        *,
+        flush_subnormals: bool,
+    ) -> None:
+        self.results, self.updates, self.inputs = list(results), list(updates), list(inputs)
+        self.flush_subnormals = flush_subnormals
+
+    def run(self, addresses: Sequence[int]) -> list[Storage]:
+        """Run on inputs whose memory (in the layout of their leaf's storage) begins at `addresses`."""
+        given = {node: _at_address(node, address) for node, address in zip(self.inputs, addresses, strict=True)}
+        wanted = [*self.results, *(node for _, node in self.updates)]
+        values = evaluate(wanted, given, flush_subnormals=self.flush_subnormals)
+        results = [_stored(value, node) for value, node in zip(values, self.results, strict=False)]
+        for (storage, node), value in zip(self.updates, values[len(self.results) :], strict=True):
+            storage.view()[...] = _bits(value, node.dtype)
+        return results
+
+
+def evaluate(
+    nodes: Sequence[Node], given: Mapping[Node, np.ndarray] | None = None, *, flush_subnormals: bool = False
+) -> list[np.ndarray]:
+    """The values of `nodes` as arrays (bfloat16 widened to float32); `given` overrides the values of some nodes."""
+    values: dict[Node, np.ndarray] = dict(given or {})
+    order = topological(nodes)
+    users = Counter(source for node in order for source in node.inputs)
+    users.update(nodes)
+    with np.errstate(all="ignore"):
+        for node in order:
+            if node not in values:
+                values[node] = _value(node, [values[source] for source in node.inputs], flush_subnormals)
+            for source in node.inputs:
+                users[source] -= 1
+                if not users[source]:
+                    del values[source]  # a whole training step would not fit otherwise
+    return [values[node] for node in nodes]
+
+
+def _value(node: Node, arguments: list[np.ndarray], flush_subnormals: bool) -> np.ndarray:
+    flushes = flush_subnormals and node.operation.family in _ARITHMETIC and node.name not in _MOVES_BITS
+    if flushes:
+        arguments = [_flushed(x, source.dtype) for x, source in zip(arguments, node.inputs, strict=True)]
+    value = _rounded(np.asarray(node.operation.reference(node.attributes, *arguments)), node.dtype)
+    if value.shape != node.shape:
+        raise AssertionError(f"the reference of {node.name} gave shape {value.shape}, its rule says {node.shape}")
+    return _flushed(value, node.dtype) if flushes else value
+
+
+def _rounded(value: np.ndarray, dtype: DType) -> np.ndarray:
+    if dtype is dtypes.bfloat16:
+        return bfloat16.rounded(value)
+    return value.astype(dtype.storage, copy=False)
+
+
+def _flushed(value: np.ndarray, dtype: DType) -> np.ndarray:
+    if not dtype.is_float:
+        return value
+    return np.where(np.abs(value) < _TINY[dtype.name], np.copysign(np.zeros_like(value), value), value)
+
+
+def _bits(value: np.ndarray, dtype: DType) -> np.ndarray:
+    return bfloat16.to_bits(value) if dtype is dtypes.bfloat16 else value
+
+
+def _stored(value: np.ndarray, node: Node) -> Storage:
+    return Storage.of(_bits(value, node.dtype), node.dtype)
+
+
+def _at_address(node: Node, address: int) -> np.ndarray:
+    """A copy of what lies at `address`, where a leaf's memory has been put for this run."""
+    original: Storage = node.attributes[0]
+    storage = Storage(original.shape, original.dtype)
+    storage.layout = original.layout
+    nbytes = max(1, node.size) * node.dtype.itemsize
+    storage.memory = np.frombuffer(ctypes.string_at(address, nbytes), node.dtype.storage)
+    return bfloat16.from_bits(storage.view()) if node.dtype is dtypes.bfloat16 else storage.view()
