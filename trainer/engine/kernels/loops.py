@@ -1,192 +1,211 @@
-"""Loops in static single assignment and integer arithmetic that is folded while rendering, on top of `Writer`.
-
-An integer operand is a Python `int` (known while rendering) or a `str` (an i64 register); arithmetic on two known
-integers happens here, so that a template may pass either and the IR holds only what depends on the run.
-"""
+"""Loops that the element-wise and reduction kernels share: over vectors of a row, and over rows of a space."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from trainer.engine.kernels.writer import Typed, Writer
+from trainer.engine.kernels.expression import LANES
+from trainer.engine.kernels.spec import LoopKernel, Operand
+from trainer.engine.kernels.writer import Writer, vector
 
-Integer = int | str
+IOTA = {
+    element: "<" + ", ".join(f"{element} {lane}" for lane in range(LANES)) + ">" for element in ("i8", "i16", "i32", "i64")
+}
 
 
 @dataclass
-class Loop:
-    """An open loop: its index, the values it carries, and `next`: their successors, set by the body; after it the
-    last values.
-    """
+class Arguments:
+    """The words of an argument block, loaded; operands are inputs, then outputs."""
 
-    index: Integer
-    carried: list[str]
-    next: list[str]
+    operands: list[Operand]
+    bases: list[str]
+    """Addresses, or the base value of an index operand."""
+    sizes: list[str]
+    strides: list[list[str]]
+    chunk: str
+    grain: str
 
 
-class LoopWriter(Writer):
-    """A `Writer` that knows its current basic block, and so can write loops with carried values."""
+def load_arguments(writer: Writer, kernel: LoopKernel) -> Arguments:
+    """Read the whole argument block of `kernel` (what is not used costs nothing: it is never emitted)."""
+    operands = [*kernel.inputs, *(operand for _, operand in kernel.outputs)]
+    position = 0
 
-    def __init__(self, parent: Writer | None = None) -> None:
-        super().__init__(parent)
-        self.block = "entry"
+    def word(kind: str) -> str:
+        nonlocal position
+        place = writer.value(f"getelementptr i64, ptr %arguments, i64 {position}")
+        position += 1
+        return writer.value(f"load {kind}, ptr {place}, !invariant.load !0")
 
-    def label(self, name: str) -> None:
-        super().label(name)
-        self.block = name
+    bases = [word(cursor_type(operand)) for operand in operands]
+    sizes = [word("i64") for _ in range(kernel.rank)]
+    strides = [[word("i64") for _ in range(kernel.rank)] for _ in operands]
+    return Arguments(operands, bases, sizes, strides, word("i64"), word("i64"))
 
-    def function(self, name: str, parameters: Sequence[Typed], build: Callable[[LoopWriter], None]) -> str:
-        """Define the internal void function `name` once per module; `build` writes its body, without the return."""
-        if name not in self._definitions:
-            self._definitions[name] = ""
-            inner = LoopWriter(self)
-            inner.label("entry")
-            build(inner)
-            inner.emit("ret void")
-            signature = ", ".join(f"{kind} {value}" for kind, value in parameters)
-            body = "\n".join(inner.lines)
-            self._definitions[name] = f"define internal void @{name}({signature}) noinline nounwind {{\n{body}\n}}"
-        return name
 
-    # Integer arithmetic, folded where both sides are known.
+def cursor_type(operand: Operand) -> str:
+    """A place in an operand is a pointer, or for an index operand the value itself."""
+    return "i64" if operand.index else "ptr"
 
-    def add(self, left: Integer, right: Integer) -> Integer:
-        if isinstance(left, int) and isinstance(right, int):
-            return left + right
-        if left == 0:
-            return right
-        if right == 0:
-            return left
-        return self.value(f"add nsw i64 {left}, {right}", "i")
 
-    def subtract(self, left: Integer, right: Integer) -> Integer:
-        if isinstance(left, int) and isinstance(right, int):
-            return left - right
-        return left if right == 0 else self.value(f"sub nsw i64 {left}, {right}", "i")
+def minimum(writer: Writer, a: str, b: str) -> str:
+    less = writer.value(f"icmp ult i64 {a}, {b}")
+    return writer.value(f"select i1 {less}, i64 {a}, i64 {b}")
 
-    def multiply(self, left: Integer, right: Integer) -> Integer:
-        if isinstance(left, int) and isinstance(right, int):
-            return left * right
-        if left == 0 or right == 0:
-            return 0
-        if left == 1:
-            return right
-        if right == 1:
-            return left
-        return self.value(f"mul nsw i64 {left}, {right}", "i")
 
-    def divide(self, left: Integer, right: int) -> tuple[Integer, Integer]:
-        """Quotient and remainder of a non-negative `left` by a known positive `right`."""
-        if isinstance(left, int):
-            return left // right, left % right
-        if right == 1:
-            return left, 0
-        return self.value(f"udiv i64 {left}, {right}", "i"), self.value(f"urem i64 {left}, {right}", "i")
+def counted_loop(writer: Writer, start: str, stop: str, step: int, body: Callable[[str], None], name: str) -> None:
+    """`for i in range(start, stop, step): body(i)`, unsigned; leaves the writer in the block after the loop."""
+    before, head, latch, after = (writer.fresh(f"{name}.{part}.") for part in ("before", "head", "latch", "after"))
+    writer.branch(before)
+    writer.label(before)
+    writer.branch_if(writer.value(f"icmp ult i64 {start}, {stop}"), head, after)
+    writer.label(head)
+    following = f"%{writer.fresh('next')}"
+    index = writer.value(f"phi i64 [ {start}, %{before} ], [ {following}, %{latch} ]", "i")
+    body(index)
+    writer.branch(latch)
+    writer.label(latch)
+    writer.emit(f"{following} = add nuw i64 {index}, {step}")
+    writer.branch_if(writer.value(f"icmp ult i64 {following}, {stop}"), head, after)
+    writer.label(after)
 
-    def minimum(self, left: Integer, right: Integer) -> Integer:
-        if isinstance(left, int) and isinstance(right, int):
-            return min(left, right)
-        smaller = self.value(f"icmp slt i64 {left}, {right}", "c")
-        return self.value(f"select i1 {smaller}, i64 {left}, i64 {right}", "i")
 
-    def maximum(self, left: Integer, right: Integer) -> Integer:
-        if isinstance(left, int) and isinstance(right, int):
-            return max(left, right)
-        greater = self.value(f"icmp sgt i64 {left}, {right}", "c")
-        return self.value(f"select i1 {greater}, i64 {left}, i64 {right}", "i")
+def when(writer: Writer, condition: str, body: Callable[[], None], name: str) -> None:
+    """`if condition: body()`; leaves the writer in the block after it."""
+    then, after = writer.fresh(f"{name}.then."), writer.fresh(f"{name}.after.")
+    writer.branch_if(condition, then, after)
+    writer.label(then)
+    body()
+    writer.branch(after)
+    writer.label(after)
 
-    def pointer(self, base: str, offset: Integer, element: str) -> str:
-        """The address `offset` elements of type `element` past `base`."""
-        return base if offset == 0 else self.value(f"getelementptr {element}, ptr {base}, i64 {offset}", "p")
 
-    def argument(self, word: int, kind: str = "ptr") -> str:
-        """Word `word` of the kernel's argument block."""
-        return self.value(f"load {kind}, ptr {self.pointer('%arguments', word, 'i64')}", "a")
+def tail_mask(writer: Writer, count: str) -> str:
+    """A mask of the first `count` (0..LANES) lanes."""
+    small = writer.value(f"trunc i64 {count} to i8")
+    kind = vector("i8", LANES)
+    return writer.value(f"icmp ult {kind} {IOTA['i8']}, {broadcast(writer, 'i8', small)}")
 
-    @contextmanager
-    def loop(
-        self,
-        start: Integer,
-        stop: Integer,
-        step: int = 1,
-        carried: Sequence[tuple[str, str]] = (),
-    ) -> Iterator[Loop]:
-        """A counted loop over [start, stop); `carried` lists (type, first value). After it `next` holds the last
-        values.
 
-        A loop whose bounds are known and that runs once leaves no trace; one with unknown bounds is guarded.
-        """
-        known = isinstance(start, int) and isinstance(stop, int)
-        if known and not int(start) < int(stop):
-            raise ValueError("a loop with known bounds must run at least once")
-        if known and int(start) + step >= int(stop):
-            yield Loop(start, [first for _, first in carried], [])
-            return
-        before, head, after = self.block, self.fresh("loop"), self.fresh("done")
-        if known:
-            self.branch(head)
+def broadcast(writer: Writer, element: str, value: str, lanes: int = LANES) -> str:
+    """A vector of `lanes` copies of a scalar."""
+    kind = vector(element, lanes)
+    first = writer.value(f"insertelement {kind} poison, {element} {value}, i64 0")
+    return writer.value(f"shufflevector {kind} {first}, {kind} poison, <{lanes} x i32> zeroinitializer")
+
+
+def whole_vectors(writer: Writer, start: str, stop: str) -> str:
+    """Where the whole vectors of [start, stop) end."""
+    length = writer.value(f"sub i64 {stop}, {start}")
+    return writer.value(f"add i64 {start}, {writer.value(f'and i64 {length}, {-LANES}')}")
+
+
+def vector_loop(writer: Writer, start: str, stop: str, body: Callable[[str, str | None], None], name: str) -> None:
+    """`body(position, mask)` for every LANES elements of [start, stop): whole vectors with no mask, then a masked one."""
+    middle = whole_vectors(writer, start, stop)
+    counted_loop(writer, start, middle, LANES, lambda position: body(position, None), f"{name}.whole")
+    left = writer.value(f"sub i64 {stop}, {middle}")
+
+    def tail() -> None:
+        body(middle, tail_mask(writer, left))
+
+    when(writer, writer.value(f"icmp ne i64 {left}, 0"), tail, f"{name}.tail")
+
+
+def advance(writer: Writer, operand: Operand, element: str, place: str, offset: str) -> str:
+    """The place `offset` elements further."""
+    if operand.index:
+        return writer.value(f"add i64 {place}, {offset}")
+    return writer.value(f"getelementptr {element}, ptr {place}, i64 {offset}")
+
+
+def place_at(writer: Writer, operand: Operand, element: str, base: str, terms: Sequence[tuple[str, str]]) -> str:
+    """`base` moved by the sum of position * stride over `terms`."""
+    total = ""
+    for position, stride in terms:
+        product = writer.value(f"mul i64 {position}, {stride}")
+        total = writer.value(f"add i64 {total}, {product}") if total else product
+    return advance(writer, operand, element, base, total) if total else base
+
+
+def decode(writer: Writer, flat: str, sizes: Sequence[str]) -> list[str]:
+    """The index along each dimension of a flattened (row-major) index."""
+    positions: list[str] = []
+    for size in reversed(sizes[1:]):
+        positions.append(writer.value(f"urem i64 {flat}, {size}"))
+        flat = writer.value(f"udiv i64 {flat}, {size}")
+    return [flat, *reversed(positions)] if sizes else []
+
+
+@dataclass
+class Run:
+    """Consecutive rows that differ only in the last outer dimension."""
+
+    count: str
+    places: list[str]
+    """Each operand's place at the first row."""
+    steps: list[str]
+    """Each operand's elements between two rows."""
+
+
+def for_each_run(
+    writer: Writer, arguments: Arguments, elements: Sequence[str], dimensions: int, first: str, last: str,
+    body: Callable[[Run], None],
+) -> None:  # fmt: skip
+    """Walk the flattened rows [first, last) of the leading `dimensions` (at least one), run by run."""
+    before, head, latch, after = (writer.fresh(f"run.{part}.") for part in ("before", "head", "latch", "after"))
+    writer.branch(before)
+    writer.label(before)
+    writer.branch_if(writer.value(f"icmp ult i64 {first}, {last}"), head, after)
+    writer.label(head)
+    following = f"%{writer.fresh('next')}"
+    row = writer.value(f"phi i64 [ {first}, %{before} ], [ {following}, %{latch} ]", "row")
+    positions = decode(writer, row, arguments.sizes[:dimensions])
+    places = [
+        place_at(writer, operand, element, base, list(zip(positions, strides, strict=False)))
+        for operand, element, base, strides in zip(
+            arguments.operands, elements, arguments.bases, arguments.strides, strict=True
+        )
+    ]
+    rest = writer.value(f"sub i64 {arguments.sizes[dimensions - 1]}, {positions[-1]}")
+    count = minimum(writer, rest, writer.value(f"sub i64 {last}, {row}"))
+    body(Run(count, places, [strides[dimensions - 1] for strides in arguments.strides]))
+    writer.branch(latch)
+    writer.label(latch)
+    writer.emit(f"{following} = add nuw i64 {row}, {count}")
+    writer.branch_if(writer.value(f"icmp ult i64 {following}, {last}"), head, after)
+    writer.label(after)
+
+
+def for_each_row(
+    writer: Writer, arguments: Arguments, elements: Sequence[str], run: Run, count: str, places: Sequence[str],
+    body: Callable[[list[str]], None],
+) -> None:  # fmt: skip
+    """`body(places)` for `count` rows that start at `places` and are `run.steps` apart."""
+    before, head, latch, after = (writer.fresh(f"row.{part}.") for part in ("before", "head", "latch", "after"))
+    writer.branch(before)
+    writer.label(before)
+    writer.branch_if(writer.value(f"icmp ne i64 {count}, 0"), head, after)
+    writer.label(head)
+    following = f"%{writer.fresh('next')}"
+    left = writer.value(f"phi i64 [ {count}, %{before} ], [ {following}, %{latch} ]", "left")
+    moved = [f"%{writer.fresh('moved')}" for _ in places]
+    here = [
+        writer.value(f"phi {cursor_type(operand)} [ {place}, %{before} ], [ {later}, %{latch} ]", "place")
+        for operand, place, later in zip(arguments.operands, places, moved, strict=True)
+    ]
+    body(here)
+    writer.branch(latch)
+    writer.label(latch)
+    for operand, element, place, step, later in zip(
+        arguments.operands, elements, here, run.steps, moved, strict=True
+    ):
+        if operand.index:
+            writer.emit(f"{later} = add i64 {place}, {step}")
         else:
-            self.branch_if(self.value(f"icmp slt i64 {start}, {stop}", "c"), head, after)
-        self.label(head)
-        index, following = (f"%{self.fresh('n')}" for _ in range(2))
-        values = [f"%{self.fresh('x')}" for _ in carried]
-        place = len(self.lines)
-        body = Loop(index, values, [])
-        yield body
-        self.emit(f"{following} = add nsw i64 {index}, {step}")
-        more, latch = self.value(f"icmp slt i64 {following}, {stop}", "c"), self.block
-        self.branch_if(more, head, after)
-        heads = [f"  {index} = phi i64 [ {start}, %{before} ], [ {following}, %{latch} ]"]
-        for (kind, first), value, successor in zip(carried, values, body.next, strict=True):
-            heads.append(f"  {value} = phi {kind} [ {first}, %{before} ], [ {successor}, %{latch} ]")
-        self.lines[place:place] = heads
-        self.label(after)
-        if not known:
-            body.next = [
-                self.value(f"phi {kind} [ {first}, %{before} ], [ {successor}, %{latch} ]", "x")
-                for (kind, first), successor in zip(carried, body.next, strict=True)
-            ]
+            writer.emit(f"{later} = getelementptr {element}, ptr {place}, i64 {step}")
+    writer.emit(f"{following} = sub i64 {left}, 1")
+    writer.branch_if(writer.value(f"icmp ne i64 {following}, 0"), head, after)
+    writer.label(after)
 
-    @contextmanager
-    def when(self, condition: str) -> Iterator[None]:
-        """A block that runs where `condition` (an i1) holds."""
-        inside, after = self.fresh("then"), self.fresh("end")
-        self.emit(f"br i1 {condition}, label %{inside}, label %{after}")
-        self.label(inside)
-        yield
-        self.branch(after)
-        self.label(after)
-
-    def cut(
-        self, index: Integer, total: Integer, tile: int, totals: Sequence[int] = (), last_differs: bool = False
-    ) -> Iterator[tuple[int, bool]]:
-        """Yield each size that the tile starting at `index` may have, inside the branch where it has it, and whether
-        it is the last.
-
-        A `total` that is a register takes one of the values `totals`. `last_differs`: a last tile of full size is
-        told apart.
-        """
-        if isinstance(total, int):
-            last = (total - 1) // tile * tile
-            if total - last == tile and not (last_differs and last):
-                yield tile, last_differs
-                return
-            if isinstance(index, int):
-                yield (tile, False) if index < last else (total - last, True)
-                return
-            before = self.value(f"icmp slt i64 {index}, {last}", "c") if last else ""
-            if last:
-                with self.when(before):
-                    yield tile, False
-                with self.when(self.value(f"icmp sge i64 {index}, {last}", "c")):
-                    yield total - last, True
-            else:
-                yield total, True
-            return
-        sizes = sorted({total % tile for total in totals if total % tile} | {tile for total in totals if total >= tile})
-        rest = self.minimum(self.subtract(total, index), tile)
-        for size in sizes:
-            with self.when(self.value(f"icmp eq i64 {rest}, {size}", "c")):
-                yield size, size < tile

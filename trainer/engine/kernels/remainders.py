@@ -48,9 +48,11 @@ def _truncated_remainder(f: Floats, a: str, b: str) -> str:
         lambda writer: _write_loop(writer, f.lanes),
     )
     if f.element == "double":
-        return f.writer.call(wide, name, (wide, a), (wide, b))
-    extended = [(wide, f.writer.value(f"fpext {f.type} {value} to {wide}")) for value in (a, b)]
-    return f.writer.value(f"fptrunc {wide} {f.writer.call(wide, name, *extended)} to {f.type}")
+        result = f.writer.call(wide, name, (wide, a), (wide, b))
+    else:
+        extended = [(wide, f.writer.value(f"fpext {f.type} {value} to {wide}")) for value in (a, b)]
+        result = f.writer.value(f"fptrunc {wide} {f.writer.call(wide, name, *extended)} to {f.type}")
+    return f.select(f.compare("uno", b, b), b, result)
 
 
 def _write_loop(writer: Writer, lanes: int) -> None:
@@ -59,13 +61,16 @@ def _write_loop(writer: Writer, lanes: int) -> None:
     mask = vector("i1", lanes)
     writer.label("entry")
     start, divisor = f.unary("fabs", "%a"), f.unary("fabs", "%b")
-    far = f.multiply(divisor, f.constant(2.0**600))
+    far = f.multiply(divisor, f.constant(2.0**1023))
+    farthest = f.multiply(far, f.constant(2.0**100))  # for subnormal divisors
     writer.branch("divide")
     writer.label("divide")
     writer.emit(f"%rest = phi {f.type} [ {start}, %entry ], [ %next, %divide ]")
     active = f.compare("oge", f.unary("fabs", "%rest"), divisor)
-    overflows = f.compare("oeq", f.unary("fabs", f.divide("%rest", divisor)), f.constant(float("inf")))
-    step = f.select(overflows, far, divisor)
+    infinite = f.constant(float("inf"))
+    overflows = f.compare("oeq", f.unary("fabs", f.divide("%rest", divisor)), infinite)
+    still = f.compare("oeq", f.unary("fabs", f.divide("%rest", far)), infinite)
+    step = f.select(overflows, f.select(still, farthest, far), divisor)
     multiple = f.unary("trunc", f.divide("%rest", step))
     left = f.fma(f.negate(multiple), step, "%rest")
     writer.emit(f"%next = select {mask} {active}, {f.type} {left}, {f.type} %rest")

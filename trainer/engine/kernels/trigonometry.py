@@ -99,8 +99,11 @@ def _write_reduction(f: Floats, result: str) -> None:
     first, second, third = (f.constant(part) for part in _HALF_PI[f.element])
     minus = f.negate(n)
     exact = f.fma(minus, first, "%x")
-    high = f.fma(minus, second, exact)
-    low = f.fma(minus, third, f.fma(minus, second, f.subtract(exact, high)))
+    product = f.multiply(minus, second)
+    high = f.add(exact, product)
+    moved = f.subtract(high, exact)  # Knuth's two-sum: either term may be the larger
+    lost = f.add(f.subtract(exact, f.subtract(high, moved)), f.subtract(product, moved))
+    low = f.fma(minus, third, f.add(lost, f.fma(minus, second, f.negate(product))))
     size = f.unary("fabs", "%x")
     large = f.compare("ogt", size, f.constant(_DIRECT_LIMIT[f.element]))
     finite = f.compare("olt", size, f.constant(float("inf")))
@@ -145,8 +148,8 @@ def _write_reduction(f: Floats, result: str) -> None:
     writer.branch_if(more, "lane", "done")
     writer.label("done")
     kinds = (f.type, f.type, f.bits)
-    loaded = [writer.value(f"load {kind}, ptr {place}, align 64") for kind, place in zip(kinds, memory[1:], strict=True)]
-    _return(writer, result, list(zip(kinds, loaded, strict=True)))
+    places = zip(kinds, memory[1:], strict=True)
+    _return(writer, result, [(kind, writer.value(f"load {kind}, ptr {place}, align 64")) for kind, place in places])
 
 
 def _truncated(writer: Writer, value: str, bits: int) -> str:

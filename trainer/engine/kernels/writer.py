@@ -61,8 +61,9 @@ class Writer:
         self.emit(f"br i1 {condition}, label %{then}, label %{otherwise}")
 
     def intrinsic(self, name: str, result: str, *arguments: Typed) -> str:
-        """Call `llvm.<name>`, whose mangled types are already part of `name`; returns the result's name, "" for void."""
-        self._declarations[name] = f"declare {result} @llvm.{name}({', '.join(kind for kind, _ in arguments)})"
+        """Call `llvm.<name>`, mangled types included in `name`; returns the result's name, "" for void."""
+        parameters = ", ".join(kind.split(" align ")[0] for kind, _ in arguments)
+        self._declarations[name] = f"declare {result} @llvm.{name}({parameters})"
         return self.call(result, f"llvm.{name}", *arguments)
 
     def call(self, result: str, function: str, *arguments: Typed) -> str:
@@ -92,4 +93,4 @@ class Writer:
     def module(self, name: str, parameters: str = "ptr noalias %arguments, i64 %task") -> str:
         """The finished module, exporting `void name(parameters)` made of the lines written so far."""
         function = f"define void @{name}({parameters}) nounwind {{\n" + "\n".join(self.lines) + "\n}"
-        return "\n".join([*self._definitions.values(), function, *self._declarations.values(), ""])
+        return "\n".join([*self._definitions.values(), function, *self._declarations.values(), "!0 = !{}", ""])

@@ -1,0 +1,110 @@
+"""Loads and stores of a vector of an operand at a position along the innermost dimension."""
+
+from __future__ import annotations
+
+from trainer.engine.kernels.expression import LANES, MEMORY, memory_type, narrow, widen
+from trainer.engine.kernels.loops import IOTA, broadcast
+from trainer.engine.kernels.spec import Operand
+from trainer.engine.kernels.writer import Writer, mangled, vector
+
+
+def row_value(writer: Writer, operand: Operand, place: str) -> str:
+    """What a broadcast operand has along a whole row: its one element on every lane."""
+    if operand.index:
+        return broadcast(writer, "i64", place)
+    element = MEMORY[operand.dtype.name]
+    scalar = writer.value(f"load {element}, ptr {place}, align {operand.dtype.itemsize}")
+    return widen(writer, broadcast(writer, element, scalar), operand.dtype)
+
+
+def load_vector(writer: Writer, operand: Operand, place: str, stride: str, position: str, mask: str | None) -> str:
+    """LANES elements from `position` on; lanes outside `mask` hold some element, or 0, and are not read out of bounds."""
+    if operand.index:
+        return _index_values(writer, operand, place, stride, position)
+    element, kind, itemsize = MEMORY[operand.dtype.name], memory_type(operand.dtype), operand.dtype.itemsize
+    if operand.inner == "strided":
+        return widen(writer, _gather(writer, element, itemsize, place, stride, position, mask), operand.dtype)
+    start = writer.value(f"getelementptr {element}, ptr {place}, i64 {position}")
+    if mask is None:
+        raw = writer.value(f"load {kind}, ptr {start}, align {itemsize}")
+    else:
+        raw = masked_load(writer, kind, itemsize, start, mask)
+    return widen(writer, raw, operand.dtype)
+
+
+def masked_load(writer: Writer, kind: str, itemsize: int, start: str, mask: str) -> str:
+    """The lanes of `mask` from consecutive elements at `start`, 0 elsewhere."""
+    lanes = vector("i1", LANES)
+    return writer.intrinsic(
+        f"masked.load.{mangled(kind)}.p0", kind, (f"ptr align {itemsize}", start), (lanes, mask), (kind, "zeroinitializer")
+    )
+
+
+def store_vector(
+    writer: Writer, operand: Operand, place: str, stride: str, position: str, mask: str | None, value: str
+) -> None:
+    """Store LANES elements (of the compute type) from `position` on; only those of `mask`."""
+    element, kind, itemsize = MEMORY[operand.dtype.name], memory_type(operand.dtype), operand.dtype.itemsize
+    raw = narrow(writer, value, operand.dtype)
+    if operand.inner != "contiguous":
+        _scatter(writer, element, kind, itemsize, place, stride, position, mask, raw)
+        return
+    start = writer.value(f"getelementptr {element}, ptr {place}, i64 {position}")
+    if mask is None:
+        writer.emit(f"store {kind} {raw}, ptr {start}, align {itemsize}")
+    else:
+        masked_store(writer, kind, itemsize, start, mask, raw)
+
+
+def masked_store(writer: Writer, kind: str, itemsize: int, start: str, mask: str, value: str) -> None:
+    """Store the lanes of `mask` to consecutive elements at `start`."""
+    name = f"masked.store.{mangled(kind)}.p0"
+    writer.intrinsic(name, "void", (kind, value), (f"ptr align {itemsize}", start), (vector("i1", LANES), mask))
+
+
+def _index_values(writer: Writer, operand: Operand, place: str, stride: str, position: str) -> str:
+    """base + (position + lane) * stride."""
+    kind = vector("i64", LANES)
+    if operand.inner == "contiguous":
+        start = writer.value(f"add i64 {place}, {position}")
+        return writer.value(f"add {kind} {broadcast(writer, 'i64', start)}, {IOTA['i64']}")
+    start = writer.value(f"add i64 {place}, {writer.value(f'mul i64 {position}, {stride}')}")
+    steps = writer.value(f"mul {kind} {broadcast(writer, 'i64', stride)}, {IOTA['i64']}")
+    return writer.value(f"add {kind} {broadcast(writer, 'i64', start)}, {steps}")
+
+
+def _gather(
+    writer: Writer, element: str, itemsize: int, place: str, stride: str, position: str, mask: str | None
+) -> str:
+    """LANES elements `stride` apart, loaded one by one: as fast as the machine's gathers, on every machine.
+
+    Behind a mask the lanes past the end read the first element again.
+    """
+    kind = vector(element, LANES)
+    total = "poison"
+    for lane in range(LANES):
+        index = writer.value(f"add i64 {position}, {lane}") if lane else position
+        if mask is not None and lane:
+            inside = writer.value(f"extractelement {vector('i1', LANES)} {mask}, i64 {lane}")
+            index = writer.value(f"select i1 {inside}, i64 {index}, i64 {position}")
+        offset = writer.value(f"mul i64 {index}, {stride}")
+        address = writer.value(f"getelementptr {element}, ptr {place}, i64 {offset}")
+        scalar = writer.value(f"load {element}, ptr {address}, align {itemsize}")
+        total = writer.value(f"insertelement {kind} {total}, {element} {scalar}, i64 {lane}")
+    return total
+
+
+def _scatter(
+    writer: Writer, element: str, kind: str, itemsize: int, place: str, stride: str, position: str, mask: str | None,
+    value: str,
+) -> None:  # fmt: skip
+    start = writer.value(f"mul i64 {position}, {stride}")
+    base = writer.value(f"getelementptr {element}, ptr {place}, i64 {start}")
+    indices = vector("i64", LANES)
+    offsets = writer.value(f"mul {indices} {broadcast(writer, 'i64', stride)}, {IOTA['i64']}")
+    pointers = writer.value(f"getelementptr {element}, ptr {base}, {indices} {offsets}")
+    lanes = vector("i1", LANES)
+    writer.intrinsic(
+        f"masked.scatter.{mangled(kind)}.v{LANES}p0", "void", (kind, value),
+        (f"{vector('ptr', LANES)}", pointers), (lanes, mask or "splat (i1 true)"),
+    )  # fmt: skip
