@@ -1,10 +1,10 @@
 """The recipe `digits` from the command to the end event: accuracy, wall time, and how soon the first step is done.
 
-    python benchmarks/digits.py [test_accuracy | wall_cold | first_step_cold | first_step_warm …] [--json] [--rounds N]
+    python benchmarks/digits.py [name …] [--json] [--rounds N]
 
-Every measurement is a command of its own, `trainer run digits`, and every figure is read from its events. A cold run has
-an empty folder for compiled kernels; a warm one has the folder of a run before it. `test_accuracy` takes another seed each
-time.
+Every measurement is a command of its own, `trainer run digits`, and every figure is read from its events. A cold run
+has an empty folder for compiled kernels; a warm one has the folder of a run before it. `test_accuracy` takes another
+seed each time.
 """
 
 from __future__ import annotations

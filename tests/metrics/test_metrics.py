@@ -10,7 +10,7 @@ import pytest
 from sklearn.metrics import accuracy_score
 
 from trainer import TrainerError, engine
-from trainer.metrics import Accuracy, Mean, Metric, Throughput
+from trainer.metrics import Accuracy, Mean, Metric
 
 
 @pytest.fixture(autouse=True)
@@ -96,14 +96,3 @@ def test_shapes_that_do_not_fit_are_refused() -> None:
         Accuracy(logits, engine.asarray(np.zeros(5, np.int32)))
     with pytest.raises(TrainerError, match=r"weights \[3\] for values \[4\]"):
         Mean(engine.asarray(np.zeros(4)), engine.asarray(np.zeros(3)))
-
-
-def test_throughput_counts_examples_between_readings() -> None:
-    times = iter([10.0, 12.0, 12.5, 12.5])
-    throughput = Throughput(clock=lambda: next(times))
-    throughput.count(64)
-    throughput.count(36)
-    assert throughput.take() == 50.0
-    throughput.count(10)
-    assert throughput.take() == 20.0
-    assert math.isnan(throughput.take())
