@@ -188,12 +188,14 @@ def _transpose(writer: LoopWriter, spec: PackSpec, source: str, target: str, act
 
 
 def define_copy(writer: LoopWriter, dtype: DType) -> str:
-    """Define `copy(target, source, count)`: `count` contiguous elements, in vectors."""
+    """Define `copy(target, source, count)`: `count` contiguous elements, in vectors; nothing where `count` is
+    negative.
+    """
     return _define_stream(writer, dtype, "copy", True)
 
 
 def define_clear(writer: LoopWriter, dtype: DType) -> str:
-    """Define `clear(target, count)`: zeros."""
+    """Define `clear(target, count)`: zeros; nothing where `count` is negative."""
     return _define_stream(writer, dtype, "clear", False)
 
 
@@ -208,14 +210,15 @@ def _define_stream(writer: LoopWriter, dtype: DType, verb: str, reads: bool) -> 
         inner.emit(f"store {of} {value}, ptr {inner.pointer('%target', index, element)}, align {dtype.itemsize}")
 
     def build(inner: LoopWriter) -> None:
-        whole = inner.value(f"and i64 %count, {-4 * lanes}", "i")
+        count = inner.maximum("%count", 0)
+        whole = inner.value(f"and i64 {count}, {-4 * lanes}", "i")
         with inner.loop(0, whole, 4 * lanes) as loop:
             for part in range(4):
                 move(inner, inner.add(loop.index, part * lanes), kind)
-        vectors = inner.value(f"and i64 %count, {-lanes}", "i")
+        vectors = inner.value(f"and i64 {count}, {-lanes}", "i")
         with inner.loop(whole, vectors, lanes) as loop:
             move(inner, loop.index, kind)
-        with inner.loop(vectors, "%count") as loop:
+        with inner.loop(vectors, count) as loop:
             move(inner, loop.index, element)
 
     parameters = [("ptr noalias", "%target"), *([("ptr noalias", "%source")] if reads else []), ("i64", "%count")]

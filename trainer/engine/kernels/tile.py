@@ -74,7 +74,7 @@ def define_tile(writer: LoopWriter, name: str, tile: Tile) -> str:
 
 
 def call_tile(writer: LoopWriter, name: str, pointers: Sequence[str], variables: Sequence[Integer] = ()) -> None:
-    """Call a defined tile; `pointers` are a, b, output and epilogue operands, `variables` the values of its variables."""
+    """Call a defined tile: `pointers` are a, b, output, epilogue operands; `variables` the values of its variables."""
     arguments = [("ptr", pointer) for pointer in pointers]
     writer.call("void", name, *arguments, *(("i64", str(value)) for value in variables))
 

@@ -1,0 +1,335 @@
+"""Convolutions and their input gradients (so also transposed convolutions): a direct batch-reduce product.
+
+Numerics class "exact": each output element is one chain of fused multiply-adds from zero. Forward: (r, s, c)
+ascending. Input gradient: pixels of dy ascending by row, then by column (so r and s descend), then k ascending. Taps
+in the padding contribute zeros.
+
+Kernel: `void name(ptr arguments, i64 task, ptr scratch)`; arguments: [input, packed weights, output, epilogue
+operands…], addresses; input and output are channels-last. The weights are packed by the kernel of `pack_spec(spec)`.
+
+A task copies the input rows that it needs into scratch, padding written as zeros (only where there is padding, or
+where rows in place would crowd a few sets of the cache), and computes its outputs tile by tile.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from trainer.engine.graph.dtypes import DType
+from trainer.engine.kernels import pack
+from trainer.engine.kernels.epilogue import OperandPointers
+from trainer.engine.kernels.expression import MEMORY
+from trainer.engine.kernels.geometry import Axis, ConvolutionSpec, Correlation, correlation
+from trainer.engine.kernels.loop_writer import Integer, LoopWriter
+from trainer.engine.kernels.tile import Level, Tile, call_tile, define_tile, lanes_of
+
+
+@dataclass(frozen=True, slots=True)
+class ConvolutionParameters:
+    """How it is computed; any values give the same bits.
+
+    A tile is tile_rows x tile_columns pixels by tile_vectors vectors of channels. A task covers task_images images of
+    task_rows x task_columns pixels and task_vectors vectors (multiples of the tile's). `copy` brings the input into
+    scratch even where nothing is padded, its pixels `pixel_padding` elements further apart.
+    """
+
+    tile_rows: int
+    tile_columns: int
+    tile_vectors: int
+    task_images: int
+    task_rows: int
+    task_columns: int
+    task_vectors: int
+    unroll: int = 1
+    copy: bool = False
+    pixel_padding: int = 0
+
+
+def pack_spec(spec: ConvolutionSpec) -> pack.PackSpec:
+    """The kernel that packs the weights for this direction."""
+    return correlation(spec).packing
+
+
+@dataclass(frozen=True, slots=True)
+class _Grid:
+    """How many tasks there are along each dimension."""
+
+    vectors: int
+    groups: int
+    images: int
+    rows: int
+    columns: int
+    phases: int
+
+    @classmethod
+    def of(cls, form: Correlation, dtype: DType, parameters: ConvolutionParameters) -> _Grid:
+        def parts(total: int, share: int) -> int:
+            return -(-total // share)
+
+        return cls(
+            parts(-(-form.group_outputs // lanes_of(dtype)), parameters.task_vectors),
+            form.groups,
+            parts(form.images, parameters.task_images),
+            parts(max(phase.count for phase in form.rows.phases), parameters.task_rows),
+            parts(max(phase.count for phase in form.columns.phases), parameters.task_columns),
+            len(form.phases),
+        )
+
+
+def tasks(spec: ConvolutionSpec, parameters: ConvolutionParameters) -> int:
+    """How many tasks the kernel has."""
+    grid = _Grid.of(correlation(spec), spec.dtype, parameters)
+    return math.prod((grid.vectors, grid.groups, grid.images, grid.rows, grid.columns, grid.phases))
+
+
+@dataclass(frozen=True, slots=True)
+class _Input:
+    """Where the micro-kernel finds the input: elements between pixels, rows and images, and the channels read of a
+    pixel.
+    """
+
+    pixel: int
+    row: int
+    image: int
+    copied: bool
+
+    @classmethod
+    def of(cls, form: Correlation, parameters: ConvolutionParameters) -> _Input:
+        if not (form.leaves_input or parameters.copy):
+            row = form.columns.extent * form.inputs
+            return cls(form.inputs, row, form.rows.extent * row, False)
+        pixel = form.group_inputs + parameters.pixel_padding
+        row = pixel * _reach(form.columns, parameters.task_columns)
+        return cls(pixel, row, row * _reach(form.rows, parameters.task_rows), True)
+
+
+def _reach(axis: Axis, share: int) -> int:
+    return max(axis.reach(min(share, phase.count), phase.taps) for phase in axis.phases)
+
+
+def scratch_bytes(spec: ConvolutionSpec, parameters: ConvolutionParameters) -> int:
+    """Scratch memory that a thread needs."""
+    form = correlation(spec)
+    source = _Input.of(form, parameters)
+    return source.image * min(parameters.task_images, form.images) * spec.dtype.itemsize if source.copied else 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Bounds:
+    """A task's part of one axis: outputs [start, stop) of a phase of `count`, and the phase's numbers."""
+
+    start: Integer
+    stop: Integer
+    count: Integer
+    taps: Integer
+    input_start: Integer
+    output_start: Integer
+
+
+def render(spec: ConvolutionSpec, parameters: ConvolutionParameters, name: str) -> str:
+    """The module of the kernel."""
+    form = correlation(spec)
+    grid, source = _Grid.of(form, spec.dtype, parameters), _Input.of(form, parameters)
+    w = LoopWriter()
+    w.label("entry")
+    element, lanes = MEMORY[spec.dtype.name], lanes_of(spec.dtype)
+    x, weights, output = (w.argument(word) for word in range(3))
+    operands = OperandPointers.load(w, spec.epilogue, 3)
+    stored = MEMORY[spec.epilogue.output(spec.dtype).name]
+
+    rest, phase = w.divide("%task", grid.phases)
+    rest, column_task = w.divide(rest, grid.columns)
+    rest, row_task = w.divide(rest, grid.rows)
+    rest, image_task = w.divide(rest, grid.images)
+    vector_task, group = w.divide(rest, grid.groups)
+
+    rows, columns, depth_start = _phase_bounds(w, form, parameters, phase, row_task, column_task)
+    first_image = w.multiply(image_task, parameters.task_images)
+    last_image = w.minimum(w.add(first_image, parameters.task_images), form.images)
+    vectors = form.packing.panels
+    first_vector = w.multiply(vector_task, parameters.task_vectors)
+    last_vector = w.minimum(w.add(first_vector, parameters.task_vectors), vectors)
+
+    x = w.pointer(x, w.multiply(group, form.group_inputs), element)
+    if source.copied:
+        _copy_input(w, spec.dtype, form, source, x, (first_image, last_image), rows, columns)
+        x = "%scratch"
+    else:
+        top = w.add(rows.input_start, w.multiply(rows.start, form.rows.input_step))
+        left = w.add(columns.input_start, w.multiply(columns.start, form.columns.input_step))
+        place = w.add(w.multiply(first_image, source.image), w.multiply(top, source.row))
+        x = w.pointer(x, w.add(place, w.multiply(left, source.pixel)), element)
+
+    panel_size = form.packing.depth * lanes
+    weights = w.pointer(weights, w.multiply(group, form.packing.matrix_size), element)
+    weights = w.pointer(weights, w.multiply(depth_start, lanes), element)
+    group_channel = w.multiply(group, form.group_outputs)
+    levels, variables = _levels(w, form, source, rows.taps, columns.taps, lanes)
+    tail = form.group_outputs - (vectors - 1) * lanes
+
+    def tile(height: int, width: int, thick: int, active: int) -> Tile:
+        places = [(i, j) for i in range(height) for j in range(width)]
+        row_step = form.rows.output_step * form.columns.output_extent * form.outputs
+        return Tile(
+            spec.dtype,
+            tuple(
+                i * form.rows.input_step * source.row + j * form.columns.input_step * source.pixel for i, j in places
+            ),
+            tuple(i * row_step + j * form.columns.output_step * form.outputs for i, j in places),
+            thick,
+            panel_size,
+            active,
+            levels,
+            parameters.unroll,
+            epilogue=spec.epilogue,
+        )
+
+    row_counts = [phase.count for phase in form.rows.phases]
+    column_counts = [phase.count for phase in form.columns.phases]
+    with (
+        w.loop(first_vector, last_vector, parameters.tile_vectors) as panel,
+        w.loop(first_image, last_image) as image,
+        w.loop(rows.start, rows.stop, parameters.tile_rows) as row,
+        w.loop(columns.start, columns.stop, parameters.tile_columns) as column,
+    ):
+        b_here = w.pointer(weights, w.multiply(panel.index, panel_size), element)
+        place = w.multiply(w.subtract(image.index, first_image), source.image)
+        down = w.multiply(w.subtract(row.index, rows.start), form.rows.input_step * source.row)
+        right = w.multiply(w.subtract(column.index, columns.start), form.columns.input_step * source.pixel)
+        a_here = w.pointer(x, w.add(w.add(place, down), right), element)
+        y = w.add(rows.output_start, w.multiply(row.index, form.rows.output_step))
+        y = w.add(w.multiply(image.index, form.rows.output_extent), y)
+        z = w.add(columns.output_start, w.multiply(column.index, form.columns.output_step))
+        pixel = w.add(w.multiply(y, form.columns.output_extent), z)
+        channel = w.add(group_channel, w.multiply(panel.index, lanes))
+        offset = w.add(w.multiply(pixel, form.outputs), channel)
+        pointers = (a_here, b_here, w.pointer(output, offset, stored), *operands.at(w, offset, channel))
+        for thick, last in w.cut(panel.index, vectors, parameters.tile_vectors, last_differs=tail != lanes):
+            for height, _ in w.cut(row.index, rows.count, parameters.tile_rows, row_counts):
+                for width, _ in w.cut(column.index, columns.count, parameters.tile_columns, column_counts):
+                    shape = tile(height, width, thick, tail if last else lanes)
+                    function = define_tile(w, f"tile_{height}x{width}x{thick}_{shape.lanes}", shape)
+                    call_tile(w, function, pointers, variables)
+    w.emit("ret void")
+    return w.module(name, pack.KERNEL_PARAMETERS)
+
+
+def _phase_bounds(
+    w: LoopWriter,
+    form: Correlation,
+    parameters: ConvolutionParameters,
+    phase: Integer,
+    row_task: Integer,
+    column_task: Integer,
+) -> tuple[_Bounds, _Bounds, Integer]:
+    """The task's rows and columns, and where its phase's weights begin; from a constant table where there are
+    phases.
+    """
+
+    def fields(number: int) -> list[int]:
+        item = form.phases[number]
+        axes = [(a.count, a.taps, a.input_start, a.output_start) for a in (item.rows, item.columns)]
+        return [*axes[0], *axes[1], item.depth_start]
+
+    values: list[Integer] = [*fields(0)]
+    if len(form.phases) > 1:
+        width = len(values)
+        words = ", ".join(f"i64 {word}" for number in range(len(form.phases)) for word in fields(number))
+        table = w.constant("phases", f"[{width * len(form.phases)} x i64] [{words}]")
+        line = w.pointer(table, w.multiply(phase, width), "i64")
+        values = [w.value(f"load i64, ptr {w.pointer(line, field, 'i64')}") for field in range(width)]
+
+    def bounds(part: Integer, share: int, numbers: list[Integer]) -> _Bounds:
+        count, taps, input_start, output_start = numbers
+        start = w.multiply(part, share)
+        return _Bounds(start, w.minimum(w.add(start, share), count), count, taps, input_start, output_start)
+
+    rows = bounds(row_task, parameters.task_rows, values[:4])
+    columns = bounds(column_task, parameters.task_columns, values[4:8])
+    return rows, columns, values[8]
+
+
+def _levels(
+    w: LoopWriter, form: Correlation, source: _Input, row_taps: Integer, column_taps: Integer, lanes: int
+) -> tuple[tuple[Level, ...], list[Integer]]:
+    """The reduction's levels, and the values of their variables: rows of taps, then taps and channels, in one where
+    dense.
+    """
+    inputs = form.group_inputs
+    line = w.multiply(column_taps, inputs)
+    dense = form.columns.tap_step * source.pixel == inputs or column_taps == 1
+    names = {"%row_taps": row_taps, "%column_taps": column_taps, "%line": line, "%line_step": w.multiply(line, lanes)}
+
+    def known(name: str) -> Integer:
+        value = names[name]
+        return value if isinstance(value, int) else name
+
+    levels = [Level(known("%row_taps"), form.rows.tap_step * source.row, known("%line_step"))]
+    if dense:
+        levels.append(Level(known("%line"), 1, lanes))
+    else:
+        levels.append(Level(known("%column_taps"), form.columns.tap_step * source.pixel, inputs * lanes))
+        levels.append(Level(inputs, 1, lanes))
+    used = [value for level in levels for value in (level.extent, level.a_step, level.b_step)]
+    return tuple(levels), [names[name] for name in dict.fromkeys(value for value in used if isinstance(value, str))]
+
+
+def _copy_input(
+    w: LoopWriter,
+    dtype: DType,
+    form: Correlation,
+    source: _Input,
+    x: str,
+    images: tuple[Integer, Integer],
+    rows: _Bounds,
+    columns: _Bounds,
+) -> None:
+    """Bring the input pixels of a task into scratch, zeros where it reads beyond the image."""
+    element = MEMORY[dtype.name]
+    copy, clear = pack.define_copy(w, dtype), pack.define_clear(w, dtype)
+
+    def window(axis: Axis, part: _Bounds) -> tuple[Integer, Integer]:
+        """First input and how many; the count is 0 where the phase has no taps."""
+        steps = w.multiply(w.subtract(w.subtract(part.stop, part.start), 1), axis.input_step)
+        taps = w.multiply(w.subtract(part.taps, 1), axis.tap_step)
+        first = w.add(part.input_start, w.multiply(part.start, axis.input_step))
+        return first, w.add(w.add(steps, taps), 1)
+
+    def send(verb: str, *arguments: str | Integer) -> None:
+        *pointers, count = arguments
+        w.call("void", verb, *(("ptr", str(pointer)) for pointer in pointers), ("i64", str(count)))
+
+    top, height = window(form.rows, rows)
+    left, width = window(form.columns, columns)
+    right = w.add(left, width)
+    valid_left = w.minimum(w.maximum(left, 0), right)
+    valid_right = w.maximum(w.minimum(right, form.columns.extent), valid_left)
+    before = w.multiply(w.subtract(valid_left, left), source.pixel)
+    valid = w.multiply(w.subtract(valid_right, valid_left), source.pixel)
+    after = w.multiply(w.subtract(right, valid_right), source.pixel)
+    line = w.multiply(width, source.pixel)
+    with w.loop(*images) as image, w.loop(0, height) as row:
+        place = w.multiply(w.subtract(image.index, images[0]), source.image)
+        target = w.pointer("%scratch", w.add(place, w.multiply(row.index, source.row)), element)
+        input_row = w.add(top, row.index)
+        inside = w.value(f"icmp ult i64 {input_row}, {form.rows.extent}", "c")
+        with w.when(w.value(f"xor i1 {inside}, true", "c")):
+            send(clear, target, line)
+        with w.when(inside):
+            if before != 0:
+                send(clear, target, before)
+            pixel = w.add(w.multiply(image.index, form.rows.extent), input_row)
+            pixel = w.add(w.multiply(pixel, form.columns.extent), valid_left)
+            start = w.pointer(x, w.multiply(pixel, form.inputs), element)
+            middle = w.pointer(target, before, element)
+            if source.pixel == form.inputs:
+                send(copy, middle, start, valid)
+            else:
+                with w.loop(valid_left, valid_right) as column:
+                    step = w.subtract(column.index, valid_left)
+                    there = w.pointer(middle, w.multiply(step, source.pixel), element)
+                    here = w.pointer(start, w.multiply(step, form.inputs), element)
+                    send(copy, there, here, form.group_inputs)
+            if after != 0:
+                send(clear, w.pointer(middle, valid, element), after)
