@@ -59,8 +59,8 @@ devise: cpu
         ("optimizer: {name: adamax}",
          "config.yaml:2:12 optimizer: expected 'sgd', 'adam', 'adamw', found 'adamax', did you mean 'adam'?"),
         ("optimizer: {betas: [0.9]}",
-         "config.yaml:2:13 optimizer.betas: unknown key; known here: weight_decay, schedule, name, learning_rate, "
-         "momentum, nesterov"),
+         "config.yaml:2:13 optimizer.betas: unknown key; known here: name, learning_rate, weight_decay, "
+         "schedule, momentum, nesterov"),
         ("optimizer: {name: adam, betas: [0.9]}",
          "config.yaml:2:32 optimizer.betas[1]: required item is missing"),
         ("optimizers: {a: {learning_rate: 1}}", "config.yaml:2:17 optimizers.a.name: required key is missing"),

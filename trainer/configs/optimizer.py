@@ -15,6 +15,8 @@ _Beta = Annotated[float, Field(ge=0, lt=1)]
 class _Optimizer(Section):
     """What every optimizer has."""
 
+    name: str
+    learning_rate: float = Field(gt=0)
     weight_decay: float = Field(0.0, ge=0)
     schedule: ScheduleConfig | None = Field(None, description="This optimizer's own schedule; null: the run's.")
 

@@ -29,7 +29,7 @@ def dump_resolved(loaded: Loaded) -> str:
 
 def _lines(tree: Mapping[str, Any], path: KeyPath, provenance: Mapping[str, str]) -> Iterator[str]:
     indent = "  " * len(path)
-    for key, value in sorted(tree.items(), key=lambda item: item[0] != "name" or not path):
+    for key, value in tree.items():
         here = (*path, key)
         if isinstance(value, Mapping) and value:
             yield f"{indent}{_scalar(key)}:"

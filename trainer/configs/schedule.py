@@ -14,8 +14,9 @@ class _Schedule(Section):
 
     at_most_one_of: ClassVar[tuple[tuple[str, ...], ...]] = (("warmup_steps", "warmup_epochs"),)
 
+    name: str
     by: Literal["step", "epoch"] = Field("step", description="Whether the factor changes at every step or every epoch.")
-    warmup_steps: int | None = Field(None, ge=0, description="Steps over which the factor grows from 0 to 1.")
+    warmup_steps: int | None = Field(None, ge=0, description="Steps over which the factor grows linearly to 1.")
     warmup_epochs: float | None = Field(None, ge=0, description="The same in epochs.")
 
 

@@ -1,0 +1,69 @@
+"""What the documents say is what is done: commands, verbs, the reference."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+CI = (REPOSITORY / ".ci" / "run").read_text(encoding="utf-8")
+DOCUMENTS = [REPOSITORY / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
+DOCUMENTS += sorted((REPOSITORY / "docs").glob("*.md"))
+
+
+def commands() -> list[str]:
+    """Every line of the README's shell blocks."""
+    blocks = re.findall(r"```sh\n(.*?)```", README, flags=re.DOTALL)
+    return [line for block in blocks for line in block.splitlines() if line]
+
+
+@pytest.mark.parametrize("name", ["TEST_COMMAND", "MAIN_COMMAND"])
+def test_the_readmes_commands_are_those_that_ci_runs(name):
+    command = re.search(rf'^{name}="(.*)"$', CI, flags=re.MULTILINE)
+    assert command is not None and command[1] in commands()
+    assert f'"${name}"' in CI
+
+
+def test_ci_stops_at_the_first_failure_and_needs_no_input():
+    assert "set -euo pipefail" in CI and "exec </dev/null" in CI
+    assert (REPOSITORY / ".ci" / "run").stat().st_mode & 0o100
+    subprocess.run(["bash", "-n", str(REPOSITORY / ".ci" / "run")], check=True)
+
+
+def test_the_readmes_commands_name_every_verb_and_no_other():
+    from trainer.cli.verbs import VERBS
+
+    table = re.findall(r"^\| `trainer (\w+)", README, flags=re.MULTILINE)
+    assert table == list(VERBS)
+
+
+def test_the_distributions_name_is_the_readmes():
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert f"`{project['name']}`" in README
+    assert project["requires-python"] == ">=3.11" and "3.11 or newer" in README
+
+
+def test_the_reference_of_the_configuration_is_current():
+    done = subprocess.run([sys.executable, str(REPOSITORY / "docs" / "reference.py"), "--check"])
+    assert done.returncode == 0, "run `python docs/reference.py`"
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_links_between_the_documents_lead_somewhere(document):
+    links = re.findall(r"\]\(([^)#:]+)\)", document.read_text(encoding="utf-8"))
+    assert [link for link in links if not (document.parent / link).exists()] == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_configurations_in_the_documents_use_keys_that_exist(document):
+    from trainer.configs import RunConfig
+
+    for block in re.findall(r"```yaml\n(.*?)```", document.read_text(encoding="utf-8"), flags=re.DOTALL):
+        assert set(yaml.safe_load(block) or {}) <= set(RunConfig.model_fields)
