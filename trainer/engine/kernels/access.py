@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from trainer.engine.kernels.expression import LANES, MEMORY, memory_type, narrow, widen
 from trainer.engine.kernels.loops import IOTA, broadcast
 from trainer.engine.kernels.spec import Operand
@@ -78,17 +80,34 @@ def _gather(
 ) -> str:
     """LANES elements `stride` apart, loaded one by one: as fast as the machine's gathers, on every machine.
 
-    Behind a mask the lanes past the end read the first element again.
+    Behind a mask the lanes past the end read the last element again.
     """
+    kind = vector(element, LANES)
+    start = writer.value(f"getelementptr {element}, ptr {place}, i64 {writer.value(f'mul i64 {position}, {stride}')}")
+    if mask is None:
+        return _gather_lanes(writer, element, itemsize, start, lambda lane: stride)
+    name = f"gather_tail_{element}"
+
+    def build(inner: Writer) -> None:
+        def step(lane: int) -> str:
+            inside = inner.value(f"extractelement {vector('i1', LANES)} %mask, i64 {lane}")
+            return inner.value(f"select i1 {inside}, i64 %stride, i64 0")
+
+        inner.label("entry")
+        inner.emit(f"ret {kind} {_gather_lanes(inner, element, itemsize, '%start', step)}")
+
+    parameters = [("ptr", "%start"), ("i64", "%stride"), (vector("i1", LANES), "%mask")]
+    writer.helper(name, kind, parameters, build)
+    return writer.call(kind, name, ("ptr", start), ("i64", stride), (vector("i1", LANES), mask))
+
+
+def _gather_lanes(writer: Writer, element: str, itemsize: int, address: str, step: Callable[[int], str]) -> str:
+    """LANES elements, `step(lane)` elements after the one before."""
     kind = vector(element, LANES)
     total = "poison"
     for lane in range(LANES):
-        index = writer.value(f"add i64 {position}, {lane}") if lane else position
-        if mask is not None and lane:
-            inside = writer.value(f"extractelement {vector('i1', LANES)} {mask}, i64 {lane}")
-            index = writer.value(f"select i1 {inside}, i64 {index}, i64 {position}")
-        offset = writer.value(f"mul i64 {index}, {stride}")
-        address = writer.value(f"getelementptr {element}, ptr {place}, i64 {offset}")
+        if lane:
+            address = writer.value(f"getelementptr {element}, ptr {address}, i64 {step(lane)}")
         scalar = writer.value(f"load {element}, ptr {address}, align {itemsize}")
         total = writer.value(f"insertelement {kind} {total}, {element} {scalar}, i64 {lane}")
     return total

@@ -9,17 +9,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from trainer.engine.kernels.access import load_vector, row_value, store_vector
-from trainer.engine.kernels.expression import LANES, MEMORY, render_body
+from trainer.engine.kernels.expression import LANES, MEMORY, memory_type, render_body, widen
 from trainer.engine.kernels.loops import (
     Arguments,
     Run,
+    advance,
+    counted_loop,
     for_each_row,
     for_each_run,
     load_arguments,
+    masked_loop,
     minimum,
+    place_at,
     vector_loop,
 )
 from trainer.engine.kernels.spec import LoopKernel
+from trainer.engine.kernels.transpose import transpose_tile
 from trainer.engine.kernels.writer import Writer
 
 
@@ -43,20 +48,28 @@ def render(kernel: LoopKernel, name: str) -> str:
             rows = writer.value(f"mul i64 {rows}, {size}")
         last = minimum(writer, rows, writer.value(f"add i64 {first}, {arguments.chunk}"))
 
-        def run(run: Run) -> None:
-            for_each_row(
-                writer, arguments, elements, run, run.count, run.places,
-                lambda places: _render_row(writer, kernel, arguments, places, "0", arguments.sizes[-1]),
-            )  # fmt: skip
+        tiled = _tiled_operands(kernel)
+        scratch = {number: writer.value(f"alloca [{LANES * LANES} x {elements[number]}], align 64") for number in tiled}
 
-        for_each_run(writer, arguments, elements, kernel.rank - 1, first, last, run)
+        def rows_of(run: Run) -> None:
+            def row(places: list[str], masked_only: bool = False) -> None:
+                _render_row(writer, kernel, arguments, places, "0", arguments.sizes[-1], masked_only)
+
+            if not tiled:
+                for_each_row(writer, arguments, elements, run, run.count, run.places, row)
+                return
+            count, rest = _render_tiles(writer, kernel, arguments, elements, run, scratch)
+            for_each_row(writer, arguments, elements, run, count, rest, lambda places: row(places, len(kernel.body) > 8))
+
+        for_each_run(writer, arguments, elements, kernel.rank - 1, first, last, rows_of)
     writer.emit("ret void")
     return writer.module(name)
 
 
 def _render_row(
-    writer: Writer, kernel: LoopKernel, arguments: Arguments, places: Sequence[str], start: str, stop: str
-) -> None:
+    writer: Writer, kernel: LoopKernel, arguments: Arguments, places: Sequence[str], start: str, stop: str,
+    masked_only: bool = False,
+) -> None:  # fmt: skip
     """Positions [start, stop) of the row whose operands begin at `places`."""
     fixed = {
         number: row_value(writer, operand, places[number])
@@ -71,9 +84,83 @@ def _render_row(
             else load_vector(writer, operand, places[number], arguments.strides[number][-1], position, mask)
             for number, operand in enumerate(kernel.inputs)
         ]
-        values = render_body(writer, kernel.body, loaded, LANES)
-        for number, (instruction, operand) in enumerate(kernel.outputs, len(kernel.inputs)):
-            stride = arguments.strides[number][-1]
-            store_vector(writer, operand, places[number], stride, position, mask, values[instruction])
+        _compute(writer, kernel, arguments, loaded, places, position, mask)
 
-    vector_loop(writer, start, stop, body, "row")
+    if masked_only:
+        masked_loop(writer, start, stop, body, "row")
+    else:
+        vector_loop(writer, start, stop, body, "row")
+
+
+def _compute(
+    writer: Writer, kernel: LoopKernel, arguments: Arguments, loaded: Sequence[str], places: Sequence[str], position: str,
+    mask: str | None,
+) -> None:  # fmt: skip
+    """The body on loaded operands, and the stores of its outputs."""
+    values = render_body(writer, kernel.body, loaded, LANES)
+    for number, (instruction, operand) in enumerate(kernel.outputs, len(kernel.inputs)):
+        stride = arguments.strides[number][-1]
+        store_vector(writer, operand, places[number], stride, position, mask, values[instruction])
+
+
+def _tiled_operands(kernel: LoopKernel) -> list[int]:
+    """Inputs in memory that are strided along the innermost dimension, where all outputs are contiguous."""
+    if any(operand.inner != "contiguous" for _, operand in kernel.outputs):
+        return []
+    return [n for n, operand in enumerate(kernel.inputs) if operand.inner == "strided" and not operand.index]
+
+
+def _render_tiles(
+    writer: Writer, kernel: LoopKernel, arguments: Arguments, elements: Sequence[str], run: Run, scratch: dict[int, str]
+) -> tuple[str, list[str]]:
+    """Does the rows of `run` that fill tiles of LANES rows; returns how many are left, and their places.
+
+    Applies where every operand in `scratch` has stride 1 from row to row, which is known at run time; else all are left.
+    """
+    fits = "true"
+    for number in scratch:
+        fits = writer.value(f"and i1 {fits}, {writer.value(f'icmp eq i64 {run.steps[number]}, 1')}")
+    whole = writer.value(f"and i64 {run.count}, {-LANES}")
+    done = writer.value(f"select i1 {fits}, i64 {whole}, i64 0")
+
+    def moved(rows: str) -> list[str]:
+        return [
+            advance(writer, operand, element, place, writer.value(f"mul i64 {rows}, {step}"))
+            for operand, element, place, step in zip(
+                arguments.operands, elements, run.places, run.steps, strict=True
+            )
+        ]
+
+    def group(first_row: str) -> None:
+        corner = moved(first_row)
+
+        def tile(position: str, mask: str | None) -> None:
+            width = minimum(writer, writer.value(f"sub i64 {arguments.sizes[-1]}, {position}"), str(LANES))
+            starts = list(corner)
+            for number, memory in scratch.items():
+                operand, stride = kernel.inputs[number], arguments.strides[number][-1]
+                source = place_at(writer, operand, elements[number], corner[number], [(position, stride)])
+                transpose_tile(writer, elements[number], operand.dtype.itemsize, source, stride, width, memory)
+                starts[number] = memory
+            steps = [str(LANES) if number in scratch else step for number, step in enumerate(run.steps)]
+
+            def row(places: list[str]) -> None:
+                loaded = []
+                for number, operand in enumerate(kernel.inputs):
+                    place, stride = places[number], arguments.strides[number][-1]
+                    if operand.inner == "broadcast":
+                        loaded.append(row_value(writer, operand, place))
+                    elif number in scratch:
+                        kind = memory_type(operand.dtype)
+                        raw = writer.value(f"load {kind}, ptr {place}, align 16")
+                        loaded.append(widen(writer, raw, operand.dtype))
+                    else:
+                        loaded.append(load_vector(writer, operand, place, stride, position, mask))
+                _compute(writer, kernel, arguments, loaded, places, position, mask)
+
+            for_each_row(writer, arguments, elements, Run(str(LANES), starts, steps), str(LANES), starts, row)
+
+        vector_loop(writer, "0", arguments.sizes[-1], tile, "tile")
+
+    counted_loop(writer, "0", done, LANES, group, "group")
+    return writer.value(f"sub i64 {run.count}, {done}"), moved(done)

@@ -113,6 +113,16 @@ def vector_loop(writer: Writer, start: str, stop: str, body: Callable[[str, str 
     when(writer, writer.value(f"icmp ne i64 {left}, 0"), tail, f"{name}.tail")
 
 
+def masked_loop(writer: Writer, start: str, stop: str, body: Callable[[str, str | None], None], name: str) -> None:
+    """As `vector_loop`, with every vector masked: half the code, for loops that are seldom run."""
+
+    def masked(position: str) -> None:
+        left = minimum(writer, writer.value(f"sub i64 {stop}, {position}"), str(LANES))
+        body(position, tail_mask(writer, left))
+
+    counted_loop(writer, start, stop, LANES, masked, name)
+
+
 def advance(writer: Writer, operand: Operand, element: str, place: str, offset: str) -> str:
     """The place `offset` elements further."""
     if operand.index:
