@@ -98,20 +98,21 @@ class Program:
             for shape, buffer, layout in zip(shapes, lowered.results, lowered.result_layouts, strict=True)
         ]
 
-    def run(self, addresses: Sequence[int]) -> list[Storage]:
-        """Run on inputs at `addresses`; returns the results' storages, whose memory is theirs until they are let go."""
+    def run(self, inputs: Sequence[Storage]) -> list[Storage]:
+        """Run on `inputs`; returns the results' storages, whose memory is theirs until they are let go."""
         if self._arena_generation != self.device.arena.generation or self.memory.size > self.device.arena.size:
             self._bind_arena()
         words = self._patch
-        for places, address in zip(self._inputs, addresses, strict=True):
+        for places, storage in zip(self._inputs, inputs, strict=True):
+            address = storage.memory.__array_interface__["data"][0]  # type: ignore[union-attr]
             for position, offset in places:
                 words[position] = address + offset
         results = []
         for result in self._results:
-            storage, address = _free_slot(result)
+            slot, address = _free_slot(result)
             for position, offset in result.places:
                 words[position] = address + offset
-            results.append(storage)
+            results.append(slot)
         if self.device.poison:
             self.device.arena.poison()
         self.device.pool.run(

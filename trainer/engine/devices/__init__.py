@@ -30,7 +30,7 @@ class Device(Protocol):
         flush: bool = False,
         progress: Callable[[int, int, str], None] | None = None,
     ) -> Any:
-        """A program whose `run(addresses of inputs)` gives the storages of `results` and stores `updates` in place."""
+        """A program whose `run(storages of inputs)` gives the storages of `results` and stores `updates` in place."""
 
 
 # name -> (module, class): imported when first asked for, since they are heavy

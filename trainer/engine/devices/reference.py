@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
 from trainer.engine.graph import bfloat16, dtypes
+from trainer.engine.graph import primitives as p
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.node import Node, topological
+from trainer.engine.graph.rewrite import replaced
 from trainer.engine.graph.storage import Storage
 
 _TINY = {
@@ -63,12 +64,18 @@ class ReferenceProgram:
         *,
         flush_subnormals: bool,
     ) -> None:
-        self.results, self.updates, self.inputs = list(results), list(updates), list(inputs)
+        outputs = [*results, *(node for _, node in updates)]
+        bound = {node: _bound(node) for node in topological(outputs) if node.operation.family == "leaf" and node not in inputs}
+        rebuilt = replaced(outputs, bound)
+        self.results, self.inputs = rebuilt[: len(results)], list(inputs)
+        self.updates = [
+            (_shared(storage), node) for (storage, _), node in zip(updates, rebuilt[len(results) :], strict=True)
+        ]
         self.flush_subnormals = flush_subnormals
 
-    def run(self, addresses: Sequence[int]) -> list[Storage]:
-        """Run on inputs whose memory (in the layout of their leaf's storage) begins at `addresses`."""
-        given = {node: _at_address(node, address) for node, address in zip(self.inputs, addresses, strict=True)}
+    def run(self, inputs: Sequence[Storage]) -> list[Storage]:
+        """Run on `inputs`, in the order and of the shapes of the leaves that the program was made for."""
+        given = {node: _widened(storage) for node, storage in zip(self.inputs, inputs, strict=True)}
         wanted = [*self.results, *(node for _, node in self.updates)]
         values = evaluate(wanted, given, flush_subnormals=self.flush_subnormals)
         results = [_stored(value, node) for value, node in zip(values, self.results, strict=False)]
@@ -126,11 +133,17 @@ def _stored(value: np.ndarray, node: Node) -> Storage:
     return Storage.of(_bits(value, node.dtype), node.dtype)
 
 
-def _at_address(node: Node, address: int) -> np.ndarray:
-    """A copy of what lies at `address`, where a leaf's memory has been put for this run."""
-    original: Storage = node.attributes[0]
-    storage = Storage(original.shape, original.dtype)
-    storage.layout = original.layout
-    nbytes = max(1, node.size) * node.dtype.itemsize
-    storage.memory = np.frombuffer(ctypes.string_at(address, nbytes), node.dtype.storage)
-    return bfloat16.from_bits(storage.view()) if node.dtype is dtypes.bfloat16 else storage.view()
+def _widened(storage: Storage) -> np.ndarray:
+    """The values of a storage, bfloat16 as float32."""
+    return bfloat16.from_bits(storage.view()) if storage.dtype is dtypes.bfloat16 else storage.view()
+
+
+def _bound(node: Node) -> Node:
+    """A leaf on the same memory that no handle of a state knows: programs are bound to memory, not to handles."""
+    return p.buffer(_shared(node.attributes[0]))
+
+
+def _shared(storage: Storage) -> Storage:
+    shared = Storage(storage.shape, storage.dtype, is_state=storage.is_state, name=storage.name)
+    shared.layout, shared.memory, storage.settled = storage.layout, storage.memory, True
+    return shared

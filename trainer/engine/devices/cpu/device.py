@@ -18,7 +18,9 @@ from trainer.engine.compile.states import settle_layouts
 from trainer.engine.devices.cpu import native
 from trainer.engine.devices.cpu.arena import Arena
 from trainer.engine.devices.cpu.pool import Pool, shared_pool
+from trainer.engine.graph import primitives
 from trainer.engine.graph.node import Node, topological
+from trainer.engine.graph.rewrite import replaced, structural_key
 from trainer.engine.graph.simplify import simplify
 from trainer.engine.graph.storage import Storage
 
@@ -54,7 +56,7 @@ class CpuDevice:
         self._target = native.host_target(narrow)
         self._functions: dict[KernelSource, int] = {}
         self._libraries: list[native.Library] = []
-        self._programs: OrderedDict[Any, tuple[Program, tuple[int, ...]]] = OrderedDict()
+        self._programs: OrderedDict[Any, Program] = OrderedDict()
         self._progress: Progress | None = None
 
     # Programs
@@ -86,30 +88,18 @@ class CpuDevice:
 
     def evaluate(self, nodes: Sequence[Node]) -> list[Storage]:
         """The values of `nodes`, computed now; equal graphs share a compiled program."""
-        order = topological(nodes)
-        leaves = [node for node in order if node.operation.family == "leaf"]
-        number = {node: index for index, node in enumerate(order)}
-        key = (
-            tuple(
-                (node.name, node.shape, node.dtype, node.attributes[0].layout)
-                if node.operation.family == "leaf"
-                else (node.name, tuple(number[source] for source in node.inputs), _typed(node.attributes))
-                for node in order
-            ),
-            tuple(number[node] for node in nodes),
-            self.policy,
-        )
-        entry = self._programs.get(key)
-        if entry is None:
+        structure, leaves = structural_key(nodes)
+        key = (structure, self.policy)
+        program = self._programs.get(key)
+        if program is None:
             slots = _stand_ins(leaves)
-            program = self.compile(_replaced(nodes, order, slots), inputs=[slots[leaf] for leaf in leaves])
-            self._programs[key] = entry = (program, ())
+            program = self.compile(replaced(nodes, slots), inputs=[slots[leaf] for leaf in leaves])
+            self._programs[key] = program
             if len(self._programs) > CACHED_PROGRAMS:
                 self._programs.popitem(last=False)
         else:
             self._programs.move_to_end(key)
-        program = entry[0]
-        return program.run([_address(leaf) for leaf in leaves])
+        return program.run([leaf.attributes[0] for leaf in leaves])
 
     # Kernels
 
@@ -135,35 +125,15 @@ class CpuDevice:
         return self._functions
 
 
-def _typed(attributes: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Attributes with their types, so that 1, 1.0 and True, -0.0 and 0.0 stay apart."""
-    return tuple((type(value).__name__, repr(value)) if isinstance(value, int | float) else value for value in attributes)
-
-
-def _address(leaf: Node) -> int:
-    memory = leaf.attributes[0].memory
-    return memory.__array_interface__["data"][0]
-
-
 def _stand_ins(leaves: Sequence[Node]) -> dict[Node, Node]:
     """Leaves of the same shape, dtype and layout without memory, so that a cached program holds on to nobody's data."""
-    from trainer.engine.graph.primitives import leaf as make_leaf
+    from trainer.engine.graph.primitives import buffer as make_leaf
 
     slots = {}
     for index, node in enumerate(leaves):
         original: Storage = node.attributes[0]
         storage = Storage(original.shape, original.dtype, name=f"input {index}")
         storage.layout = original.layout
-        slots[node] = make_leaf(storage)
+        slots[node] = primitives.buffer(storage)
     return slots
 
-
-def _replaced(nodes: Sequence[Node], order: Sequence[Node], slots: dict[Node, Node]) -> list[Node]:
-    from trainer.engine.graph.node import make_node
-
-    fresh: dict[Node, Node] = dict(slots)
-    for node in order:
-        if node not in fresh:
-            inputs = tuple(fresh[source] for source in node.inputs)
-            fresh[node] = node if inputs == node.inputs else make_node(node.operation, inputs, node.attributes)
-    return [fresh[node] for node in nodes]
