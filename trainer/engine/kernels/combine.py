@@ -1,0 +1,141 @@
+"""How two partial results of a reduction become one; the same code for lanes, blocks and both orientations.
+
+A partial result is a list of vectors: one of values, and for argmax and argmin also the int64 positions they were seen at.
+bfloat16 accumulates in float32 and is rounded when it is stored.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from trainer.engine.graph.dtypes import DType, float32, int64
+from trainer.engine.kernels.expression import LANES, compute_type, constant, render_body
+from trainer.engine.kernels.spec import Instruction
+from trainer.engine.kernels.vectors import splat
+from trainer.engine.kernels.writer import Writer, vector
+
+_PAIRWISE = {"sum": "add", "prod": "multiply", "max": "maximum", "min": "minimum"}
+_LAST_POSITION = 2**63 - 1
+_MASK = vector("i1", LANES)
+
+
+@dataclass(frozen=True)
+class Accumulator:
+    """The running value of one output: `operation` as in `spec.Reduction`, `dtype` of the value that is reduced."""
+
+    operation: str
+    dtype: DType
+
+    def __post_init__(self) -> None:
+        if self.operation not in (*_PAIRWISE, "argmax", "argmin"):
+            raise ValueError(f"no reduction {self.operation!r}")
+
+    @property
+    def tracks_position(self) -> bool:
+        return self.operation.startswith("arg")
+
+    @property
+    def working(self) -> DType:
+        """The dtype in which values accumulate."""
+        return float32 if self.dtype.name == "bfloat16" else self.dtype
+
+    @property
+    def result(self) -> DType:
+        """The dtype of what `final` returns."""
+        return int64 if self.tracks_position else self.working
+
+    @property
+    def types(self) -> list[str]:
+        """The LLVM types of a partial result."""
+        return [compute_type(self.working), *([vector("i64", LANES)] if self.tracks_position else [])]
+
+    def identity(self) -> list[str]:
+        """The partial result of no elements."""
+        dtype, greatest = self.working, self.operation in ("max", "argmax")
+        if self.operation in ("sum", "prod"):
+            value: float = 0 if self.operation == "sum" else 1
+        elif dtype.is_float:
+            value = float("-inf") if greatest else float("inf")
+        else:
+            bits = 1 if dtype.kind == "bool" else 8 * dtype.itemsize
+            low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if dtype.kind == "int" else (0, (1 << bits) - 1)
+            value = low if greatest else high
+        return [constant(dtype, value), *([splat("i64", str(_LAST_POSITION))] if self.tracks_position else [])]
+
+    def combine(self, writer: Writer, a: list[str], b: list[str]) -> list[str]:
+        """The partial result of both; for floats in this order."""
+        dtype = self.working
+        if not self.tracks_position:
+            body = [
+                Instruction("load", (), dtype, (0,)),
+                Instruction("load", (), dtype, (1,)),
+                Instruction(_PAIRWISE[self.operation], (0, 1), dtype),
+            ]
+            return [render_body(writer, body, [a[0], b[0]])[-1]]
+        better = self._better(writer, a, b)
+        return [
+            writer.value(f"select {_MASK} {better}, {kind} {new}, {kind} {old}")
+            for kind, old, new in zip(self.types, a, b, strict=True)
+        ]
+
+    def _better(self, writer: Writer, a: list[str], b: list[str]) -> str:
+        """Lanes where b's element goes before a's: NaN before all, then the extreme one, then the earlier one."""
+        kind = self.types[0]
+        greatest = self.operation == "argmax"
+        earlier = writer.value(f"icmp slt {vector('i64', LANES)} {b[1]}, {a[1]}")
+        if not self.working.is_float:
+            sign = "s" if self.working.kind == "int" else "u"
+            beyond = writer.value(f"icmp {sign}{'gt' if greatest else 'lt'} {kind} {b[0]}, {a[0]}")
+            same = writer.value(f"icmp eq {kind} {b[0]}, {a[0]}")
+            return self._or(writer, beyond, self._and(writer, same, earlier))
+        beyond = writer.value(f"fcmp {'ogt' if greatest else 'olt'} {kind} {b[0]}, {a[0]}")
+        same = writer.value(f"fcmp oeq {kind} {b[0]}, {a[0]}")
+        b_is_nan = writer.value(f"fcmp uno {kind} {b[0]}, {b[0]}")
+        a_is_number = writer.value(f"fcmp ord {kind} {a[0]}, {a[0]}")
+        first_nan = self._and(writer, b_is_nan, self._or(writer, a_is_number, earlier))
+        return self._or(writer, self._or(writer, beyond, self._and(writer, same, earlier)), first_nan)
+
+    @staticmethod
+    def _and(writer: Writer, a: str, b: str) -> str:
+        return writer.value(f"and {_MASK} {a}, {b}")
+
+    @staticmethod
+    def _or(writer: Writer, a: str, b: str) -> str:
+        return writer.value(f"or {_MASK} {a}, {b}")
+
+    def take(self, writer: Writer, partial: list[str], value: str, positions: str, mask: str | None) -> list[str]:
+        """`partial` with a new element on every lane of `mask`; `positions` (int64 lanes) matter where they are tracked."""
+        combined = self.combine(writer, partial, [value, positions][: len(partial)])
+        if mask is None:
+            return combined
+        return [
+            writer.value(f"select {_MASK} {mask}, {kind} {new}, {kind} {old}")
+            for kind, old, new in zip(self.types, partial, combined, strict=True)
+        ]
+
+    def fold_lanes(self, writer: Writer, partial: list[str]) -> list[str]:
+        """Combine lanes (l, l+8), (l, l+4), (l, l+2), (l, l+1); lane 0 holds the result."""
+        distance = LANES // 2
+        while distance:
+            picks = ", ".join(f"i32 {(lane + distance) % LANES}" for lane in range(LANES))
+            upper = [
+                writer.value(f"shufflevector {kind} {value}, {kind} poison, <{LANES} x i32> <{picks}>")
+                for kind, value in zip(self.types, partial, strict=True)
+            ]
+            partial = self.combine(writer, partial, upper)
+            distance //= 2
+        return partial
+
+    def fold_list(self, writer: Writer, partials: list[list[str]]) -> list[str]:
+        """As `fold_lanes`, of LANES partial results, lane by lane."""
+        distance = LANES // 2
+        while distance:
+            partials = [
+                self.combine(writer, partials[lane], partials[lane + distance]) for lane in range(distance)
+            ]
+            distance //= 2
+        return partials[0]
+
+    def final(self, partial: list[str]) -> str:
+        """The output's value: the position, or the value itself."""
+        return partial[-1]

@@ -1,0 +1,360 @@
+"""Kernels that reduce one collapsed dimension, in the order that `spec.Reduction` fixes.
+
+"row" keeps the 16 lanes of the order in one vector; "column" keeps them as 16 rows of a scratch in the first-level cache
+and is vectorised over what is kept. Both add the same numbers in the same order, so they give the same bits.
+
+A partial result of argmax or argmin is its position alone: where an output has several blocks, reduce the values first.
+A bfloat16 value may be stored as float32, unrounded, to be combined with other blocks.
+"""
+
+from __future__ import annotations
+
+from trainer.engine.kernels.access import load_vector, row_value, store_vector
+from trainer.engine.kernels.combine import Accumulator
+from trainer.engine.kernels.expression import LANES, MEMORY, cast, memory_type, narrow, render_body, widen
+from trainer.engine.kernels.loops import (
+    IOTA,
+    Arguments,
+    advance,
+    broadcast,
+    counted_loop,
+    decode,
+    for_each_row,
+    for_each_run,
+    load_arguments,
+    masked_loop,
+    minimum,
+    place_at,
+    tail_mask,
+    vector_loop,
+    when,
+    whole_vectors,
+)
+from trainer.engine.kernels.spec import LoopKernel
+from trainer.engine.kernels.writer import Writer, vector
+
+COLUMN_PART = 64
+"""Kept elements in one part of a "column" reduction."""
+
+
+def render_reduction(kernel: LoopKernel, name: str) -> str:
+    """The module text of `kernel` (which has a reduction), exporting `void name(ptr arguments, i64 task)`."""
+    if kernel.reduction is None:
+        raise ValueError("a kernel without a reduction is rendered by elementwise.render")
+    row = kernel.reduction.orientation == "row"
+    if kernel.rank < (1 if row else 2):
+        raise ValueError(f"a {kernel.reduction.orientation} reduction has at least {1 if row else 2} dimensions")
+    return _Reduction(kernel, row).render(name)
+
+
+class _Reduction:
+    """One kernel while it is written."""
+
+    def __init__(self, kernel: LoopKernel, row: bool) -> None:
+        assert kernel.reduction is not None
+        self.kernel = kernel
+        self.row = row
+        self.writer = Writer()
+        self.accumulators = [
+            Accumulator(operation, kernel.body[instruction].dtype)
+            for operation, (instruction, _) in zip(kernel.reduction.operations, kernel.outputs, strict=True)
+        ]
+        self.reduced = kernel.rank - (1 if row else 2)
+
+    def render(self, name: str) -> str:
+        writer = self.writer
+        writer.label("entry")
+        self.arguments: Arguments = load_arguments(writer, self.kernel)
+        self.elements = [MEMORY[operand.dtype.name] for operand in self.arguments.operands]
+        length, chunk = self.arguments.sizes[self.reduced], self.arguments.chunk
+        padded = writer.value(f"add i64 {length}, {writer.value(f'sub i64 {chunk}, 1')}")
+        blocks = writer.value(f"udiv i64 {padded}, {chunk}")
+        empty = writer.value(f"icmp eq i64 {blocks}, 0")
+        blocks = writer.value(f"select i1 {empty}, i64 1, i64 {blocks}")
+        group, self.block = writer.value(f"udiv i64 %task, {blocks}"), writer.value(f"urem i64 %task, {blocks}")
+        self.start = writer.value(f"mul i64 {self.block}, {chunk}")
+        self.stop = minimum(writer, length, writer.value(f"add i64 {self.start}, {chunk}"))
+        first = writer.value(f"mul i64 {group}, {self.arguments.grain}")
+        if self.row:
+            self._rows(first)
+        else:
+            self._columns(first)
+        writer.emit("ret void")
+        return writer.module(name)
+
+    def _last(self, first: str, total: str) -> str:
+        return minimum(self.writer, total, self.writer.value(f"add i64 {first}, {self.arguments.grain}"))
+
+    def _positions(self, position: str, consecutive: bool) -> str:
+        """Places along the reduced dimension as int64 lanes: `position` on, or `position` on every lane."""
+        if not any(accumulator.tracks_position for accumulator in self.accumulators):
+            return ""
+        spread = broadcast(self.writer, "i64", position)
+        return self.writer.value(f"add {vector('i64', LANES)} {spread}, {IOTA['i64']}") if consecutive else spread
+
+    def _values(self, places: list[str], fixed: dict[int, str], position: str, mask: str | None) -> list[str]:
+        """The values to reduce, from the body on the operands at `position` of the innermost dimension."""
+        loaded = [
+            fixed[number]
+            if number in fixed
+            else load_vector(
+                self.writer, operand, places[number], self.arguments.strides[number][-1], position, mask
+            )
+            for number, operand in enumerate(self.kernel.inputs)
+        ]
+        values = render_body(self.writer, self.kernel.body, loaded)
+        return [values[instruction] for instruction, _ in self.kernel.outputs]
+
+    def _fixed(self, places: list[str]) -> dict[int, str]:
+        return {
+            number: row_value(self.writer, operand, places[number])
+            for number, operand in enumerate(self.kernel.inputs)
+            if operand.inner == "broadcast"
+        }
+
+    # row: vectors run along the reduced dimension
+
+    def _rows(self, first: str) -> None:
+        writer, arguments = self.writer, self.arguments
+        if self.reduced == 0:
+            self._row(arguments.bases)
+            return
+        total = arguments.sizes[0]
+        for size in arguments.sizes[1 : self.reduced]:
+            total = writer.value(f"mul i64 {total}, {size}")
+        for_each_run(
+            writer, arguments, self.elements, self.reduced, first, self._last(first, total),
+            lambda run: for_each_row(writer, arguments, self.elements, run, run.count, run.places, self._row),
+        )  # fmt: skip
+
+    def _row(self, places: list[str]) -> None:
+        writer = self.writer
+        fixed = self._fixed(places)
+        middle = whole_vectors(writer, self.start, self.stop)
+        partials = self._carried_loop(places, fixed, middle)
+        left = writer.value(f"sub i64 {self.stop}, {middle}")
+        mask = tail_mask(writer, left)
+        partials = self._tail(places, fixed, middle, left, mask, partials)
+        for number, (accumulator, partial) in enumerate(zip(self.accumulators, partials, strict=True)):
+            output = len(self.kernel.inputs) + number
+            _, operand = self.kernel.outputs[number]
+            folded = accumulator.final(accumulator.fold_lanes(writer, partial))
+            raw = narrow(writer, cast(writer, folded, accumulator.result, operand.dtype), operand.dtype)
+            kind = memory_type(operand.dtype)
+            element = self.elements[output]
+            scalar = writer.value(f"extractelement {kind} {raw}, i64 0")
+            moved = writer.value(f"mul i64 {self.block}, {self.arguments.strides[output][self.reduced]}")
+            address = advance(writer, operand, element, places[output], moved)
+            writer.emit(f"store {element} {scalar}, ptr {address}, align {operand.dtype.itemsize}")
+
+    def _carried_loop(self, places: list[str], fixed: dict[int, str], middle: str) -> list[list[str]]:
+        """The whole vectors of the block, accumulators in registers."""
+        writer = self.writer
+        before, head, latch, after = (writer.fresh(f"reduce.{part}.") for part in ("before", "head", "latch", "after"))
+        writer.branch(before)
+        writer.label(before)
+        some = writer.value(f"icmp ult i64 {self.start}, {middle}")
+        writer.branch_if(some, head, after)
+        writer.label(head)
+        following = f"%{writer.fresh('next')}"
+        position = writer.value(f"phi i64 [ {self.start}, %{before} ], [ {following}, %{latch} ]", "t")
+        placeholders = [[f"%{writer.fresh('carried')}" for _ in a.types] for a in self.accumulators]
+        partials = [
+            [
+                writer.value(f"phi {kind} [ {start}, %{before} ], [ {later}, %{latch} ]", "partial")
+                for kind, start, later in zip(a.types, a.identity(), names, strict=True)
+            ]
+            for a, names in zip(self.accumulators, placeholders, strict=True)
+        ]
+        values = self._values(places, fixed, position, None)
+        positions = self._positions(position, True)
+        updated = [
+            a.take(writer, partial, value, positions, None)
+            for a, partial, value in zip(self.accumulators, partials, values, strict=True)
+        ]
+        writer.branch(latch)
+        writer.label(latch)
+        for accumulator, names, new in zip(self.accumulators, placeholders, updated, strict=True):
+            for kind, name, value in zip(accumulator.types, names, new, strict=True):
+                writer.emit(f"{name} = bitcast {kind} {value} to {kind}")
+        writer.emit(f"{following} = add nuw i64 {position}, {LANES}")
+        writer.branch_if(writer.value(f"icmp ult i64 {following}, {middle}"), head, after)
+        writer.label(after)
+        return self._merge(before, [a.identity() for a in self.accumulators], latch, placeholders)
+
+    def _tail(
+        self, places: list[str], fixed: dict[int, str], middle: str, left: str, mask: str, partials: list[list[str]]
+    ) -> list[list[str]]:
+        """The last, partly filled vector, skipped where there is none."""
+        writer = self.writer
+        before, then, latch, after = (writer.fresh(f"last.{part}.") for part in ("before", "then", "latch", "after"))
+        writer.branch(before)
+        writer.label(before)
+        writer.branch_if(writer.value(f"icmp ne i64 {left}, 0"), then, after)
+        writer.label(then)
+        values = self._values(places, fixed, middle, mask)
+        positions = self._positions(middle, True)
+        updated = [
+            a.take(writer, partial, value, positions, mask)
+            for a, partial, value in zip(self.accumulators, partials, values, strict=True)
+        ]
+        writer.branch(latch)
+        writer.label(latch)
+        writer.branch(after)
+        writer.label(after)
+        return self._merge(before, partials, latch, updated)
+
+    def _merge(
+        self, first: str, first_values: list[list[str]], second: str, second_values: list[list[str]]
+    ) -> list[list[str]]:
+        return [
+            [
+                self.writer.value(f"phi {kind} [ {a}, %{first} ], [ {b}, %{second} ]")
+                for kind, a, b in zip(accumulator.types, first_parts, second_parts, strict=True)
+            ]
+            for accumulator, first_parts, second_parts in zip(
+                self.accumulators, first_values, second_values, strict=True
+            )
+        ]
+
+    # column: vectors run along what is kept
+
+    def _columns(self, first: str) -> None:
+        writer, arguments = self.writer, self.arguments
+        kept = arguments.sizes[-1]
+        parts = writer.value(f"udiv i64 {writer.value(f'add i64 {kept}, {COLUMN_PART - 1}')}, {COLUMN_PART}")
+        total = parts
+        for size in arguments.sizes[: self.reduced]:
+            total = writer.value(f"mul i64 {total}, {size}")
+        self.scratch = [
+            [writer.value(f"alloca [{LANES * COLUMN_PART} x {_scratch_element(kind)}], align 64") for kind in a.types]
+            for a in self.accumulators
+        ]
+
+        def part(number: str) -> None:
+            outer = decode(writer, writer.value(f"udiv i64 {number}, {parts}"), arguments.sizes[: self.reduced])
+            start = writer.value(f"mul i64 {writer.value(f'urem i64 {number}, {parts}')}, {COLUMN_PART}")
+            stop = minimum(writer, kept, writer.value(f"add i64 {start}, {COLUMN_PART}"))
+            inputs = len(self.kernel.inputs)
+            places = [
+                place_at(
+                    writer, operand, element, base,
+                    list(zip([*outer, self.start if n < inputs else self.block], strides, strict=False)),
+                )
+                for n, (operand, element, base, strides) in enumerate(
+                    zip(arguments.operands, self.elements, arguments.bases, arguments.strides, strict=True)
+                )
+            ]  # fmt: skip
+            self._column(places, start, stop)
+
+        counted_loop(writer, first, self._last(first, total), 1, part, "part")
+
+    def _column(self, places: list[str], start: str, stop: str) -> None:
+        writer = self.writer
+        width = writer.value(f"sub i64 {stop}, {start}")
+
+        def clear(lane: str) -> None:
+            counted_loop(writer, "0", width, LANES, lambda offset: self._keep(lane, offset, self._identities()), "clear")
+
+        counted_loop(writer, "0", str(LANES), 1, clear, "lane")
+        before, head, latch, after = (writer.fresh(f"reduce.{part}.") for part in ("before", "head", "latch", "after"))
+        writer.branch(before)
+        writer.label(before)
+        writer.branch_if(writer.value(f"icmp ult i64 {self.start}, {self.stop}"), head, after)
+        writer.label(head)
+        following = f"%{writer.fresh('next')}"
+        position = writer.value(f"phi i64 [ {self.start}, %{before} ], [ {following}, %{latch} ]", "t")
+        inputs = len(self.kernel.inputs)
+        moved = [f"%{writer.fresh('moved')}" for _ in range(inputs)]
+        operands = self.arguments.operands[:inputs]
+        here = [
+            writer.value(
+                f"phi {'i64' if operand.index else 'ptr'} [ {place}, %{before} ], [ {later}, %{latch} ]", "place"
+            )
+            for operand, place, later in zip(operands, places, moved, strict=False)
+        ]
+        fixed = self._fixed(here)
+        positions = self._positions(position, False)
+        lane = writer.value(f"and i64 {position}, {LANES - 1}")
+
+        def body(kept: str, mask: str | None) -> None:
+            values = self._values(here, fixed, kept, mask)
+            offset = writer.value(f"sub i64 {kept}, {start}")
+            partials = self._kept(lane, offset)
+            updated = [
+                a.take(writer, partial, value, positions, None)
+                for a, partial, value in zip(self.accumulators, partials, values, strict=True)
+            ]
+            self._keep(lane, offset, updated)
+
+        vector_loop(writer, start, stop, body, "kept")
+        writer.branch(latch)
+        writer.label(latch)
+        for number, operand in enumerate(operands):
+            step = self.arguments.strides[number][self.reduced]
+            if operand.index:
+                writer.emit(f"{moved[number]} = add i64 {here[number]}, {step}")
+            else:
+                writer.emit(f"{moved[number]} = getelementptr {self.elements[number]}, ptr {here[number]}, i64 {step}")
+        writer.emit(f"{following} = add nuw i64 {position}, 1")
+        writer.branch_if(writer.value(f"icmp ult i64 {following}, {self.stop}"), head, after)
+        writer.label(after)
+        self._store_column(places, start, stop)
+
+    def _store_column(self, places: list[str], start: str, stop: str) -> None:
+        writer = self.writer
+
+        def body(kept: str, mask: str | None) -> None:
+            offset = writer.value(f"sub i64 {kept}, {start}")
+            lanes = [self._kept(str(lane), offset) for lane in range(LANES)]
+            for number, accumulator in enumerate(self.accumulators):
+                output = len(self.kernel.inputs) + number
+                _, operand = self.kernel.outputs[number]
+                folded = accumulator.final(accumulator.fold_list(writer, [lane[number] for lane in lanes]))
+                value = cast(writer, folded, accumulator.result, operand.dtype)
+                stride = self.arguments.strides[output][-1]
+                store_vector(writer, operand, places[output], stride, kept, mask, value)
+
+        masked_loop(writer, start, stop, body, "result")
+
+    def _identities(self) -> list[list[str]]:
+        return [accumulator.identity() for accumulator in self.accumulators]
+
+    def _scratch_place(self, memory: str, kind: str, lane: str, offset: str) -> str:
+        row = self.writer.value(f"mul i64 {lane}, {COLUMN_PART}")
+        index = self.writer.value(f"add i64 {row}, {offset}")
+        return self.writer.value(f"getelementptr {_scratch_element(kind)}, ptr {memory}, i64 {index}")
+
+    def _keep(self, lane: str, offset: str, partials: list[list[str]]) -> None:
+        """Put a vector of partial results at (lane, offset) of the scratch."""
+        for accumulator, memories, partial in zip(self.accumulators, self.scratch, partials, strict=True):
+            for kind, memory, value in zip(accumulator.types, memories, partial, strict=True):
+                place = self._scratch_place(memory, kind, lane, offset)
+                if _is_boolean(kind):
+                    value = self.writer.value(f"zext {kind} {value} to {vector('i8', LANES)}")
+                    kind = vector("i8", LANES)
+                self.writer.emit(f"store {kind} {value}, ptr {place}, align 16")
+
+    def _kept(self, lane: str, offset: str) -> list[list[str]]:
+        """The vectors of partial results at (lane, offset) of the scratch."""
+        result = []
+        for accumulator, memories in zip(self.accumulators, self.scratch, strict=True):
+            parts = []
+            for kind, memory in zip(accumulator.types, memories, strict=True):
+                place = self._scratch_place(memory, kind, lane, offset)
+                if _is_boolean(kind):
+                    raw = self.writer.value(f"load {vector('i8', LANES)}, ptr {place}, align 16")
+                    parts.append(self.writer.value(f"trunc {vector('i8', LANES)} {raw} to {kind}"))
+                else:
+                    parts.append(self.writer.value(f"load {kind}, ptr {place}, align 16"))
+            result.append(parts)
+        return result
+
+
+def _is_boolean(kind: str) -> bool:
+    return kind == vector("i1", LANES)
+
+
+def _scratch_element(kind: str) -> str:
+    element = kind[1:-1].split(" x ")[1]
+    return "i8" if element == "i1" else element
