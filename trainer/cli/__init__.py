@@ -27,10 +27,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return USER_MISTAKE
     except KeyboardInterrupt:
         return INTERRUPTED
-    except BrokenPipeError:
-        # Whoever read the output has gone. Python would complain once more when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:  # whoever read the output has gone
+        abandon_output()
         return FAILURE
+
+
+def abandon_output() -> None:
+    """Send what is left of the output nowhere: Python would complain once more when it flushes at exit."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
 
 
 def _dispatch(words: list[str]) -> int:
@@ -56,7 +62,7 @@ def _run_verb(name: str, words: list[str]) -> int:
     import argparse
     import importlib
 
-    verb = importlib.import_module(f"trainer.cli.{name}")
+    verb = importlib.import_module(f"trainer.cli.verbs.{name}")
     parser = argparse.ArgumentParser(
         prog=f"trainer {name}",
         description=f"{VERBS[name][0].upper()}{VERBS[name][1:]}.",

@@ -10,8 +10,9 @@ import time
 from collections.abc import Callable
 from typing import TextIO
 
+from trainer.cli import abandon_output
 from trainer.cli.plain import PlainLines
-from trainer.rundir import EventTail, Record, RunPaths, encode
+from trainer.rundir import EventTail, Record, RunPaths, encode, write_error
 
 SECONDS_BETWEEN_LOOKS = 0.1
 
@@ -30,6 +31,15 @@ class Printer:
         self._form, self._stream, self._plain = form, stream, PlainLines()
 
     def print(self, records: list[Record]) -> None:
+        try:
+            self._write(records)
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            abandon_output()
+            raise write_error("standard output", error) from error
+
+    def _write(self, records: list[Record]) -> None:
         for record in records:
             if self._form is Form.JSON:
                 line = encode(record.event, time=record.time, since_start=record.since_start, attempt=record.attempt)

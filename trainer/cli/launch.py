@@ -49,16 +49,17 @@ class Worker:
         """Whether the process has ended; once it has, the run has its `end` event, written by us where it could not."""
         code = self.process.poll()
         if code is not None and self._words >= 0:
-            with open(self._words, encoding="utf-8", errors="replace") as pipe:
+            words, self._words = self._words, -1
+            with open(words, encoding="utf-8", errors="replace") as pipe:
                 settle(self._prepared, code, pipe.read().strip())
-            self._words = -1
         return code is not None
 
     def end(self) -> None:
-        """Ask the process to end, and wait until it has."""
+        """Ask the process to end if it has not, wait until it has, and see that the run has its `end` event."""
         if self.process.poll() is None:
             self.process.terminate()
             self.process.wait()
+        self.over()
 
 
 def worker_environment(prepared: Prepared) -> dict[str, str]:

@@ -18,9 +18,9 @@ def task_class(reference: TaskReference) -> type[Task]:
         TrainerError: the module has no such class, or several tasks and none was named.
         Exception: whatever the module raises.
     """
+    module = reference.import_module()
     from trainer.learner import Task
 
-    module = reference.import_module()
     tasks = {
         name: value
         for name, value in vars(module).items()

@@ -98,7 +98,10 @@ class Watcher:
 
         sampler = SystemSampler()
         try:
-            complete_environment(self._paths.environment(self._attempt))
+            try:
+                complete_environment(self._paths.environment(self._attempt))
+            except OSError as error:
+                self._sink(WarningEvent(f"can't complete the environment file: {error}"))
             next_sample = time.monotonic() + SECONDS_BETWEEN_SAMPLES
             while not self._over:
                 ready, _, _ = select.select([self._pipe[0]], [], [], SECONDS_BETWEEN_LOOKS)

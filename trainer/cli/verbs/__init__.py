@@ -1,4 +1,4 @@
-"""The verbs of the command line, in the order in which `trainer --help` lists them."""
+"""The verbs of the command line, a file each, in the order in which `trainer --help` lists them."""
 
 from __future__ import annotations
 

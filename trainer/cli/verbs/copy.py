@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 EXAMPLES = """\
   trainer copy digits mine
@@ -26,19 +30,17 @@ def execute(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def copy_recipe(recipe: object, folder: object) -> None:
-    """Copy a recipe's files; the copied config names the copied task.
+def copy_recipe(source: Path, target: Path) -> None:
+    """Copy a recipe's files. Its config names its task as a file beside it, so that the copy is complete.
 
     Raises:
         TrainerError: there is something in the folder, or it can't be written.
     """
     import shutil
-    from pathlib import Path
 
     from trainer import TrainerError
     from trainer.rundir import write_error
 
-    source, target = Path(str(recipe)), Path(str(folder))
     try:
         target.mkdir(parents=True, exist_ok=True)
         if any(target.iterdir()):

@@ -1,0 +1,149 @@
+"""The verbs other than run, the help, and what importing costs."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Commands
+from trainer.cli import main
+from trainer.cli.examination import DISTRIBUTION, examine, name_clashes
+from trainer.cli.verbs import VERBS
+
+HEAVY = ("numpy", "llvmlite", "textual")
+
+
+def test_help_names_every_verb_and_gives_examples(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    text = capsys.readouterr().out
+    assert all(f"\n  {verb} " in text for verb in VERBS) and "examples:" in text
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_each_verb_has_help_with_examples(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for words in ([verb, "--help"], ["help", verb]):
+        with pytest.raises(SystemExit) as ended:
+            main(words)
+        assert ended.value.code == 0
+        text = capsys.readouterr().out
+        assert "examples:" in text and f"trainer {verb}" in text and "--debug" in text
+
+
+def test_a_mistyped_verb_is_told_the_right_one(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["vallidate", "digits"]) == 2
+    assert capsys.readouterr().err == "error: no such verb: vallidate, did you mean 'validate'?\n"
+
+
+def test_no_verb_at_all_shows_the_overview_as_a_mistake(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 2
+    assert "usage: trainer VERB" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "import trainer",
+        "from trainer.cli import main; assert main(['--help']) == 0",
+        "from trainer.cli import main; assert main(['validate', 'digits']) == 0",
+    ],
+)
+def test_nothing_heavy_is_imported_for(program: str, commands: Commands) -> None:
+    check = f"import sys; print([name for name in {HEAVY} if name in sys.modules], file=sys.stderr)"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{program}\n{check}"], capture_output=True, text=True, env=commands.environment
+    )
+    assert (done.returncode, done.stderr) == (0, "[]\n")
+
+
+def test_help_and_import_do_without_pydantic_and_yaml(commands: Commands) -> None:
+    program = (
+        "import sys, trainer; from trainer.cli import main; main(['--help'])\n"
+        "print([name for name in ('pydantic', 'yaml', 'dataclasses') if name in sys.modules], file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=commands.environment)
+    assert done.stderr == "[]\n"
+
+
+def test_validate_reports_every_problem_and_what_it_did_not_look_at(commands: Commands) -> None:
+    good = commands.finish("validate", "config.yaml", "options.script=loop")
+    assert good.returncode == 0 and "not looked at: the task's code" in good.stdout
+    bad = commands.finish("validate", "config.yaml", "train.epochs=0", "seeed=1")
+    assert bad.returncode == 2 and "<cli> train.epochs" in bad.stderr and "did you mean 'seed'?" in bad.stderr
+
+
+def test_the_schema_is_json_and_knows_the_options_of_a_task(commands: Commands) -> None:
+    schema = json.loads(commands.finish("schema", "config.yaml").stdout)
+    assert "script" in schema["properties"]["options"]["properties"]
+    assert "options" in json.loads(commands.finish("schema").stdout)["properties"]
+
+
+def test_recipes_are_listed_with_what_they_are(commands: Commands) -> None:
+    recipes = {
+        item["name"]: item["summary"] for item in map(json.loads, commands.finish("list", "--json").stdout.splitlines())
+    }
+    assert "digits" in recipes["digits"]
+
+
+def test_a_copied_recipe_is_complete_and_valid_in_its_new_place(commands: Commands) -> None:
+    done = commands.finish("copy", "digits", "mine")
+    assert done.returncode == 0 and "cd mine" in done.stdout
+    mine = commands.folder / "mine"
+    assert {"config.yaml", "options.py", "task.py", "README.md", "data"} <= {path.name for path in mine.iterdir()}
+    assert not list(mine.rglob("__pycache__"))
+    commands.folder = mine
+    checked = commands.finish("validate", "config.yaml")
+    assert checked.returncode == 0 and str(mine / "task.py") in checked.stdout
+    (mine / "options.py").write_text((mine / "options.py").read_text().replace("dropout:", "drop_out:"))
+    assert "drop_out" in commands.finish("validate", "config.yaml").stderr
+
+
+def test_a_recipe_is_not_copied_over_something_else(commands: Commands) -> None:
+    (commands.folder / "mine").mkdir()
+    (commands.folder / "mine" / "notes.txt").write_text("")
+    done = commands.finish("copy", "digits", "mine")
+    assert done.returncode == 2 and "not empty" in done.stderr
+    assert "did you mean 'digits'?" in commands.finish("copy", "digit", "mine").stderr
+
+
+def test_runs_are_found_by_path_name_or_as_the_latest(commands: Commands) -> None:
+    assert "no run here yet" in commands.finish("watch").stderr
+    commands.finish("run", "config.yaml", "--name", "one")
+    commands.finish("run", "config.yaml", "--name", "two")
+    assert "run=two" in commands.finish("watch", "--plain").stdout
+    assert "run=one" in commands.finish("watch", "one").stdout
+    assert "run=one" in commands.finish("watch", "runs/one").stdout
+    missing = commands.finish("watch", "onne")
+    assert missing.returncode == 2 and "did you mean 'one'?" in missing.stderr
+
+
+def test_a_run_whose_process_is_gone_is_not_waited_for(commands: Commands) -> None:
+    commands.finish("run", "config.yaml")
+    events = commands.folder / "runs/scripted/events.jsonl"
+    events.write_text("".join(line for line in events.read_text().splitlines(True) if '"end"' not in line))
+    (events.parent / "run.lock").write_text("{}")
+    done = commands.finish("watch")
+    assert done.returncode == 2 and "gone without an end" in done.stderr
+
+
+def test_doctor_tells_versions_processor_threads_and_caches(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("TRAINER_CACHE_DIR", str(tmp_path))
+    (tmp_path / "objects").mkdir()
+    (tmp_path / "objects" / "kernel").write_bytes(b"x" * 1_500_000)
+    facts = examine().facts
+    assert {"trainer", "python", "numpy", "cpu", "cpu features", "threads", "gpus"} <= set(facts)
+    assert facts["kernel cache"].endswith("1 files, 1.5 MB")
+
+
+def test_doctor_says_when_another_distribution_has_the_import_name() -> None:
+    assert name_clashes({"trainer": [DISTRIBUTION, "coqui-tts-trainer"], "numpy": ["numpy"]}) == ["coqui-tts-trainer"]
+    assert name_clashes({"trainer": [DISTRIBUTION]}) == [] and name_clashes({}) == []
+
+
+def test_the_distributions_name_is_that_of_the_package_metadata(repository: Path) -> None:
+    import tomllib
+
+    assert tomllib.loads((repository / "pyproject.toml").read_text())["project"]["name"] == DISTRIBUTION
