@@ -286,50 +286,14 @@ def _copy_input(
     columns: _Bounds,
 ) -> None:
     """Bring the input pixels of a task into scratch, zeros where it reads beyond the image."""
-    element = MEMORY[dtype.name]
-    copy, clear = pack.define_copy(w, dtype), pack.define_clear(w, dtype)
 
-    def window(axis: Axis, part: _Bounds) -> tuple[Integer, Integer]:
-        """First input and how many; the count is 0 where the phase has no taps."""
+    def reach(axis: Axis, part: _Bounds) -> tuple[Integer, Integer]:
+        """The first input, and how many."""
         steps = w.multiply(w.subtract(w.subtract(part.stop, part.start), 1), axis.input_step)
         taps = w.multiply(w.subtract(part.taps, 1), axis.tap_step)
         first = w.add(part.input_start, w.multiply(part.start, axis.input_step))
         return first, w.add(w.add(steps, taps), 1)
 
-    def send(verb: str, *arguments: str | Integer) -> None:
-        *pointers, count = arguments
-        w.call("void", verb, *(("ptr", str(pointer)) for pointer in pointers), ("i64", str(count)))
-
-    top, height = window(form.rows, rows)
-    left, width = window(form.columns, columns)
-    right = w.add(left, width)
-    valid_left = w.minimum(w.maximum(left, 0), right)
-    valid_right = w.maximum(w.minimum(right, form.columns.extent), valid_left)
-    before = w.multiply(w.subtract(valid_left, left), source.pixel)
-    valid = w.multiply(w.subtract(valid_right, valid_left), source.pixel)
-    after = w.multiply(w.subtract(right, valid_right), source.pixel)
-    line = w.multiply(width, source.pixel)
-    with w.loop(*images) as image, w.loop(0, height) as row:
-        place = w.multiply(w.subtract(image.index, images[0]), source.image)
-        target = w.pointer("%scratch", w.add(place, w.multiply(row.index, source.row)), element)
-        input_row = w.add(top, row.index)
-        inside = w.value(f"icmp ult i64 {input_row}, {form.rows.extent}", "c")
-        with w.when(w.value(f"xor i1 {inside}, true", "c")):
-            send(clear, target, line)
-        with w.when(inside):
-            if before != 0:
-                send(clear, target, before)
-            pixel = w.add(w.multiply(image.index, form.rows.extent), input_row)
-            pixel = w.add(w.multiply(pixel, form.columns.extent), valid_left)
-            start = w.pointer(x, w.multiply(pixel, form.inputs), element)
-            middle = w.pointer(target, before, element)
-            if source.pixel == form.inputs:
-                send(copy, middle, start, valid)
-            else:
-                with w.loop(valid_left, valid_right) as column:
-                    step = w.subtract(column.index, valid_left)
-                    there = w.pointer(middle, w.multiply(step, source.pixel), element)
-                    here = w.pointer(start, w.multiply(step, form.inputs), element)
-                    send(copy, there, here, form.group_inputs)
-            if after != 0:
-                send(clear, w.pointer(middle, valid, element), after)
+    spatial = form.rows.extent, form.columns.extent
+    window = pack.Window(dtype, spatial, form.inputs, form.group_inputs, source.pixel, source.row, source.image)
+    pack.copy_window(w, window, x, images, reach(form.rows, rows), reach(form.columns, columns))

@@ -223,3 +223,69 @@ def _define_stream(writer: LoopWriter, dtype: DType, verb: str, reads: bool) -> 
 
     parameters = [("ptr noalias", "%target"), *([("ptr noalias", "%source")] if reads else []), ("i64", "%count")]
     return writer.function(f"{verb}_{dtype.name}", parameters, build)
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """How a window of channels-last images is copied into scratch.
+
+    Of each pixel's `channels`, the first `taken` from the given address on; scratch has `pixel`, `row` and `image`
+    elements between neighbours.
+    """
+
+    dtype: DType
+    spatial: tuple[int, int]
+    channels: int
+    taken: int
+    pixel: int
+    row: int
+    image: int
+
+
+def copy_window(
+    w: LoopWriter,
+    window: Window,
+    source: str,
+    images: tuple[Integer, Integer],
+    rows: tuple[Integer, Integer],
+    columns: tuple[Integer, Integer],
+) -> None:
+    """Copy images [start, stop), and of each the window of (first, count) rows and columns; zeros beyond the image."""
+    element = MEMORY[window.dtype.name]
+    copy, clear = define_copy(w, window.dtype), define_clear(w, window.dtype)
+
+    def send(verb: str, *arguments: str | Integer) -> None:
+        *pointers, count = arguments
+        w.call("void", verb, *(("ptr", str(pointer)) for pointer in pointers), ("i64", str(count)))
+
+    (top, height), (left, width) = rows, columns
+    right = w.add(left, width)
+    valid_left = w.minimum(w.maximum(left, 0), right)
+    valid_right = w.maximum(w.minimum(right, window.spatial[1]), valid_left)
+    before = w.multiply(w.subtract(valid_left, left), window.pixel)
+    valid = w.multiply(w.subtract(valid_right, valid_left), window.pixel)
+    after = w.multiply(w.subtract(right, valid_right), window.pixel)
+    with w.loop(*images) as image, w.loop(0, height) as row:
+        place = w.multiply(w.subtract(image.index, images[0]), window.image)
+        target = w.pointer("%scratch", w.add(place, w.multiply(row.index, window.row)), element)
+        input_row = w.add(top, row.index)
+        inside = w.value(f"icmp ult i64 {input_row}, {window.spatial[0]}", "c")
+        with w.when(w.value(f"xor i1 {inside}, true", "c")):
+            send(clear, target, w.multiply(width, window.pixel))
+        with w.when(inside):
+            if before != 0:
+                send(clear, target, before)
+            pixel = w.add(w.multiply(image.index, window.spatial[0]), input_row)
+            pixel = w.add(w.multiply(pixel, window.spatial[1]), valid_left)
+            start = w.pointer(source, w.multiply(pixel, window.channels), element)
+            middle = w.pointer(target, before, element)
+            if window.pixel == window.channels:
+                send(copy, middle, start, valid)
+            else:
+                with w.loop(valid_left, valid_right) as column:
+                    step = w.subtract(column.index, valid_left)
+                    there = w.pointer(middle, w.multiply(step, window.pixel), element)
+                    here = w.pointer(start, w.multiply(step, window.channels), element)
+                    send(copy, there, here, window.taken)
+            if after != 0:
+                send(clear, w.pointer(middle, valid, element), after)

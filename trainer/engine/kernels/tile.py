@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from trainer.engine.graph.dtypes import DType
-from trainer.engine.kernels.epilogue import Epilogue
+from trainer.engine.kernels.epilogue import Epilogue, OperandPointers
 from trainer.engine.kernels.expression import MEMORY, narrow, render_body, widen
 from trainer.engine.kernels.loop_writer import Integer, LoopWriter
 from trainer.engine.kernels.writer import Typed, mangled, vector
@@ -146,13 +146,14 @@ def _write_tile(writer: LoopWriter, tile: Tile) -> None:
     sums = _reduce(writer, arithmetic, tile, 0, "%a", "%b", ["zeroinitializer"] * len(places))
     lanes = arithmetic.lanes
     stored = tile.epilogue.output(tile.dtype)
+    operands = OperandPointers(tile.epilogue, tuple(f"%operand{i}" for i in range(len(tile.epilogue.operands))))
     for (row, column), total in zip(places, sums, strict=True):
         active = tile.lanes if column == tile.vectors - 1 else lanes
         offset = tile.outputs[row] + column * lanes
         pointer = writer.pointer("%output", offset, MEMORY[stored.name])
         if tile.accumulate:
             total = arithmetic.add(load_vector(writer, tile.dtype, pointer, lanes, active), total)
-        value = finish(writer, tile.epilogue, tile.dtype, total, offset, column * lanes, active)
+        value = finish(writer, tile.epilogue, tile.dtype, total, operands.at(writer, offset, column * lanes), active)
         store_vector(writer, stored, value, pointer, lanes, active)
 
 
@@ -212,23 +213,18 @@ def _step(
 
 
 def finish(
-    writer: LoopWriter, epilogue: Epilogue, dtype: DType, total: str, offset: Integer, column: Integer, active: int
+    writer: LoopWriter, epilogue: Epilogue, dtype: DType, total: str, operands: Sequence[str], active: int
 ) -> str:
-    """The value to store for accumulator `total`, in the output's memory type.
-
-    Its first lane is `offset` elements past the operands addressed as "same", `column` past those addressed as
-    "channel".
-    """
+    """The value to store for accumulator `total`, in the output's memory type; `operands` point at its first lane."""
     if not epilogue.body:
         return total
     lanes, values = lanes_of(dtype), [total]
-    for number, operand in enumerate(epilogue.operands):
+    for operand, pointer in zip(epilogue.operands, operands, strict=True):
         element = MEMORY[operand.dtype.name]
         if operand.addressing == "scalar":
-            scalar = writer.value(f"load {element}, ptr %operand{number}, align {operand.dtype.itemsize}")
+            scalar = writer.value(f"load {element}, ptr {pointer}, align {operand.dtype.itemsize}")
             loaded = splat_register(writer, element, lanes, scalar)
         else:
-            pointer = writer.pointer(f"%operand{number}", offset if operand.addressing == "same" else column, element)
             loaded = load_vector(writer, operand.dtype, pointer, lanes, active)
         values.append(widen(writer, loaded, operand.dtype, lanes))
     result = render_body(writer, epilogue.body, values, lanes)[-1]

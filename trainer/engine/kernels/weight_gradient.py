@@ -1,0 +1,360 @@
+"""The gradient of a convolution with respect to its weights: a product that sums over pixels.
+
+Numerics class "exact": the pixels of y are cut into blocks by the shape alone (`pixel_blocks`). Within a block each
+weight is one chain of fused multiply-adds from zero over (image, row, column) ascending; the blocks of a group are
+added to its total in ascending order, starting from zero, and the groups' totals in ascending order.
+
+Kernel: `void name(ptr arguments, i64 task, ptr scratch)`; arguments: [x, dy, totals], addresses; totals is [groups of
+blocks][R][S][C/groups][K], and the result itself where `needs_combine(spec)` is false. Else the kernel of
+`render_combine` follows; arguments: [totals, output, epilogue operands…].
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from trainer.engine.kernels import pack
+from trainer.engine.kernels.epilogue import OperandPointers
+from trainer.engine.kernels.expression import MEMORY
+from trainer.engine.kernels.geometry import RSCK, ConvolutionSpec
+from trainer.engine.kernels.loop_writer import Integer, LoopWriter
+from trainer.engine.kernels.tile import Level, Tile, call_tile, define_tile, finish, lanes_of, load_vector, store_vector
+from trainer.engine.kernels.writer import vector
+
+BLOCK_PIXELS = 256
+MOST_GROUPS = 16
+TOTALS_ELEMENTS = 1 << 20
+"""At most so many elements of totals beside the result: more groups cost memory traffic."""
+
+
+@dataclass(frozen=True, slots=True)
+class WeightGradientParameters:
+    """How it is computed; any values give the same bits.
+
+    A tile is tile_rows weights of neighbouring input channels (or taps) by tile_vectors vectors of filters. A task
+    covers one group of blocks, task_lines lines of weights (a line shares its row of taps) and task_vectors vectors
+    (a multiple of the tile's). `copy` brings x into scratch even where nothing is padded, its pixels `pixel_padding`
+    elements further apart.
+    """
+
+    tile_rows: int
+    tile_vectors: int
+    task_lines: int
+    task_vectors: int
+    copy: bool = False
+    pixel_padding: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PixelBlocks:
+    """How the pixels of y are cut: extents of the whole and of a block along images, rows and columns; groups of
+    blocks.
+    """
+
+    whole: tuple[int, int, int]
+    block: tuple[int, int, int]
+    groups: int
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        return tuple(-(-whole // block) for whole, block in zip(self.whole, self.block, strict=True))
+
+    @property
+    def blocks_per_group(self) -> int:
+        return -(-math.prod(self.counts) // self.groups)
+
+
+def pixel_blocks(spec: ConvolutionSpec) -> PixelBlocks:
+    """The blocks that decide the bits; a function of the shape alone."""
+    rows, columns = spec.output_spatial
+    if _is_product(spec):
+        whole = (1, 1, spec.images * rows * columns)
+        block = (1, 1, min(BLOCK_PIXELS, whole[2]))
+    else:
+        whole = (spec.images, rows, columns)
+        block_rows = min(rows, max(1, BLOCK_PIXELS // columns))
+        block_images = min(spec.images, max(1, BLOCK_PIXELS // (rows * columns)))
+        block = (block_images, block_rows, columns)
+    blocks = math.prod(-(-extent // part) for extent, part in zip(whole, block, strict=True))
+    groups = max(1, min(MOST_GROUPS, blocks, TOTALS_ELEMENTS // _weights(spec)))
+    per_group = -(-blocks // groups)
+    return PixelBlocks(whole, block, -(-blocks // per_group))
+
+
+def _is_product(spec: ConvolutionSpec) -> bool:
+    """Whether all pixels lie in one row: a matrix product."""
+    return spec.window == (1, 1) and spec.strides == (1, 1) and not any(map(any, spec.padding))
+
+
+def _weights(spec: ConvolutionSpec) -> int:
+    return math.prod(spec.window) * (spec.channels // spec.groups) * spec.filters
+
+
+def needs_combine(spec: ConvolutionSpec) -> bool:
+    """Whether `render_combine`'s kernel must follow."""
+    return pixel_blocks(spec).groups > 1 or bool(spec.epilogue.body)
+
+
+def totals_size(spec: ConvolutionSpec) -> int:
+    """Elements of the totals."""
+    return pixel_blocks(spec).groups * _weights(spec)
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """What rendering needs to know of the problem: where x is read, and how weights are cut into lines and tiles.
+
+    `lines` are (offset into x, offset into the weights) of runs of `run` weights whose inputs are neighbours; with
+    `spanning` there is a single tile of all weights, its rows at `places` in x.
+    """
+
+    blocks: PixelBlocks
+    copied: bool
+    pixel: int
+    row: int
+    image: int
+    block_rows: int
+    block_columns: int
+    lines: tuple[tuple[int, int], ...]
+    run: int
+    places: tuple[int, ...]
+    spanning: bool
+    vectors: int
+
+    @classmethod
+    def of(cls, spec: ConvolutionSpec, parameters: WeightGradientParameters) -> _Shape:
+        if spec.weight_order != RSCK:
+            raise ValueError(f"the weight gradient is written in the order {RSCK}, not {spec.weight_order}")
+        blocks, channels = pixel_blocks(spec), spec.channels // spec.groups
+        padded = any(map(any, spec.padding))
+        copied = padded or parameters.copy
+        reach = [
+            (blocks.block[1 + axis] - 1) * spec.strides[axis] + (spec.window[axis] - 1) * spec.dilation[axis] + 1
+            for axis in range(2)
+        ]
+        height, width = spec.spatial
+        pixel = channels + parameters.pixel_padding if copied else spec.channels
+        row = pixel * (reach[1] if copied else width)
+        image = row * (reach[0] if copied else height)
+        down, right = spec.dilation[0] * row, spec.dilation[1] * pixel
+        taps_rows, taps_columns = spec.window
+        every = [(r, s, c) for r in range(taps_rows) for s in range(taps_columns) for c in range(channels)]
+        spanning = len(every) <= parameters.tile_rows
+        if spanning:
+            lines, run = ((0, 0),), len(every)
+            places = tuple(r * down + s * right + c for r, s, c in every)
+        elif right == channels:
+            run = taps_columns * channels
+            lines = tuple((r * down, r * run * spec.filters) for r in range(taps_rows))
+            places = tuple(range(run))
+        else:
+            run = channels
+            lines = tuple(
+                (r * down + s * right, (r * taps_columns + s) * run * spec.filters)
+                for r in range(taps_rows)
+                for s in range(taps_columns)
+            )
+            places = tuple(range(run))
+        vectors = -(-(spec.filters // spec.groups) // lanes_of(spec.dtype))
+        return cls(blocks, copied, pixel, row, image, reach[0], reach[1], lines, run, places, spanning, vectors)
+
+
+def _grid(spec: ConvolutionSpec, shape: _Shape, parameters: WeightGradientParameters) -> tuple[int, int, int, int]:
+    """Tasks along vectors, lines, convolution groups and groups of blocks."""
+    lines = -(-len(shape.lines) // parameters.task_lines)
+    return -(-shape.vectors // parameters.task_vectors), lines, spec.groups, shape.blocks.groups
+
+
+def tasks(spec: ConvolutionSpec, parameters: WeightGradientParameters) -> int:
+    """How many tasks the kernel has."""
+    return math.prod(_grid(spec, _Shape.of(spec, parameters), parameters))
+
+
+def scratch_bytes(spec: ConvolutionSpec, parameters: WeightGradientParameters) -> int:
+    """Scratch memory that a thread needs."""
+    shape = _Shape.of(spec, parameters)
+    return shape.image * shape.blocks.block[0] * spec.dtype.itemsize if shape.copied else 0
+
+
+def render(spec: ConvolutionSpec, parameters: WeightGradientParameters, name: str) -> str:
+    """The module of the kernel."""
+    shape = _Shape.of(spec, parameters)
+    w = LoopWriter()
+    w.label("entry")
+    element, lanes = MEMORY[spec.dtype.name], lanes_of(spec.dtype)
+    x, dy, totals = (w.argument(word) for word in range(3))
+    vector_tasks, line_tasks, _, _ = _grid(spec, shape, parameters)
+    rest, vector_task = w.divide("%task", vector_tasks)
+    rest, line_task = w.divide(rest, line_tasks)
+    block_group, group = w.divide(rest, spec.groups)
+    filters, channels = spec.filters // spec.groups, spec.channels // spec.groups
+    x = w.pointer(x, w.multiply(group, channels), element)
+    dy = w.pointer(dy, w.multiply(group, filters), element)
+    totals = w.pointer(totals, w.add(w.multiply(block_group, _weights(spec)), w.multiply(group, filters)), element)
+    first_vector = w.multiply(vector_task, parameters.task_vectors)
+    last_vector = w.minimum(w.add(first_vector, parameters.task_vectors), shape.vectors)
+    first_line = w.multiply(line_task, parameters.task_lines)
+    last_line = w.minimum(w.add(first_line, parameters.task_lines), len(shape.lines))
+    x_table, weight_table = (
+        w.constant(table, f"[{len(shape.lines)} x i64] [{', '.join(f'i64 {line[side]}' for line in shape.lines)}]")
+        for side, table in enumerate(("lines_of_x", "lines_of_weights"))
+    )
+
+    def line_offset(table: str, line: Integer) -> Integer:
+        if isinstance(line, int):
+            return shape.lines[line][0 if table == x_table else 1]
+        return w.value(f"load i64, ptr {w.pointer(table, line, 'i64')}")
+
+    _clear_totals(w, spec, shape, totals, (first_line, last_line), (first_vector, last_vector), weight_table)
+    tail = filters - (shape.vectors - 1) * lanes
+    first_block = w.multiply(block_group, shape.blocks.blocks_per_group)
+    all_blocks = math.prod(shape.blocks.counts)
+    last_block = w.minimum(w.add(first_block, shape.blocks.blocks_per_group), all_blocks)
+    levels, variables = _levels(spec, shape)
+    with w.loop(first_block, last_block) as block:
+        starts, extents = _block_bounds(w, shape.blocks, block.index)
+        values = [extent for extent, variable in zip(extents, variables, strict=True) if variable]
+        y_rows, y_columns = spec.output_spatial if not _is_product(spec) else (1, shape.blocks.whole[2])
+        pixel = w.add(w.multiply(w.add(w.multiply(starts[0], y_rows), starts[1]), y_columns), starts[2])
+        dy_block = w.pointer(dy, w.multiply(pixel, spec.filters), element)
+        if shape.copied:
+            _copy_input(w, spec, shape, x, starts, extents)
+            x_block = "%scratch"
+        else:
+            down = w.multiply(starts[1], spec.strides[0] * shape.row)
+            place = w.add(w.multiply(starts[0], shape.image), down)
+            x_block = w.pointer(x, w.add(place, w.multiply(starts[2], spec.strides[1] * shape.pixel)), element)
+        with (
+            w.loop(first_vector, last_vector, parameters.tile_vectors) as panel,
+            w.loop(first_line, last_line) as line,
+            w.loop(0, shape.run, parameters.tile_rows) as run,
+        ):
+            b_here = w.pointer(dy_block, w.multiply(panel.index, lanes), element)
+            a_here = w.pointer(x_block, w.add(line_offset(x_table, line.index), run.index), element)
+            weight = w.add(line_offset(weight_table, line.index), w.multiply(run.index, spec.filters))
+            result = w.pointer(totals, w.add(weight, w.multiply(panel.index, lanes)), element)
+            for thick, last in w.cut(panel.index, shape.vectors, parameters.tile_vectors, last_differs=tail != lanes):
+                for height, _ in w.cut(run.index, shape.run, parameters.tile_rows):
+                    tile = Tile(
+                        spec.dtype,
+                        shape.places[:height],
+                        tuple(i * spec.filters for i in range(height)),
+                        thick,
+                        lanes,
+                        tail if last else lanes,
+                        levels,
+                        b_masked=True,
+                        accumulate=True,
+                    )
+                    function = define_tile(w, f"tile_{height}x{thick}_{tile.lanes}", tile)
+                    call_tile(w, function, (a_here, b_here, result), values)
+    w.emit("ret void")
+    return w.module(name, pack.KERNEL_PARAMETERS)
+
+
+def _levels(spec: ConvolutionSpec, shape: _Shape) -> tuple[tuple[Level, ...], tuple[str, ...]]:
+    """Loops over the pixels of a block, and for each the register of its extent where blocks differ ("" where not)."""
+    whole, block = shape.blocks.whole, shape.blocks.block
+    variables = tuple(
+        name if extent % part else ""
+        for name, extent, part in zip(("%images", "%rows", "%columns"), whole, block, strict=True)
+    )
+    steps = (
+        (shape.image, whole[1] * whole[2] * spec.filters),
+        (spec.strides[0] * shape.row, whole[2] * spec.filters),
+        (spec.strides[1] * shape.pixel, spec.filters),
+    )
+    levels = tuple(Level(variable or part, *step) for variable, part, step in zip(variables, block, steps, strict=True))
+    return levels, variables
+
+
+def _block_bounds(w: LoopWriter, blocks: PixelBlocks, block: Integer) -> tuple[list[Integer], list[Integer]]:
+    """Where a block begins, and its extents, along images, rows and columns."""
+    starts: list[Integer] = []
+    extents: list[Integer] = []
+    for whole, part, count in reversed(list(zip(blocks.whole, blocks.block, blocks.counts, strict=True))):
+        block, index = w.divide(block, count)
+        start = w.multiply(index, part)
+        starts.insert(0, start)
+        extents.insert(0, w.minimum(w.subtract(whole, start), part) if whole % part else part)
+    return starts, extents
+
+
+def _clear_totals(
+    w: LoopWriter,
+    spec: ConvolutionSpec,
+    shape: _Shape,
+    totals: str,
+    lines: tuple[Integer, Integer],
+    vectors: tuple[Integer, Integer],
+    weight_table: str,
+) -> None:
+    element, lanes = MEMORY[spec.dtype.name], lanes_of(spec.dtype)
+    clear = pack.define_clear(w, spec.dtype)
+    first = w.multiply(vectors[0], lanes)
+    count = w.subtract(w.minimum(w.multiply(vectors[1], lanes), spec.filters // spec.groups), first)
+    with w.loop(*lines) as line, w.loop(0, shape.run) as run:
+        start: Integer = w.value(f"load i64, ptr {w.pointer(weight_table, line.index, 'i64')}")
+        place = w.add(w.add(start, w.multiply(run.index, spec.filters)), first)
+        w.call("void", clear, ("ptr", w.pointer(totals, place, element)), ("i64", str(count)))
+
+
+def _copy_input(
+    w: LoopWriter, spec: ConvolutionSpec, shape: _Shape, x: str, starts: list[Integer], extents: list[Integer]
+) -> None:
+    """Bring the input of a block into scratch, zeros where it reaches beyond the image."""
+    spatial = spec.spatial if not _is_product(spec) else (1, shape.blocks.whole[2])
+    window = pack.Window(
+        dtype=spec.dtype,
+        spatial=spatial,
+        channels=spec.channels,
+        taken=spec.channels // spec.groups,
+        pixel=shape.pixel,
+        row=shape.row,
+        image=shape.image,
+    )
+    first, count = [], []
+    for axis in range(2):
+        step = spec.strides[axis]
+        first.append(w.subtract(w.multiply(starts[1 + axis], step), spec.padding[axis][0]))
+        steps = w.multiply(w.subtract(extents[1 + axis], 1), step)
+        count.append(w.add(steps, (spec.window[axis] - 1) * spec.dilation[axis] + 1))
+    images = starts[0], w.add(starts[0], extents[0])
+    pack.copy_window(w, window, x, images, (first[0], count[0]), (first[1], count[1]))
+
+
+def combine_tasks(spec: ConvolutionSpec) -> int:
+    """One task for each row of K weights."""
+    return _weights(spec) // spec.filters
+
+
+def render_combine(spec: ConvolutionSpec, name: str) -> str:
+    """The module of the kernel that adds the groups' totals and finishes the result."""
+    w = LoopWriter()
+    w.label("entry")
+    dtype, lanes, groups = spec.dtype, lanes_of(spec.dtype), pixel_blocks(spec).groups
+    element, stored = MEMORY[dtype.name], spec.epilogue.output(spec.dtype)
+    totals, output = w.argument(0), w.argument(1)
+    operands = OperandPointers.load(w, spec.epilogue, 2)
+    row = w.multiply("%task", spec.filters)
+    kind = vector(element, lanes)
+
+    def part(column: Integer, active: int) -> None:
+        place = w.add(row, column)
+        total = "zeroinitializer"
+        for group in range(groups):
+            pointer = w.pointer(totals, w.add(place, group * _weights(spec)), element)
+            value = load_vector(w, dtype, pointer, lanes, active)
+            total = value if group == 0 else w.value(f"{'fadd' if dtype.is_float else 'add'} {kind} {total}, {value}")
+        value = finish(w, spec.epilogue, dtype, total, operands.at(w, place, column), active)
+        store_vector(w, stored, value, w.pointer(output, place, MEMORY[stored.name]), lanes, active)
+
+    whole = spec.filters - spec.filters % lanes
+    if whole:
+        with w.loop(0, whole, lanes) as loop:
+            part(loop.index, lanes)
+    if spec.filters % lanes:
+        part(whole, spec.filters % lanes)
+    w.emit("ret void")
+    return w.module(name, pack.KERNEL_PARAMETERS)
