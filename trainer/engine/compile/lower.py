@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
+from trainer.engine.autotune import defaults
 from trainer.engine.compile.body import Body, Load, prune
 from trainer.engine.compile.calls import emit_call
 from trainer.engine.compile.epilogues import fuse_epilogues
@@ -37,9 +39,9 @@ class Lowered:
     leaves: dict[Node, Buffer]
 
 
-def lower(request: Request, policy: Policy) -> Lowered:
-    """Partition, group and render-ready launches of a graph."""
-    return Lowering(request, policy).run()
+def lower(request: Request, policy: Policy, choose: Callable[[Any], Any] = defaults.choose) -> Lowered:
+    """Partition, group and render-ready launches of a graph; `choose` picks the parameters of each template."""
+    return Lowering(request, policy, choose).run()
 
 
 @dataclass
@@ -48,9 +50,11 @@ class Lowering:
 
     request: Request
     policy: Policy
+    choose: Callable[[Any], Any]
     launches: list[Launch] = field(default_factory=list)
     buffers: dict[Node, Buffer] = field(default_factory=dict)
     leaves: dict[Node, Buffer] = field(default_factory=dict)
+    packed: dict[object, Buffer] = field(default_factory=dict)
     plan: Partition = field(init=False)
 
     def run(self) -> Lowered:

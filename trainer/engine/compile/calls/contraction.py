@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trainer.engine.autotune import defaults
 from trainer.engine.compile.launch import Address, Buffer, KernelSource, Launch
-from trainer.engine.graph.node import Node
+from trainer.engine.compile.partition import CHANNELS_LAST, WEIGHTS
+from trainer.engine.compile.views import is_dense
+from trainer.engine.graph.node import Node, Shape
 from trainer.engine.graph.storage import Layout
-from trainer.engine.kernels import contraction, pack
+from trainer.engine.kernels import contraction, convolution, pack
 from trainer.engine.kernels.epilogue import Epilogue
+from trainer.engine.kernels.geometry import ConvolutionSpec, Direction
 
 if TYPE_CHECKING:
     from trainer.engine.compile.epilogues import Fused
@@ -39,7 +41,7 @@ def emit_matmul(lowering: Lowering, root: Node, fused: Fused | None) -> None:
     if spec.depth == 0:
         return lowering.fill(lowering.buffer_of(root), 0)
     right = _packed(lowering, contraction.pack_spec(spec), Address(b_buffer, b_offset * node.dtype.itemsize), node)
-    parameters = defaults.choose(spec)
+    parameters = lowering.choose(spec)
     words = [Address(a_buffer, a_offset * node.dtype.itemsize), Address(right)]
     _launch(
         lowering,
@@ -52,12 +54,98 @@ def emit_matmul(lowering: Lowering, root: Node, fused: Fused | None) -> None:
     )
 
 
+def emit_convolution(lowering: Lowering, root: Node, fused: Fused | None) -> None:
+    """y of x[N, C, H, W] and w[K, C/groups, R, S], activations channels-last."""
+    node = fused.contraction if fused else root
+    x, w = node.inputs
+    _emit_direct(lowering, root, fused, node, x, w, "forward", x.shape)
+
+
+def emit_input_gradient(lowering: Lowering, root: Node, fused: Fused | None) -> None:
+    """The gradient with respect to x, which is the transposed convolution too."""
+    node = fused.contraction if fused else root
+    dy, w = node.inputs
+    _emit_direct(lowering, root, fused, node, dy, w, "input_gradient", node.shape)
+
+
+def _emit_direct(
+    lowering: Lowering,
+    root: Node,
+    fused: Fused | None,
+    node: Node,
+    source: Node,
+    w: Node,
+    direction: Direction,
+    x_shape: Shape,
+) -> None:
+    if root.size == 0:
+        return
+    weights, weights_offset, strides = lowering.dense(w, lambda steps: is_dense(w.shape, steps) is not None, WEIGHTS)
+    order = is_dense(w.shape, strides)
+    assert order is not None
+    spec = _specification(node, direction, x_shape, w.shape, order, fused.epilogue if fused else Epilogue())
+    if source.size == 0 or w.size == 0:
+        return lowering.fill(lowering.buffer_of(root), 0)
+    place = _channels_last(lowering, source)
+    packed = _packed(lowering, convolution.pack_spec(spec), Address(weights, weights_offset * node.dtype.itemsize), node)
+    parameters = lowering.choose(spec)
+    _launch(
+        lowering,
+        root,
+        fused,
+        KernelSource((spec, parameters), lambda name: convolution.render(spec, parameters, name)),
+        [place, Address(packed)],
+        convolution.tasks(spec, parameters),
+        _label(node, x_shape, w.shape),
+    )
+
+
+def _specification(
+    node: Node, direction: Direction, x_shape: Shape, w_shape: Shape, order: Layout, epilogue: Epilogue
+) -> ConvolutionSpec:
+    filters, _, rows, columns = w_shape
+    return ConvolutionSpec(
+        node.dtype,
+        direction,
+        x_shape[0],
+        x_shape[1],
+        (x_shape[2], x_shape[3]),
+        filters,
+        (rows, columns),
+        node.attribute("strides"),
+        node.attribute("padding"),
+        node.attribute("dilation"),
+        node.attribute("groups"),
+        (order.order[0], order.order[1], order.order[2], order.order[3]),
+        epilogue,
+    )
+
+
+def _channels_last(lowering: Lowering, node: Node) -> Address:
+    """Activations as the templates read them; copied where they lie otherwise."""
+    wanted = CHANNELS_LAST.strides(node.shape)
+
+    def fits(strides: tuple[int, ...]) -> bool:
+        return all(a == b for a, b, extent in zip(strides, wanted, node.shape, strict=True) if extent != 1)
+
+    buffer, offset, _ = lowering.dense(node, fits, CHANNELS_LAST)
+    return Address(buffer, offset * node.dtype.itemsize)
+
+
+def _label(node: Node, x_shape: Shape, w_shape: Shape) -> str:
+    sizes = "x".join(map(str, x_shape))
+    return f"{node.name} {sizes} {w_shape[0]} {w_shape[2]}x{w_shape[3]}/{node.attribute('strides')[0]}"
+
+
 def _strided(lowering: Lowering, node: Node) -> tuple[Buffer, int, tuple[int, ...]]:
     return lowering.dense(node, lambda strides: True, Layout.row_major(node.ndim))
 
 
 def _packed(lowering: Lowering, spec: pack.PackSpec, source: Address, node: Node) -> Buffer:
-    """The right-hand operand in panels."""
+    """The right-hand operand in panels; one that is read the same way twice is packed once."""
+    known = lowering.packed.get((source.buffer, source.byte_offset, spec))
+    if known is not None:
+        return known
     target = lowering.temporary(spec.size, spec.dtype, f"{node.name} panels")
     lowering.emit(
         Launch(
@@ -69,6 +157,7 @@ def _packed(lowering: Lowering, spec: pack.PackSpec, source: Address, node: Node
             "pack",
         )
     )
+    lowering.packed[source.buffer, source.byte_offset, spec] = target
     return target
 
 

@@ -8,6 +8,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from trainer.engine.autotune import defaults
 from trainer.engine.compile.launch import KernelSource
 from trainer.engine.compile.legalise import legalise
 from trainer.engine.compile.lower import Request, lower
@@ -35,7 +36,7 @@ class CpuDevice:
     """Compiled programs, kernels and memory of the host's processor.
 
     `poison` fills memory with NaN when its buffer has ended; `profile` counts cycles of each launch; `narrow` compiles for
-    256-bit vectors. Results have the same bits in every setting.
+    256-bit vectors; `choose` picks the parameters of each template. Results have the same bits in every setting.
     """
 
     name = "cpu"
@@ -47,9 +48,11 @@ class CpuDevice:
         policy: Policy | None = None,
         poison: bool | None = None,
         narrow: bool = False,
+        choose: Callable[[Any], Any] = defaults.choose,
     ) -> None:
         self.pool: Pool = shared_pool() if threads is None else Pool(threads)
         self.policy = policy or Policy()
+        self._choose = choose
         self.poison = os.environ.get(POISON_VARIABLE) == "1" if poison is None else poison
         self.profile = False
         self.arena = Arena()
@@ -77,7 +80,7 @@ class CpuDevice:
         news = [(storage, node) for (storage, _), node in zip(updates, targets, strict=True)]
         if updates or flush:
             settle_layouts(topological(outputs), news)
-        lowered = lower(Request(tuple(values), tuple(news)), self.policy)
+        lowered = lower(Request(tuple(values), tuple(news)), self.policy, self._choose)
         if self.poison:
             lowered.launches = poisoned(lowered.launches)
         self._progress = progress
