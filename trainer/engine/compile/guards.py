@@ -6,15 +6,18 @@ names, and attributes that its code names on the objects in reach (the task itse
 
 from __future__ import annotations
 
+import opcode
 import types
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from trainer import TrainerError
+from trainer.engine.tensor import Tensor
 
 _PLAIN = (bool, int, float, str, type(None))
 _LARGEST = 20000
+_STORE_ATTR, _EXTENDED_ARG = opcode.opmap["STORE_ATTR"], opcode.opmap["EXTENDED_ARG"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +36,7 @@ class Guards:
         owner = getattr(function, "__self__", None)
         self._cells: list[tuple[types.CellType, Any, str]] = []
         self._watches: list[_Watch] = []
+        self._stored: set[str] = set()
         code = getattr(target, "__code__", None)
         if code is None:
             return
@@ -53,11 +57,29 @@ class Guards:
             if isinstance(value, _PLAIN) and name in target.__globals__:
                 self._watches.append(_Watch(target.__globals__, name, value, name))
         objects = list(_objects(roots))
-        _follow_methods(names, {kind for _, _, kind in objects})
+        self._stored = _stored_names(code) | _follow_methods(names, {kind for _, _, kind in objects})
         for holder, where, _ in objects:
-            for key in names | {"training"}:
+            for key in names:
                 if key in holder and isinstance(holder[key], _PLAIN):
                     self._watches.append(_Watch(holder, key, holder[key], f"{where}.{key}"))
+
+    def settle(self) -> None:
+        """To be called once the step has been traced: what the step itself assigns can't be watched.
+
+        Raises:
+            TrainerError: it counts in a Python number, which would stand still from now on.
+        """
+        for watch in self._watches:
+            if watch.key in self._stored and isinstance(watch.value, int | float) and not isinstance(watch.value, bool):
+                now = watch.holder.get(watch.key)
+                if now != watch.value:
+                    raise TrainerError(
+                        f"{watch.where} is assigned inside a traced step, which runs only once",
+                        where=self._place,
+                        found=f"{watch.value!r} before and {now!r} after tracing",
+                        hint="Make it a State (engine.State) and assign to it.",
+                    )
+        self._watches = [watch for watch in self._watches if watch.key not in self._stored]
 
     def check(self) -> None:
         """Raise a `TrainerError` that names the first value which is not what it was when the step was traced."""
@@ -89,9 +111,10 @@ def _names(code: types.CodeType) -> set[str]:
     return names
 
 
-def _follow_methods(names: set[str], kinds: set[type]) -> None:
-    """Add to `names` what the methods of `kinds` that it names use, until nothing new turns up."""
+def _follow_methods(names: set[str], kinds: set[type]) -> set[str]:
+    """Add to `names` what the methods of `kinds` that it names use, until nothing new turns up; the attributes they assign."""
     followed: set[types.FunctionType] = set()
+    stored: set[str] = set()
     grown = True
     while grown:
         grown = False
@@ -101,7 +124,21 @@ def _follow_methods(names: set[str], kinds: set[type]) -> None:
                 if isinstance(method, types.FunctionType) and method not in followed:
                     followed.add(method)
                     names |= _names(method.__code__)
+                    stored |= _stored_names(method.__code__)
                     grown = True
+    return stored
+
+
+def _stored_names(code: types.CodeType) -> set[str]:
+    """Names of the attributes that a function's code assigns."""
+    stored: set[str] = set()
+    extended = 0
+    for operation, argument in zip(code.co_code[::2], code.co_code[1::2], strict=True):
+        argument |= extended << 8
+        if operation == _STORE_ATTR:
+            stored.add(code.co_names[argument])
+        extended = argument if operation == _EXTENDED_ARG else 0
+    return stored
 
 
 def _objects(roots: list[tuple[Any, str]]) -> Iterator[tuple[dict[str, Any], str, type]]:
@@ -110,7 +147,7 @@ def _objects(roots: list[tuple[Any, str]]) -> Iterator[tuple[dict[str, Any], str
     stack = list(reversed(roots))
     while stack and len(seen) < _LARGEST:
         value, where = stack.pop()
-        if id(value) in seen or isinstance(value, _PLAIN | types.ModuleType | type | types.FunctionType):
+        if id(value) in seen or isinstance(value, (*_PLAIN, types.ModuleType, type, types.FunctionType, Tensor)):
             continue
         seen.add(id(value))
         if isinstance(value, list | tuple):

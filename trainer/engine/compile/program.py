@@ -12,7 +12,7 @@ import numpy as np
 from trainer.engine.compile.launch import Address, Buffer, Launch
 from trainer.engine.compile.lower import Lowered
 from trainer.engine.compile.plan import MemoryPlan, barriers, plan_memory
-from trainer.engine.devices.cpu.pool import BARRIER, RECORD_WORDS, SINGLE
+from trainer.engine.devices.cpu.pool import BARRIER, RECORD_WORDS, SCRATCH_BYTES, SINGLE
 from trainer.engine.graph.node import Node
 from trainer.engine.graph.storage import Layout, Storage, aligned_empty
 
@@ -66,6 +66,8 @@ class Program:
         base = self._words.ctypes.data
         for index, (launch, start, wait) in enumerate(zip(self.launches, starts, flags, strict=False)):
             record = self._tape[index * RECORD_WORDS : (index + 1) * RECORD_WORDS]
+            if launch.scratch > SCRATCH_BYTES:
+                raise AssertionError(f"{launch.label} wants {launch.scratch} bytes of scratch, threads have {SCRATCH_BYTES}")
             kind = (BARRIER if wait else 0) | (SINGLE if launch.tasks <= 1 else 0)
             record[:4] = self._functions[launch.source], base + int(start) * 8, launch.tasks, kind
         self.barriers = sum(flags)

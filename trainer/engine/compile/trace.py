@@ -169,6 +169,7 @@ class Traced(Generic[Parameters, Result]):
     ) -> _Entry:
         guards = Guards(self.function)
         returned, recorder, placeholders = self._record(args, kwargs, leaves, arrays)
+        guards.settle()
         results: list[Node] = []
         positions: list[int | None] = []
         for _, value in flatten(returned):

@@ -9,7 +9,7 @@ from trainer.engine.compile.partition import CHANNELS_LAST, WEIGHTS
 from trainer.engine.compile.views import is_dense
 from trainer.engine.graph.node import Node, Shape
 from trainer.engine.graph.storage import Layout
-from trainer.engine.kernels import contraction, convolution, pack
+from trainer.engine.kernels import contraction, convolution, pack, weight_gradient
 from trainer.engine.kernels.epilogue import Epilogue
 from trainer.engine.kernels.geometry import ConvolutionSpec, Direction
 
@@ -51,6 +51,7 @@ def emit_matmul(lowering: Lowering, root: Node, fused: Fused | None) -> None:
         words,
         contraction.tasks(spec, parameters),
         f"matmul {spec.rows}x{spec.depth}x{spec.columns}",
+        contraction.scratch_bytes(spec, parameters),
     )
 
 
@@ -97,7 +98,29 @@ def _emit_direct(
         [place, Address(packed)],
         convolution.tasks(spec, parameters),
         _label(node, x_shape, w.shape),
+        convolution.scratch_bytes(spec, parameters),
     )
+
+
+def emit_weight_gradient(lowering: Lowering, root: Node, fused: Fused | None) -> None:
+    """The gradient with respect to w, summed over pixels in blocks that the shape fixes."""
+    x, dy = root.inputs
+    if root.size == 0:
+        return
+    if x.size == 0 or dy.size == 0:
+        return lowering.fill(lowering.buffer_of(root), 0)
+    spec = _specification(root, "weight_gradient", x.shape, root.shape, WEIGHTS, Epilogue())
+    parameters = lowering.choose(spec)
+    places = [_channels_last(lowering, x), _channels_last(lowering, dy)]
+    source = KernelSource((spec, parameters), lambda name: weight_gradient.render(spec, parameters, name))
+    tasks, label = weight_gradient.tasks(spec, parameters), _label(root, x.shape, root.shape)
+    scratch = weight_gradient.scratch_bytes(spec, parameters)
+    if not weight_gradient.needs_combine(spec):
+        return _launch(lowering, root, None, source, places, tasks, label, scratch)
+    totals = lowering.temporary(weight_gradient.totals_size(spec), root.dtype, "totals")
+    _launch(lowering, root, None, source, places, tasks, label, scratch, totals)
+    combine = KernelSource(("combine", spec), lambda name: weight_gradient.render_combine(spec, name))
+    _launch(lowering, root, None, combine, [Address(totals)], weight_gradient.combine_tasks(spec), "combine")
 
 
 def _specification(
@@ -169,10 +192,11 @@ def _launch(
     operands: list[Address],
     tasks: int,
     label: str,
+    scratch: int = 0,
     output: Buffer | None = None,
 ) -> None:
     """Add a contraction's launch: operands, output, then the epilogue's operands."""
     target = output or lowering.buffer_of(root)
     further = [lowering.address(load) for load in fused.loads] if fused else []
     reads = tuple(dict.fromkeys(address.buffer for address in (*operands, *further)))
-    lowering.emit(Launch(source, [*operands, Address(target), *further], tasks, reads, (target,), label))
+    lowering.emit(Launch(source, [*operands, Address(target), *further], tasks, reads, (target,), label, scratch))
