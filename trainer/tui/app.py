@@ -12,16 +12,14 @@ from trainer.tui.feed import Feed
 from trainer.tui.frame import Frame
 from trainer.tui.glyphs import choose_glyphs
 from trainer.tui.keys import actions_of
+from trainer.tui.pace import BEHIND_SECONDS, MESSAGE_SECONDS, READ_SECONDS, pause_between_frames
 from trainer.tui.palette import choose_palette
-from trainer.tui.pace import MESSAGE_SECONDS, READ_SECONDS, pause_between_frames
 from trainer.tui.screens import Config, HelpDialogue, Overview, RunScreen, StopDialogue
 
 CSS = """
 Screen { layout: vertical; overflow: hidden; background: ansi_default; color: ansi_default; }
 Panel { height: 1fr; width: 1fr; }
 .row { height: 1; }
-.box { border: round ansi_bright_black; border-title-color: ansi_default; border-title-style: bold; padding: 0 1; }
-.ascii .box { border: ascii ansi_bright_black; }
 #tabs { display: none; }
 #body { height: 1fr; width: 1fr; layout: grid; grid-size: 2; grid-columns: 32 1fr; grid-rows: 4fr 3fr 6; }
 #phases { row-span: 2; }
@@ -35,7 +33,7 @@ Panel { height: 1fr; width: 1fr; }
 .-narrow #body .box, .-low #body .box { display: none; }
 .-narrow #body .shown, .-low #body .shown { display: block; }
 Dialogue { align: center middle; background: transparent; }
-#dialogue { width: 76; max-width: 100%; max-height: 100%; background: ansi_default; border: round ansi_cyan; }
+#dialogue { width: 80; max-width: 100%; max-height: 100%; background: ansi_default; }
 """
 
 
@@ -51,8 +49,8 @@ class Dashboard(App[str], inherit_bindings=False):
 
     CSS = CSS
     ENABLE_COMMAND_PALETTE = True
-    HORIZONTAL_BREAKPOINTS: ClassVar = [(0, "-narrow"), (80, "-normal"), (120, "-wide")]
-    VERTICAL_BREAKPOINTS: ClassVar = [(0, "-low"), (20, "-tall")]
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (80, "-normal"), (120, "-wide")]
+    VERTICAL_BREAKPOINTS = [(0, "-low"), (20, "-tall")]
     BINDINGS: ClassVar = []
 
     def __init__(self, feed: Feed, *, owner: bool = False, environment: Mapping[str, str]) -> None:
@@ -77,7 +75,6 @@ class Dashboard(App[str], inherit_bindings=False):
 
     def on_mount(self) -> None:
         """Draw once; what costs time comes after that."""
-        self.screen.set_class(not self.glyphs.braille, "ascii")
         self.call_after_refresh(self._after_first_frame)
 
     def frame(self) -> Frame:
@@ -93,20 +90,22 @@ class Dashboard(App[str], inherit_bindings=False):
             is_first=self.is_first,
         )
 
-    def tick(self) -> None:
-        """Read on; draw, if it is time; leave, if a stop that was asked for here is done."""
+    def advance(self) -> float:
+        """Read on; draw, if it is time; leave, if a stop that was asked for here is done.
+
+        Returns:
+            After how many seconds there is something to do again.
+        """
         self.feed.poll(READ_SECONDS)
         self._look_for_answer()
-        now = self.feed.clock()
-        frame = self.frame()
-        pause = pause_between_frames(frame.status, self.feed.view.system, self.environment)
+        now, status = self.feed.clock(), self.feed.status()
+        pause = pause_between_frames(status, self.feed.view.system, self.environment)
         if now - self._drawn_at >= pause - 0.01 or now < self._drawn_at:
             self._drawn_at = now
             self.draw()
-        if self.owner and self.asked_to_stop and frame.status.is_over:
+        if self.owner and self.asked_to_stop and status.is_over:
             self.action_detach()
-            return
-        self.set_timer(0.002 if self.feed.is_behind else pause, self.tick)
+        return BEHIND_SECONDS if self.feed.is_behind else pause
 
     def draw(self) -> None:
         """Draw the run as it stands on every screen of the stack."""
@@ -194,7 +193,11 @@ class Dashboard(App[str], inherit_bindings=False):
             ask()
         self.is_first = False
         self.feed.read_preview()
-        self.tick()
+        self._drawn_at = 0.0
+        self._keep_advancing()
+
+    def _keep_advancing(self) -> None:
+        self.set_timer(self.advance(), self._keep_advancing)
 
     def _look_for_answer(self) -> None:
         answer = self.feed.acknowledgement()
@@ -210,10 +213,12 @@ class Dashboard(App[str], inherit_bindings=False):
             self.say(self.feed.request(what))
 
     def _show_screen(self, kind: type[RunScreen]) -> None:
-        if not isinstance(self.screen, kind):
-            screen = kind(self)
-            screen.set_class(not self.glyphs.braille, "ascii")
-            self.switch_screen(screen)
+        if isinstance(self.screen, kind):
+            return
+        if len(self.screen_stack) > 1:
+            self.pop_screen()
+        if kind is not Overview:
+            self.push_screen(kind(self))
 
     def _on_screen(self, do: Callable[[RunScreen], None]) -> None:
         if isinstance(self.screen, RunScreen):

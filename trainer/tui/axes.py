@@ -6,10 +6,12 @@ import math
 
 
 def step_range(last: float) -> float:
-    """The right end of the step axis for a run at step `last`: at least 7/8 full, and moves eight times an octave."""
+    """The right end of the step axis for a run at step `last`: a round number, of which at least 8/9 is filled."""
     if last <= 8:
         return 8.0
-    unit = 2.0 ** (math.floor(math.log2(last)) - 3)
+    rough = last / 8
+    power = 10.0 ** math.floor(math.log10(rough))
+    unit = power * max(factor for factor in (1, 2, 5) if factor * power <= rough)
     return math.ceil(last / unit) * unit
 
 
@@ -22,7 +24,7 @@ def value_range(low: float, high: float) -> tuple[float, float]:
         return 0.0, 1.0
     if high - low <= 1e-9 * max(abs(low), abs(high), 1e-30):
         margin = abs(low) / 2 or 1.0
-        return low - margin, high + margin
+        low, high = low - margin, high + margin
     rough = (high - low) / 4
     power = 10.0 ** math.floor(math.log10(rough))
     unit = power * next(factor for factor in (1, 2, 5, 10) if factor * power >= rough * (1 - 1e-9))

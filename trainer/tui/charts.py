@@ -82,7 +82,8 @@ def rate_chart(view: View) -> Chart | None:
         return None
     positive = [value for _, series in rates for value in (min(series.values), max(series.values))]
     log_scale = min(positive) > 0 and max(positive) > 10 * min(positive)
-    layers = tuple(Layer(name, series, "line", role) for (name, series), role in zip(rates, ("rate", "second", "third"), strict=False))
+    roles = ("rate", *LINE_ROLES[1:])
+    layers = tuple(Layer(name, series, "line", role) for (name, series), role in zip(rates, roles, strict=False))
     return Chart("learning rate  " + "  ".join(number(series.last) for _, series in rates), layers, None, log_scale)
 
 

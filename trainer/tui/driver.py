@@ -6,15 +6,16 @@ from textual.drivers.linux_driver import LinuxDriver
 
 _LOOKALIKES = {
     "|": "│┃▊▎▌▐",
-    "-": "─━",
+    "-": "─━▔▁",
     "+": "┌┐└┘╭╮╰╯├┤┬┴┼",
     " ": "\u00a0",
+    "  ": "🔎",
     "~": "…",
     "*": "●•·",
     "o": "○",
     "v": "✓",
     "x": "✗",
-    "#": "■█▇▆▅▄▃▂▁",
+    "#": "■█▇▆▅▄▃▂",
     ">": "→▶❯",
 }
 _TO_ASCII = str.maketrans({character: ascii for ascii, characters in _LOOKALIKES.items() for character in characters})

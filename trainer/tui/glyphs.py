@@ -29,6 +29,7 @@ class Glyphs:
     vertical: str
     horizontal: str
     corner: str
+    corners: str
     levels: str
     dot: str
     best: str
@@ -54,6 +55,7 @@ UNICODE = Glyphs(
     vertical="│",
     horizontal="─",
     corner="└",
+    corners="╭╮╰╯",
     levels=" ▁▂▃▄▅▆▇█",
     dot="●",
     best="◆",
@@ -78,6 +80,7 @@ ASCII = Glyphs(
     vertical="|",
     horizontal="-",
     corner="+",
+    corners="++++",
     levels=" .:-=+*#@",
     dot="o",
     best="@",

@@ -10,6 +10,9 @@ from trainer.tui.status import Status
 READ_SECONDS = 0.03
 """The longest that one read of the run directory may keep the screen from answering a key."""
 
+BEHIND_SECONDS = 0.002
+"""The pause between two reads while there is more to read: time for a key, not for a frame."""
+
 MESSAGE_SECONDS = 6.0
 BUSY_PERCENT = 95.0
 

@@ -13,7 +13,8 @@ Palette = Mapping[str, str]
 SIXTEEN: Palette = {
     "text": "",
     "strong": "bold",
-    "dim": "bright_black",
+    "dim": "dim",
+    "frame": "dim",
     "key": "bold cyan",
     "good": "green",
     "busy": "cyan",
@@ -37,6 +38,7 @@ SIXTEEN: Palette = {
 RICH: Palette = {
     **SIXTEEN,
     "dim": "#808080",
+    "frame": "#6a6a6a",
     "key": "bold #00a5b8",
     "good": "#3aa655",
     "busy": "#00a5b8",

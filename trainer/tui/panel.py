@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from functools import lru_cache
 from itertools import zip_longest
+from os.path import commonprefix
 from typing import Protocol
 
 from rich.segment import Segment
 from rich.style import Style
-from textual.content import Content
 from textual.geometry import Region
 from textual.strip import Strip
 from textual.widget import Widget
 
+from trainer.tui.box import FRAME_HEIGHT, FRAME_WIDTH, boxed
 from trainer.tui.frame import Frame
 from trainer.tui.palette import Palette
-from trainer.tui.text import Line, cell_width
+from trainer.tui.text import Line, cell_width, crop_line, line_width
 
 Draw = Callable[[Frame, int, int], list[Line]]
 
@@ -34,7 +35,8 @@ class Panel(Widget):
 
     Args:
         draw: lines from a frame, a width and a height; a pure function.
-        title: what stands in the border: a text, or a function of the frame.
+        title: what stands in the border of its box: a text, or a function of the frame. None: no box.
+        border_role: the role of the border.
         version: what the drawing depends on; while it stays equal, nothing is drawn. None: drawn for every frame
             (cheap panels of a few lines).
         source: where the palette comes from.
@@ -46,20 +48,20 @@ class Panel(Widget):
         *,
         source: FrameSource,
         id: str,
-        title: str | Callable[[Frame], str] = "",
+        title: str | Callable[[Frame], str] | None = None,
+        border_role: str = "frame",
         version: Callable[[Frame], Hashable] | None = None,
         classes: str = "",
     ) -> None:
         super().__init__(id=id, classes=classes)
         self._draw = draw
         self._title = title
+        self._border_role = border_role
         self._version = version
         self._source = source
         self._frame = source.frame()
         self._drawn: tuple[Hashable, ...] | None = None
         self._lines: list[Line] = []
-        self._shown_title = ""
-        self._set_title()
 
     @property
     def lines(self) -> list[Line]:
@@ -69,7 +71,6 @@ class Panel(Widget):
     def show(self, frame: Frame) -> None:
         """Draw a frame; what did not change is not painted again."""
         self._frame = frame
-        self._set_title()
         if not self.display or not self.size or not self._is_stale():
             return
         before = self._lines
@@ -95,13 +96,14 @@ class Panel(Widget):
 
     def _draw_lines(self) -> None:
         self._drawn = self._key()
-        self._lines = self._draw(self._frame, self.size.width, self.size.height)
-
-    def _set_title(self) -> None:
+        width, height = self.size
+        if self._title is None:
+            ellipsis = self._frame.glyphs.ellipsis
+            self._lines = [crop_line(line, width, ellipsis) for line in self._draw(self._frame, width, height)]
+            return
         title = self._title(self._frame) if callable(self._title) else self._title
-        if title != self._shown_title:
-            self._shown_title = title
-            self.border_title = Content(title)  # type: ignore[assignment]  # text as it is, no markup in it
+        lines = self._draw(self._frame, max(0, width - FRAME_WIDTH), max(0, height - FRAME_HEIGHT))
+        self._lines = boxed(lines, title, width, height, self._frame.glyphs, self._border_role)
 
 
 def changed_regions(before: list[Line], after: list[Line], width: int) -> list[Region]:
@@ -111,22 +113,29 @@ def changed_regions(before: list[Line], after: list[Line], width: int) -> list[R
         if old == new:
             continue
         start = _common_width(old, new)
-        left = cell_width("".join(text for text, _ in new)), cell_width("".join(text for text, _ in old))
-        end = max(left)
-        if left[0] == left[1]:
-            end -= _common_width(old[::-1], new[::-1])
+        widths = line_width(new), line_width(old)
+        end = max(widths)
+        if widths[0] == widths[1]:
+            end -= _common_width(_mirrored(old), _mirrored(new))
         regions.append(Region(start, y, max(1, min(end, width) - start), 1))
     return regions
 
 
 def _common_width(old: Line, new: Line) -> int:
-    """Width of the spans that both lines begin with."""
+    """Width of what both lines begin with, to the character."""
     width = 0
-    for one, other in zip(old, new, strict=False):
-        if one != other:
+    for (text, role), (other_text, other_role) in zip(old, new, strict=False):
+        if role != other_role:
             break
-        width += cell_width(one[0])
+        common = commonprefix([text, other_text])
+        width += cell_width(common)
+        if len(common) < max(len(text), len(other_text)):
+            break
     return width
+
+
+def _mirrored(line: Line) -> Line:
+    return tuple((text[::-1], role) for text, role in reversed(line))
 
 
 @lru_cache(256)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,7 +84,7 @@ def draw_chart(chart: Chart, width: int, height: int, glyphs: Glyphs) -> list[Li
         ((label.rjust(margin), "dim"), (glyphs.vertical, "dim"), *_spans(canvas, row))
         for row, label in enumerate(labels)
     ]
-    right = f"step {end:g}"
+    right = f"step {end:.0f}"
     axis = " " * margin + glyphs.corner + "0" + " " * max(1, columns - 1 - len(right)) + right
     return [*lines, ((axis[:width], "dim"),)]
 
@@ -150,7 +151,10 @@ def _value_labels(rows: int, bottom: float, top: float, log_scale: bool) -> list
     marked = {0, rows - 1} | ({(rows - 1) // 2} if rows >= 7 and rows % 2 else set())
     for row in marked:
         value = top - (top - bottom) * row / (rows - 1)
-        text = number(10.0**value if log_scale else value + 0.0)
+        if abs(value) < 1e-9 * (top - bottom):
+            value = 0.0  # what rounding left of it
+        value = 10.0**value if log_scale else value
+        text = number(value)
         labels[row] = text if len(text) <= LABEL_WIDTH else f"{value:.0e}"
     return labels
 
@@ -160,6 +164,4 @@ def _spans(canvas: _Canvas, row: int) -> list[Span]:
     roles = canvas.roles[row]
     text = canvas.characters[row].tobytes().decode(f"utf-32-{sys.byteorder[0]}e")
     cuts = [0, *(np.flatnonzero(roles[1:] != roles[:-1]) + 1).tolist(), len(text)]
-    return [
-        (text[start:stop], canvas.names[roles[start]]) for start, stop in zip(cuts[:-1], cuts[1:], strict=True)
-    ]
+    return [(text[start:stop], canvas.names[roles[start]]) for start, stop in pairwise(cuts)]

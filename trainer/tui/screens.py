@@ -6,10 +6,11 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
-from textual.binding import Binding
+from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen, Screen
 from textual.widget import Widget
 
+from trainer.tui.box import FRAME_HEIGHT
 from trainer.tui.frame import Frame
 from trainer.tui.keys import Scope, actions_of, key_name
 from trainer.tui.panel import Panel
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from trainer.tui.app import Dashboard
 
 
-def bindings_of(scope: Scope, target: str) -> list[Binding]:
+def bindings_of(scope: Scope, target: str) -> list[BindingType]:
     """The key table's rows of one scope as Textual wants them; `target` is `app` or `screen`."""
     return [
         Binding(",".join(action.keys), f"{target}.{action.name}", action.label, show=False)
@@ -74,7 +75,7 @@ class RunScreen(Screen[None], inherit_bindings=False):
 
     def scroll_lines(self, lines: int) -> None:
         """Scroll the text by some lines down (negative: up), no further than it goes."""
-        room = self.query_one(f"#{self.scrolling}").size.height
+        room = self.query_one(f"#{self.scrolling}").size.height - FRAME_HEIGHT
         limit = max(0, self.text_lines() - room)
         self.scrolled = min(limit, max(0, self.scrolled + lines * self.scroll_direction))
 
@@ -157,7 +158,7 @@ class Dialogue(ModalScreen[str | None], inherit_bindings=False):
     def compose(self) -> Iterable[Widget]:
         box = Panel(
             lambda frame, width, height: self._listed, source=self._dashboard, id="dialogue", title=self._title,
-            classes="box",
+            border_role="busy",
         )  # fmt: skip
         box.styles.height = len(self._listed) + 2
         yield box
@@ -206,6 +207,6 @@ class HelpDialogue(Dialogue):
 def _listing(scope: Scope) -> list[Line]:
     """The key table as lines."""
     return [
-        ((" / ".join(map(key_name, action.keys)).ljust(16), "key"), (action.help, "text"))
+        ((" / ".join(map(key_name, action.keys)).ljust(17), "key"), (action.help, "text"))
         for action in actions_of(scope)
     ]

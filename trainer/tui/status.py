@@ -18,22 +18,22 @@ STARTING_SECONDS = 30.0
 class Status:
     """A state of a run.
 
-    `glyph` names a field of Glyphs, `role` a colour; `is_live` says that a worker is there to answer requests,
-    `is_over` that nothing will change any more (unless the run is resumed).
+    `glyph` names a field of Glyphs, `role` a colour; `is_over` says that nothing will change any more (unless the run
+    is resumed), `is_moving` that steps are being made, as far as one can tell.
     """
 
     word: str
     glyph: str
     role: str
-    is_live: bool = False
     is_over: bool = False
+    is_moving: bool = False
 
 
-STARTING = Status("STARTING", "starting", "busy", is_live=True)
-RUNNING = Status("RUNNING", "running", "busy", is_live=True)
-PAUSED = Status("PAUSED", "paused", "warn", is_live=True)
-STOPPING = Status("STOPPING", "stopped", "warn", is_live=True)
-SILENT = Status("SILENT", "silent", "bad", is_live=True)
+STARTING = Status("STARTING", "starting", "busy")
+RUNNING = Status("RUNNING", "running", "busy", is_moving=True)
+PAUSED = Status("PAUSED", "paused", "warn")
+STOPPING = Status("STOPPING", "stopped", "warn", is_moving=True)
+SILENT = Status("SILENT", "silent", "bad")
 DEAD = Status("DEAD", "failed", "bad", is_over=True)
 FINISHED = Status("FINISHED", "finished", "good", is_over=True)
 STOPPED = Status("STOPPED", "stopped", "warn", is_over=True)

@@ -119,12 +119,8 @@ class View:
         if len(self.steps_seen) < 2:
             return None
         end_time, end_step = self.steps_seen[-1]
-        for time, step in self.steps_seen:
-            if end_time - time <= RATE_WINDOW_SECONDS:
-                break
-        if end_time <= time:
-            return None
-        return (end_step - step) / (end_time - time)
+        time, step = next(seen for seen in self.steps_seen if end_time - seen[0] <= RATE_WINDOW_SECONDS)
+        return (end_step - step) / (end_time - time) if end_time > time else None
 
     def _begin_attempt(self, attempt: int) -> None:
         if self.attempt:

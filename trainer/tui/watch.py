@@ -29,6 +29,7 @@ def watch(run_path: Path, *, owner: bool = False) -> TuiResult:
 
     Raises:
         TrainerError: there is no such run directory.
+        RuntimeError: the dashboard itself failed; Textual has put the traceback on the terminal.
     """
     from trainer.tui.app import Dashboard
 
@@ -39,4 +40,6 @@ def watch(run_path: Path, *, owner: bool = False) -> TuiResult:
         action = app.run(mouse=False)
     finally:
         feed.close()
+    if app.return_code:
+        raise RuntimeError("the dashboard failed, see above; the run is not affected")
     return TuiResult(cast(Literal["detached", "finished", "stopped"], action or "detached"))

@@ -41,7 +41,7 @@ def _parts(frame: Frame) -> list[tuple[int, Line]]:
         parts.append((1, (("epoch ", "dim"), (epoch, "text"))))
     if view.step is not None:
         parts.append((3, (("step ", "dim"), (str(view.step), "text"))))
-    if status.is_live:
+    if status.is_moving:
         speed = view.steps_per_second()
         if speed is not None:
             parts.append((5, ((f"{rate(speed)} it/s", "text"),)))

@@ -18,7 +18,7 @@ def draw_phases(frame: Frame, width: int, height: int) -> list[Line]:
     """
     phases = list(frame.view.phases.values())
     if not phases:
-        return [((f"{frame.glyphs.waiting} waiting for the first phase", "dim"),)]
+        return [((f"{frame.glyphs.waiting} nothing has begun yet", "dim"),)]
     blocks = [(phase.is_active, _lines(phase, frame, width)) for phase in phases]
     while sum(len(lines) for _, lines in blocks) > height and len(blocks) > 1:
         done = [index for index, (is_active, _) in enumerate(blocks) if not is_active]

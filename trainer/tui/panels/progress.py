@@ -13,9 +13,12 @@ from trainer.tui.view import View
 def train_share(view: View) -> float | None:
     """Which share of training is done, 0 to 1; None while nobody knows."""
     train = view.phases.get("train")
-    if train is None or not train.total or train.done is None:
+    if train is None or not train.total:
         return None
-    return min(1.0, max(0.0, train.done / train.total))
+    done = train.done
+    if (train.unit or "").startswith("epoch") and view.epoch is not None:
+        done = max(done or 0.0, view.epoch)  # the metrics tell it by the step, the phase by the epoch
+    return None if done is None else min(1.0, max(0.0, done / train.total))
 
 
 def epoch_text(view: View) -> str | None:
@@ -29,7 +32,7 @@ def epoch_text(view: View) -> str | None:
 
 
 def remaining_seconds(view: View, now: float) -> float | None:
-    """How long training will still take: as the worker says, else from the share done so far."""
+    """How many seconds training will still take: as the worker says, else from the share done so far."""
     train = view.phases.get("train")
     if train is None or not train.is_active:
         return None
@@ -38,7 +41,8 @@ def remaining_seconds(view: View, now: float) -> float | None:
     share = train_share(view)
     if not share:
         return None
-    return (train.changed - train.started) * (1 - share) / share
+    reached = max(train.changed, view.steps_seen[-1][0] if view.steps_seen else 0.0)
+    return (reached - train.started) * (1 - share) / share - (now - reached)
 
 
 def draw_progress(frame: Frame, width: int, height: int) -> list[Line]:
@@ -51,12 +55,13 @@ def draw_progress(frame: Frame, width: int, height: int) -> list[Line]:
         waiting = [item.name for item in view.phases.values() if item.is_active]
         says = "waiting for " + waiting[-1] if waiting else "waiting for the first event"
         return [((" " + (frame.status.word.lower() if frame.status.is_over else says), "dim"),)]
-    share = min(1.0, (phase.done or 0.0) / phase.total)
+    share = train_share(view) if phase is train else min(1.0, (phase.done or 0.0) / phase.total)
+    share = share or 0.0
     figures = f" {share:4.0%}  {phase.done or 0:g}/{phase.total:g}"
     if phase.unit:
         figures += f" {phase.unit}"
     left = remaining_seconds(view, frame.now)
-    if left is not None and frame.status.is_live:
+    if left is not None and frame.status.is_moving:
         figures += f"  {duration(left)} left"
     label = f" {phase.name} "
     room = max(4, width - len(label) - len(figures) - 1)

@@ -41,7 +41,8 @@ def draw_system(frame: Frame, width: int, height: int) -> list[Line]:
         if system.metric_lag:
             lines.append((("lag  ", "dim"), (f"{system.metric_lag:g} records", "warn")))
     if view.device and system is not None:
-        lines.append((("on   ", "dim"), (f"{view.device}, {view.threads} threads" if view.threads else view.device, "text")))
+        where = f"{view.device}, {view.threads} threads" if view.threads else view.device
+        lines.append((("on   ", "dim"), (where, "text")))
     return [crop_line(line, width, glyphs.ellipsis) for line in lines[:height]]
 
 

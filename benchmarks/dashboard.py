@@ -1,0 +1,300 @@
+"""The dashboard's figures, taken in a real pseudo-terminal of 160x50.
+
+first frame   from starting the command to the run's name and its phases on the screen, 95th percentile of 20
+finished      processor time and terminal output of a finished run that is being looked at
+live          the same for a run that reports ten metric records a second (a simulated worker writes them)
+quit          from pressing q to the end of the process
+million       a run of a million records: until the first chart, and until the whole run has been read
+charts        redrawing 20 charts of 100,000 points each
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import pty
+import select
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+
+import psutil
+from harness import ROOT, Figure, checkout_environment, run_figures
+
+sys.path.insert(0, str(ROOT / "tests" / "tui"))
+
+COLUMNS, ROWS = 160, 50
+LAUNCHES = 20
+LIVE_SECONDS = 8.0
+PATIENCE_SECONDS = 60.0
+COMMAND = (sys.executable, "-P", "-m", "trainer.cli")
+
+
+class Terminal:
+    """A command in a pseudo-terminal; everything it writes is kept."""
+
+    def __init__(self, command: Sequence[str], folder: Path) -> None:
+        self.output = bytearray()
+        self.started = time.perf_counter()
+        environment = checkout_environment(TERM="xterm-256color", LC_ALL="C.UTF-8")
+        for name in ("NO_COLOR", "SSH_CONNECTION", "COLUMNS", "LINES"):
+            environment.pop(name, None)
+        self.pid, self.descriptor = _fork_with_terminal(command, environment, folder)
+
+    def read(self, seconds: float) -> bool:
+        """Take what the command writes, for at most `seconds`; False once it has closed the terminal."""
+        if not select.select([self.descriptor], [], [], seconds)[0]:
+            return True
+        try:
+            data = os.read(self.descriptor, 1 << 16)
+        except OSError:  # the other end is closed: Linux says EIO
+            data = b""
+        self.output += data
+        return bool(data)
+
+    def until(self, *texts: bytes) -> float:
+        """Seconds from the start until all texts have been written.
+
+        Raises:
+            RuntimeError: the command ended or took too long before that.
+        """
+        while not all(text in self.output for text in texts):
+            if not self.read(1.0) or time.perf_counter() - self.started > PATIENCE_SECONDS:
+                raise RuntimeError(f"no {texts} in the output, which ends with {bytes(self.output[-400:])!r}")
+        return time.perf_counter() - self.started
+
+    def watch_for(self, seconds: float) -> int:
+        """Go on reading for some time; how many bytes came."""
+        before, end = len(self.output), time.perf_counter() + seconds
+        while (left := end - time.perf_counter()) > 0:
+            self.read(left)
+        return len(self.output) - before
+
+    def press(self, keys: bytes) -> None:
+        """Type something."""
+        os.write(self.descriptor, keys)
+
+    def wait(self) -> float:
+        """Seconds until the command has ended."""
+        start = time.perf_counter()
+        while self.read(1.0):
+            if time.perf_counter() - start > PATIENCE_SECONDS:
+                raise RuntimeError("the command does not end")
+        os.waitpid(self.pid, 0)
+        os.close(self.descriptor)
+        return time.perf_counter() - start
+
+
+def _fork_with_terminal(command: Sequence[str], environment: dict[str, str], folder: Path) -> tuple[int, int]:
+    import fcntl
+    import termios
+
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
+    process = subprocess.Popen(
+        command, stdin=slave, stdout=slave, stderr=slave, env=environment, cwd=folder, start_new_session=True
+    )
+    process.returncode = 0  # waited for by pid in Terminal.wait
+    os.close(slave)
+    return process.pid, master
+
+
+@cache
+def workspace() -> Path:
+    """A folder for this benchmark's runs, removed at the end."""
+    folder = Path(tempfile.mkdtemp(prefix="dashboard-benchmark-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+@cache
+def finished_run() -> Path:
+    """A finished run with charts."""
+    from synthetic_run import write_run
+
+    return write_run(workspace() / "runs" / "finished").root
+
+
+@cache
+def long_run() -> Path:
+    """A finished run of a million metric records."""
+    from synthetic_run import write_long_run
+
+    return write_long_run(workspace() / "runs" / "long", records=1_000_000).root
+
+
+def watching(run: Path) -> Terminal:
+    """`trainer watch` on a run."""
+    return Terminal([*COMMAND, "watch", str(run)], workspace())
+
+
+def percentile_95(values: Sequence[float]) -> float:
+    """The 95th percentile, by the nearest rank."""
+    return sorted(values)[max(0, -(-95 * len(values) // 100) - 1)]
+
+
+def first_frame_of_watch() -> float:
+    """Milliseconds until `trainer watch` shows a run, 95th percentile of LAUNCHES."""
+    times = []
+    for _ in range(LAUNCHES):
+        terminal = watching(finished_run())
+        times.append(terminal.until(b"phases", b"digits-7", b"config"))
+        terminal.press(b"q")
+        terminal.wait()
+    return 1e3 * percentile_95(times)
+
+
+def first_frame_of_run() -> float:
+    """Milliseconds until `trainer run digits` shows its run, its worker loading beside it; 95th percentile."""
+    times = []
+    for number in range(LAUNCHES):
+        name = f"frame-{os.getpid()}-{number}-{time.monotonic_ns()}"
+        terminal = Terminal([*COMMAND, "run", "digits", "--name", name], workspace())
+        times.append(terminal.until(b"phases", name.encode(), b"config"))
+        time.sleep(0.3)  # the frame is out; give the keys time to be listened to
+        terminal.press(b"xa")
+        terminal.wait()
+    return 1e3 * percentile_95(times)
+
+
+def _settled(run: Path) -> Terminal:
+    terminal = watching(run)
+    terminal.until(b"phases", b"best")
+    terminal.watch_for(2.0)
+    return terminal
+
+
+def _cost(terminal: Terminal, seconds: float) -> tuple[float, float]:
+    """Percent of a core and bytes a second of a command over some seconds."""
+    process = psutil.Process(terminal.pid)
+    before = sum(process.cpu_times()[:2])
+    written = terminal.watch_for(seconds)
+    return 100 * (sum(process.cpu_times()[:2]) - before) / seconds, written / seconds
+
+
+def _leave(terminal: Terminal) -> float:
+    terminal.press(b"q")
+    return terminal.wait()
+
+
+def finished_processor() -> float:
+    """Percent of a core while a finished run is looked at."""
+    terminal = _settled(finished_run())
+    percent, _ = _cost(terminal, LIVE_SECONDS)
+    _leave(terminal)
+    return percent
+
+
+def finished_output() -> float:
+    """Bytes a second to the terminal while a finished run is looked at."""
+    terminal = _settled(finished_run())
+    _, bytes_per_second = _cost(terminal, LIVE_SECONDS)
+    _leave(terminal)
+    return bytes_per_second
+
+
+def _live_cost() -> tuple[float, float]:
+    folder = workspace() / "runs" / f"live-{time.monotonic_ns()}"
+    writer = subprocess.Popen(
+        [sys.executable, str(ROOT / "tests" / "tui" / "synthetic_run.py"), str(folder), "--live", "--epochs", "100"],
+        env=checkout_environment(),
+    )
+    try:
+        while not (folder / "run.lock").exists():
+            time.sleep(0.05)
+        time.sleep(6.0)  # past its first validation
+        terminal = _settled(folder)
+        cost = _cost(terminal, LIVE_SECONDS)
+        _leave(terminal)
+        return cost
+    finally:
+        writer.terminate()
+        writer.wait()
+
+
+def live_processor() -> float:
+    """Percent of a core while a running run is looked at."""
+    return _live_cost()[0]
+
+
+def live_output() -> float:
+    """Bytes a second to the terminal while a running run is looked at."""
+    return _live_cost()[1]
+
+
+def quit_seconds() -> float:
+    """Milliseconds from q to the end of the process."""
+    terminal = _settled(finished_run())
+    return 1e3 * _leave(terminal)
+
+
+def million_first_chart() -> float:
+    """Milliseconds from starting the command to the first chart of a run of a million records."""
+    terminal = watching(long_run())
+    seconds = terminal.until(b"loss  train", b"step 1000000")
+    _leave(terminal)
+    return 1e3 * seconds
+
+
+def million_complete() -> float:
+    """Milliseconds until every one of a million records has been read."""
+    terminal = watching(long_run())
+    from synthetic_run import PEAK
+
+    seconds = terminal.until(f"best {PEAK:g}".encode())
+    _leave(terminal)
+    return 1e3 * seconds
+
+
+def twenty_charts() -> float:
+    """Milliseconds to draw 20 charts of 100,000 points."""
+    return _draw_charts()()
+
+
+@cache
+def _draw_charts() -> Callable[[], float]:
+    import math
+    import random
+
+    from trainer.tui.charts import Chart, Layer
+    from trainer.tui.glyphs import UNICODE
+    from trainer.tui.plot import draw_chart
+    from trainer.tui.series import Series
+
+    noise = random.Random(1)
+    series = [Series() for _ in range(20)]
+    for one in series:
+        for step in range(100_000):
+            one.append(step, math.exp(-step / 20_000) + noise.gauss(0, 0.05))
+    charts = [Chart("loss", (Layer("loss", one, "smoothed", "train"),)) for one in series]
+
+    def draw() -> float:
+        start = time.perf_counter()
+        for chart in charts:
+            draw_chart(chart, 48, 20, UNICODE)
+        return 1e3 * (time.perf_counter() - start)
+
+    return draw
+
+
+FIGURES = [
+    Figure("first_frame_watch_p95", ours=first_frame_of_watch, bar=400, rounds=3),
+    Figure("first_frame_run_p95", ours=first_frame_of_run, bar=400, rounds=3),
+    Figure("finished_processor", ours=finished_processor, bar=1.0, unit="% of a core", rounds=3),
+    Figure("finished_output", ours=finished_output, bar=200, unit="bytes/s", rounds=3),
+    Figure("live_processor", ours=live_processor, bar=3.0, unit="% of a core", rounds=3),
+    Figure("live_output", ours=live_output, bar=20_000, unit="bytes/s", rounds=3),
+    Figure("quit", ours=quit_seconds, bar=1000, rounds=3),
+    Figure("million_first_chart", ours=million_first_chart, bar=500, rounds=3),
+    Figure("million_complete", ours=million_complete, bar=10_000, rounds=3),
+    Figure("twenty_charts", ours=twenty_charts, bar=30, rounds=5),
+]
+
+if __name__ == "__main__":
+    raise SystemExit(run_figures(FIGURES))

@@ -1,0 +1,85 @@
+"""What the dashboard's tests share: runs on disk, a clock that stands still, the text of a screen."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))  # for synthetic_run, which is a script too
+
+import synthetic_run
+
+from trainer.rundir import RunPaths, host_name
+from trainer.tui.app import Dashboard
+from trainer.tui.feed import Feed
+
+UTF8 = {"LC_ALL": "C.UTF-8", "TERM": "xterm-256color"}
+
+
+class Clock:
+    """A clock that tests set."""
+
+    def __init__(self, now: float) -> None:
+        self.now = now
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    """Ten seconds after the start of the synthetic run."""
+    return Clock(synthetic_run.START + 10)
+
+
+@pytest.fixture
+def finished(tmp_path: Path) -> RunPaths:
+    return synthetic_run.write_run(tmp_path / "digits-7")
+
+
+@pytest.fixture
+def running(tmp_path: Path, clock: Clock) -> RunPaths:
+    """A run in its third epoch, whose lock this living process holds."""
+    paths = synthetic_run.write_run(tmp_path / "digits-7", epochs=8, finished_epochs=2)
+    hold_lock(paths, os.getpid(), clock.now)
+    return paths
+
+
+def hold_lock(paths: RunPaths, pid: int, heartbeat: float) -> None:
+    """A lock as a worker with this pid would leave it."""
+    paths.lock.write_text(json.dumps({"pid": pid, "host": host_name(), "token": "x"}))
+    os.utime(paths.lock, (heartbeat, heartbeat))
+
+
+def dead_pid() -> int:
+    """The pid of a process that has ended."""
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    return process.pid
+
+
+def dashboard(paths: RunPaths, clock: Clock, **options: Any) -> Dashboard:
+    """The app on a run, not yet started."""
+    options.setdefault("environment", UTF8)
+    feed = Feed(paths.root, clock)
+    feed.poll(1.0)
+    return Dashboard(feed, **options)
+
+
+def screen_text(app: Dashboard) -> str:
+    """What stands on the terminal."""
+    return "\n".join(strip.text.rstrip() for strip in app.screen._compositor.render_strips())
+
+
+async def settle(app: Dashboard, pilot: Any) -> str:
+    """Let the app read and draw what is there now; the text of the screen."""
+    app._drawn_at = 0.0
+    app.advance()
+    await pilot.pause()
+    return screen_text(app)

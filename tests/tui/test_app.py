@@ -1,0 +1,255 @@
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+import synthetic_run
+from conftest import Clock, dashboard, dead_pid, hold_lock, screen_text, settle
+
+from trainer import TrainerError
+from trainer.rundir import EndEvent, PhaseEvent, RequestEvent, RunPaths, take_requests
+from trainer.tui import watch
+from trainer.tui.feed import Feed
+from trainer.tui.keys import actions_of, key_name
+from trainer.tui.screens import HelpDialogue, StopDialogue
+
+
+@pytest.mark.parametrize("size", [(80, 24), (160, 50), (200, 60)])
+async def test_a_finished_run_stands_on_one_screen(finished: RunPaths, clock: Clock, size: tuple[int, int]) -> None:
+    app = dashboard(finished, clock)
+    async with app.run_test(size=size) as pilot:
+        text = await settle(app, pilot)
+    lines = text.splitlines()
+    assert len(lines) == size[1] and max(map(len, lines)) <= size[0]
+    for part in ("digits-7", "✓ FINISHED", "phases", "✓ compile", "61/61", "loss  train", "valid/accuracy", "step 960",
+                 "cpu", "mem  412 MB", "log", "done test/accuracy", "100%", "8/8 epochs", "q quit"):  # fmt: skip
+        assert part in text
+    assert ("learning rate" in text) == (size[0] >= 120)
+
+
+@pytest.mark.parametrize("size", [(60, 24), (100, 12)])
+async def test_a_small_terminal_shows_one_pane_with_tabs(finished: RunPaths, clock: Clock, size: tuple[int, int]) -> None:
+    app = dashboard(finished, clock)
+    async with app.run_test(size=size) as pilot:
+        text = await settle(app, pilot)
+        assert "[phases]" in text and "✓ compile" in text and "loss  train" not in text
+        await pilot.press("tab")
+        text = await settle(app, pilot)
+        assert "[loss]" in text and "loss  train" in text and "✓ compile" not in text
+        await pilot.press("shift+tab", "shift+tab")
+        assert "[log]" in await settle(app, pilot)
+
+
+async def test_a_terminal_that_grows_gets_more_panels(finished: RunPaths, clock: Clock) -> None:
+    app = dashboard(finished, clock)
+    async with app.run_test(size=(60, 24)) as pilot:
+        await settle(app, pilot)
+        await pilot.resize_terminal(160, 50)
+        text = await settle(app, pilot)
+    assert "learning rate" in text and "[phases]" not in text
+
+
+async def test_without_utf8_the_whole_screen_is_ascii(finished: RunPaths, clock: Clock) -> None:
+    app = dashboard(finished, clock, environment={"LC_ALL": "C"})
+    async with app.run_test(size=(80, 24)) as pilot:
+        text = await settle(app, pilot)
+        await pilot.press("question_mark")
+        help_text = await settle(app, pilot)
+    assert text.isascii() and help_text.isascii()
+    assert "v FINISHED" in text and "+- phases" in text and "*" in text
+
+
+async def test_new_records_appear(running: RunPaths, clock: Clock) -> None:
+    app = dashboard(running, clock)
+    async with app.run_test(size=(160, 50)) as pilot:
+        before = await settle(app, pilot)
+        assert "● RUNNING" in before and "epoch 2/8" in before
+        synthetic_run.append(running, PhaseEvent("evaluate", "started", 3, 40, now="batch 3"), at=11.0)
+        running.log.write_text("a line that the worker printed\n")
+        after = await settle(app, pilot)
+    assert "● evaluate" in after and "3/40" in after and "batch 3" in after
+    assert "a line that the worker printed" in after
+
+
+async def test_a_run_without_events_waits_in_words(tmp_path: Path, clock: Clock) -> None:
+    app = dashboard(synthetic_run.make_folder(tmp_path / "young"), clock)
+    async with app.run_test(size=(80, 24)) as pilot:
+        text = await settle(app, pilot)
+    assert "young" in text and "STARTING" in text and "nothing has begun yet" in text
+
+
+async def test_a_dead_worker_is_shown_with_the_last_lines_of_its_log(running: RunPaths, clock: Clock) -> None:
+    hold_lock(running, dead_pid(), clock.now)
+    running.log.write_text("loading\nMemoryError: cannot allocate 12 GB\n")
+    app = dashboard(running, clock)
+    async with app.run_test(size=(120, 40)) as pilot:
+        text = await settle(app, pilot)
+        await pilot.press("c")
+        refused = await settle(app, pilot)
+        await pilot.press("q")
+    assert "✗ DEAD" in text and "MemoryError: cannot allocate 12 GB" in text and "it/s" not in text
+    assert "can't checkpoint: the run is over" in refused
+    assert app.return_value == "finished"
+
+
+async def test_a_silent_worker_is_shown_as_such(running: RunPaths, clock: Clock) -> None:
+    app = dashboard(running, clock)
+    async with app.run_test(size=(120, 40)) as pilot:
+        assert "● RUNNING" in await settle(app, pilot)
+        clock.now += 20
+        assert "? SILENT" in await settle(app, pilot)
+
+
+async def test_a_request_and_its_answer_are_shown(running: RunPaths, clock: Clock) -> None:
+    app = dashboard(running, clock)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("c")
+        assert "checkpoint: asked" in await settle(app, pilot)
+        clock.now += 5.5
+        assert "checkpoint: no answer from the training process yet" in await settle(app, pilot)
+        (request,) = take_requests(running)
+        assert request.what == "checkpoint"
+        synthetic_run.append(running, RequestEvent(request.id, "checkpoint", "refused", "no step yet"), at=15.6)
+        assert "checkpoint: refused (no step yet)" in await settle(app, pilot)
+        clock.now += 7
+        assert "c checkpoint" in await settle(app, pilot)
+
+
+async def test_the_pause_key_resumes_a_paused_run(running: RunPaths, clock: Clock) -> None:
+    app = dashboard(running, clock)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("p")
+        (request,) = take_requests(running)
+        assert request.what == "pause"
+        synthetic_run.append(running, RequestEvent(request.id, "pause", "done"), at=10.5)
+        assert "‖ PAUSED" in await settle(app, pilot)
+        await pilot.press("p")
+        (request,) = take_requests(running)
+        assert request.what == "resume"
+
+
+@pytest.mark.parametrize(("key", "asked"), [("s", ["stop"]), ("a", ["abort"]), ("escape", [])])
+async def test_the_stop_dialogue_asks_before_it_stops(
+    running: RunPaths, clock: Clock, key: str, asked: list[str]
+) -> None:
+    app = dashboard(running, clock)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("x")
+        assert "Finish this step, write a checkpoint and stop" in await settle(app, pilot)
+        assert take_requests(running) == []
+        await pilot.press(key)
+        assert "stop training?" not in await settle(app, pilot)
+        assert [request.what for request in take_requests(running)] == asked
+
+
+async def test_the_owner_leaves_once_its_stop_is_done(running: RunPaths, clock: Clock) -> None:
+    app = dashboard(running, clock, owner=True)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("x", "s")
+        assert app.is_running
+        synthetic_run.append(running, EndEvent("stopped", 0, 240, 10.0), at=10.4)
+        await settle(app, pilot)
+    assert app.return_value == "stopped"
+
+
+async def test_leaving_a_running_run_detaches(running: RunPaths, clock: Clock) -> None:
+    app = dashboard(running, clock, owner=True)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("q")
+    assert app.return_value == "detached" and take_requests(running) == []
+
+
+async def test_the_second_interrupt_goes_to_the_worker(running: RunPaths, clock: Clock) -> None:
+    worker = subprocess.Popen(["sleep", "60"])
+    hold_lock(running, worker.pid, clock.now)
+    app = dashboard(running, clock)
+    try:
+        async with app.run_test(size=(80, 24)) as pilot:
+            await pilot.press("ctrl+c")
+            assert isinstance(app.screen, StopDialogue) and worker.poll() is None
+            await pilot.press("ctrl+c")
+            assert f"interrupt sent to process {worker.pid}" in await settle(app, pilot)
+            assert worker.wait(10) == -signal.SIGINT
+    finally:
+        worker.kill()
+        worker.wait()
+
+
+async def test_a_worker_on_another_machine_is_not_interrupted(running: RunPaths, clock: Clock) -> None:
+    running.lock.write_text(json.dumps({"pid": 1, "host": "elsewhere"}))
+    assert "runs on elsewhere" in Feed(running.root, clock).interrupt()
+
+
+async def test_help_lists_every_key_of_the_table(running: RunPaths, clock: Clock) -> None:
+    app = dashboard(running, clock)
+    async with app.run_test(size=(80, 30)) as pilot:
+        await pilot.press("question_mark")
+        assert isinstance(app.screen, HelpDialogue)
+        text = await settle(app, pilot)
+        for scope in ("everywhere", "stop dialogue"):
+            for action in actions_of(scope):
+                assert action.help in text and all(key_name(key) in text for key in action.keys)
+        await pilot.press("escape")
+        assert "stop dialogue" not in await settle(app, pilot)
+
+
+async def test_the_configuration_screen_shows_where_values_came_from(running: RunPaths, clock: Clock) -> None:
+    app = dashboard(running, clock)
+    async with app.run_test(size=(80, 12)) as pilot:
+        await pilot.press("7")
+        text = await settle(app, pilot)
+        assert "batch_size: 64  # config.yaml:4:5" in text and "# recipe digits" in text
+        assert "epochs: 8" not in text
+        await pilot.press("end")
+        assert "epochs: 8" in await settle(app, pilot)
+        await pilot.press("1")
+        assert "phases" in await settle(app, pilot)
+
+
+async def test_the_palette_lists_the_key_table(running: RunPaths, clock: Clock) -> None:
+    app = dashboard(running, clock)
+    async with app.run_test(size=(80, 24)):
+        listed = {command.title: command.help for command in app.get_system_commands(app.screen)}
+    for action in actions_of("everywhere"):
+        assert (listed.get(action.label.capitalize()) == action.help) == action.in_palette
+
+
+async def test_only_changed_panels_are_painted_again(finished: RunPaths, clock: Clock) -> None:
+    app = dashboard(finished, clock)
+    async with app.run_test(size=(160, 50)) as pilot:
+        before = await settle(app, pilot)
+        drawn = {panel.id: panel.lines for panel in app.screen.query("Panel")}
+        assert await settle(app, pilot) == before
+        for panel in app.screen.query("Panel"):
+            if panel.id in ("loss", "valid", "rate"):
+                assert panel.lines is drawn[panel.id]
+
+
+async def test_a_long_log_is_sampled_first_and_then_read_whole(tmp_path: Path, clock: Clock) -> None:
+    paths = synthetic_run.write_long_run(tmp_path / "long", records=30_000)
+    app = dashboard(paths, clock)
+    app.feed._events.close()
+    feed = Feed(paths.root, clock)
+    feed.poll(0.0)
+    feed.read_preview()
+    assert feed.is_behind and feed.view.step == 30_000  # the sample reaches to the end
+    assert 100 < len(feed.view.series["train", "loss"]) < 30_000
+    while feed.is_behind:
+        feed.poll(1.0)
+    assert len(feed.view.series["train", "loss"]) == 30_000
+    assert feed.view.series["valid", "accuracy"].best("max") == (10_000, synthetic_run.PEAK)
+
+
+def test_a_folder_that_is_not_there_is_the_users_mistake(tmp_path: Path) -> None:
+    with pytest.raises(TrainerError, match="no run directory"):
+        watch(tmp_path / "nowhere")
+
+
+async def test_nothing_is_drawn_twice_for_one_screen(finished: RunPaths, clock: Clock) -> None:
+    app = dashboard(finished, clock)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(app, pilot)
+        assert screen_text(app).count("✓ FINISHED") == 1

@@ -1,0 +1,93 @@
+"""The dashboard in a real pseudo-terminal, and what it costs to start."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import struct
+import subprocess
+import sys
+import termios
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from trainer.rundir import RunPaths
+
+ROOT = Path(__file__).parents[2]
+WATCH = "import sys; from pathlib import Path; from trainer.tui import watch; print(watch(Path(sys.argv[1])).action)"
+
+
+@contextmanager
+def terminal(run: Path, **environment: str) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+    """The dashboard in a terminal of 100x30."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
+    variables = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "COLUMNS", "LINES")}
+    variables |= {"PYTHONPATH": str(ROOT), "TERM": "xterm-256color", "LC_ALL": "C.UTF-8", **environment}
+    process = subprocess.Popen(
+        [sys.executable, "-c", WATCH, str(run)], stdin=theirs, stdout=theirs, stderr=theirs, env=variables
+    )
+    os.close(theirs)
+    try:
+        yield process, ours
+    finally:
+        process.kill()
+        process.wait()
+        os.close(ours)
+
+
+def read_until(descriptor: int, *texts: bytes) -> bytes:
+    """What the terminal got until all of `texts` were there; fails when the command ends before."""
+    output = b""
+    while not all(text in output for text in texts):
+        output += os.read(descriptor, 1 << 16)
+    return output
+
+
+@pytest.mark.parametrize("locale", ["C.UTF-8", "C"])
+def test_it_draws_before_it_asks_the_terminal_anything(finished: RunPaths, locale: str) -> None:
+    with terminal(finished.root, LC_ALL=locale) as (process, descriptor):
+        output = read_until(descriptor, b"FINISHED", b"phases", b"\x1b[?2026$p", b"\x1b[?2048$p", b"step 1000")
+        question = min(output.index(b"\x1b[?2026$p"), output.index(b"\x1b[?2048$p"))
+        for text in (b"digits-7", b"FINISHED", b"phases", b"compile"):
+            assert output.index(text) < question
+        os.write(descriptor, b"q")
+        rest = read_until(descriptor, b"finished")
+        assert b"\x1b[?1049l" in rest, "the terminal is given back as it was"
+        assert process.wait(20) == 0
+    if locale == "C":
+        assert output.isascii()
+
+
+def test_no_color_leaves_no_colour(finished: RunPaths) -> None:
+    with terminal(finished.root, NO_COLOR="1") as (_, descriptor):
+        output = read_until(descriptor, b"FINISHED", b"step 1000")
+    assert b"\x1b[38" not in output and b"\x1b[36" not in output and b"FINISHED" in output
+
+
+def test_sixteen_colours_are_enough(finished: RunPaths) -> None:
+    with terminal(finished.root, TERM="xterm", COLORTERM="") as (_, descriptor):
+        output = read_until(descriptor, b"FINISHED", b"step 1000")
+    assert b"\x1b[38;5" not in output and b"\x1b[38;2" not in output
+
+
+def test_nothing_heavy_is_imported_for_the_first_frame() -> None:
+    code = "import sys, trainer.tui.app; print(*[name for name in sys.modules])"
+    run = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=True
+    )
+    loaded = set(run.stdout.split())
+    assert not loaded & {"numpy", "pydantic", "yaml", "llvmlite", "trainer.engine", "trainer.configs", "trainer.learner"}
+    assert "trainer.rundir" in loaded
+
+
+def test_importing_the_room_does_not_import_textual() -> None:
+    code = "import sys, trainer.tui; print('textual' in sys.modules)"
+    run = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=True
+    )
+    assert run.stdout.strip() == "False"
