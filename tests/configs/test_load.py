@@ -84,8 +84,8 @@ def test_a_name_does_not_make_a_run_another_variant(gallery, folder):
 @pytest.mark.parametrize(
     ("override", "line"),
     [
-        ("a[0].b=1", "<cli> a[0].b: no such item: the files give no list of that length here"),
-        ("options.sizes[9]=1", "<cli> options.sizes[9]: no such item: the files give no list of that length here"),
+        ("a[0].b=1", "<cli> a[0].b: no such key or item: what is there is not of this form"),
+        ("options.sizes[9]=1", "<cli> options.sizes[9]: no such key or item: what is there is not of this form"),
         ("extends=tiny", "<cli> extends: can't be set here: name the recipe or file as the one to run"),
         ("seed=[1", "<cli> seed: not YAML: while parsing a flow sequence, did not find expected ',' or ']'"),
         ("seed=!!python/name:os.system x",
@@ -101,6 +101,22 @@ def test_a_wrong_override_is_reported_as_the_command_lines(gallery, folder, over
         load("tiny", [override], recipes=gallery)
     (problem,) = error.value.problems
     assert str(problem) == (line or f"<cli> task: no file {folder / 'none.py'}")
+
+
+@pytest.mark.parametrize(
+    ("overrides", "line"),
+    [
+        (["options.sizes=[1]", "options.sizes[1]=2"], "<cli> options.sizes[1]: no such item: the list is shorter"),
+        (["options.sizes=[1]", "options.sizes[0].a=2"],
+         "<cli> options.sizes[0]: expected a whole number, found a mapping of 1"),
+        (["options=[]", "options.width=2"],
+         "<cli> options.width: no such key or item: what is there is not of this form"),
+    ],
+)  # fmt: skip
+def test_overrides_that_do_not_fit_together_are_reported(gallery, overrides, line):
+    with pytest.raises(ConfigError) as error:
+        load("tiny", overrides, recipes=gallery)
+    assert line in str(error.value).splitlines()
 
 
 def test_paths_start_from_the_file_or_shell_that_gives_them(gallery, folder):

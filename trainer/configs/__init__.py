@@ -1,7 +1,11 @@
 """Configurations: pydantic models of the YAML, read with the place of every value, checked in one pass."""
 
+from trainer.configs.checkpoint import BestConfig, CheckpointConfig
+from trainer.configs.data import DataConfig
 from trainer.configs.gallery import RecipeIndex
 from trainer.configs.load import Loaded, load, load_resolved
+from trainer.configs.model import ModelConfig
+from trainer.configs.numerics import NumericsConfig
 from trainer.configs.optimizer import AdamConfig, AdamWConfig, OptimizerConfig, SgdConfig
 from trainer.configs.problems import ConfigError, Place, Problem
 from trainer.configs.resolved import dump_resolved
@@ -10,14 +14,21 @@ from trainer.configs.schedule import ConstantSchedule, CosineSchedule, ScheduleC
 from trainer.configs.schema import json_schema
 from trainer.configs.section import Section
 from trainer.configs.task import TaskReference
+from trainer.configs.train import TrainConfig
+from trainer.configs.validation import ValidateConfig
 
 __all__ = [
     "AdamConfig",
     "AdamWConfig",
+    "BestConfig",
+    "CheckpointConfig",
     "ConfigError",
     "ConstantSchedule",
     "CosineSchedule",
+    "DataConfig",
     "Loaded",
+    "ModelConfig",
+    "NumericsConfig",
     "OptimizerConfig",
     "Place",
     "Problem",
@@ -28,6 +39,8 @@ __all__ = [
     "SgdConfig",
     "StepSchedule",
     "TaskReference",
+    "TrainConfig",
+    "ValidateConfig",
     "dump_resolved",
     "json_schema",
     "load",

@@ -36,11 +36,12 @@ def assign(document: Document, path: KeyPath, source: Document) -> None:
     parent: Any = document.value
     for depth, part in enumerate(path[:-1], 1):
         here = path[:depth]
-        if isinstance(part, str) and not isinstance(parent.get(part), dict | list):
-            parent[part] = {}
+        child = parent.get(part) if isinstance(parent, dict) else parent[part]
+        if not isinstance(child, dict | list):
+            child = parent[part] = {}
             _drop(document, here)
             document.keys[here] = document.values[here] = place
-        parent = parent[part]
+        parent = child
     parent[path[-1]] = source.value
     _drop(document, path)
     _take(document, source, path)

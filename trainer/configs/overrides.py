@@ -37,14 +37,21 @@ def override(document: Document, overrides: Sequence[str], folder: str) -> Docum
         if any(isinstance(part, int) for part in path):
             indexed.append((path, value))
         else:
-            assign(layer, path, value)
+            _assign(layer, path, value)
     merged = lay_over(document, layer, RunConfig)
     for path, value in indexed:
-        try:
-            assign(merged, path, value)
-        except (KeyError, IndexError):
-            merged.problems.append(Problem(place, path, "no such item: the files give no list of that length here"))
+        _assign(merged, path, value)
     return merged
+
+
+def _assign(document: Document, path: KeyPath, value: Document) -> None:
+    try:
+        assign(document, path, value)
+    except KeyError:
+        message = "no such key or item: what is there is not of this form"
+        document.problems.append(Problem(value.values[()], path, message))
+    except IndexError:
+        document.problems.append(Problem(value.values[()], path, "no such item: the list is shorter"))
 
 
 def parse_path(text: str) -> KeyPath | None:
