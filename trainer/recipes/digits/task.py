@@ -37,7 +37,6 @@ class Digits(Task):
             convolution(32, 64, kernel_size=3),
             nn.MaxPool2d(2),
             nn.Flatten(),
-            nn.Dropout(self.options.dropout),
             nn.Linear(64 * height * width, 128),
             nn.ReLU(),
             nn.Dropout(self.options.dropout),
