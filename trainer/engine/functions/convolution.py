@@ -1,0 +1,188 @@
+"""Convolution, transposed convolution and pooling over the last one or two axes of x [N, C, L] or [N, C, H, W]."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trainer.engine.functions.axes import padding_pairs, pair
+from trainer.engine.functions.movement import reshape
+from trainer.engine.functions.reductions import mean
+from trainer.engine.graph import dtypes
+from trainer.engine.graph import primitives as p
+from trainer.engine.graph.errors import describe, refusal
+from trainer.engine.graph.node import Node
+from trainer.engine.graph.primitives.compose import scale
+from trainer.engine.promotion import promoted
+from trainer.engine.tensor import Tensor, as_tensor, wrapped
+
+
+def convolution(
+    x: Any, weight: Any, /, *, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
+) -> Tensor:
+    """Cross-correlation of x [N, C, H, W] with weight [K, C/groups, R, S]: [N, K, P, Q].
+
+    `stride` and `dilation` are one number or one for each spatial axis; `padding` may also be (before, after) for each.
+    P = (H + before + after - dilation·(R - 1) - 1) // stride + 1. With x [N, C, L] and weight [K, C/groups, R], in one
+    dimension.
+    """
+    name = "convolution"
+    tensor, filters = _operands(name, x, weight)
+    if tensor.ndim == 3:
+        flat = [reshape(each, (*each.shape[:2], 1, each.shape[2])) for each in (tensor, filters)]
+        geometry = {
+            "stride": (1, _single(stride)),
+            "padding": _line_padding(padding),
+            "dilation": (1, _single(dilation)),
+        }
+        result = convolution(*flat, groups=groups, **geometry)
+        return reshape(result, (*result.shape[:2], result.shape[3]))
+    strides, dilations = pair(name, "stride", stride), pair(name, "dilation", dilation)
+    node = p.convolution(tensor.node, filters.node, strides, padding_pairs(name, padding), dilations, groups)
+    return wrapped(node, tensor, filters)
+
+
+def convolution_transpose(
+    x: Any,
+    weight: Any,
+    /,
+    *,
+    stride: Any = 1,
+    padding: Any = 0,
+    output_padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
+) -> Tensor:
+    """The transpose of `convolution`: x [N, K, H, W] with weight [K, C/groups, R, S] gives [N, C, P, Q].
+
+    P = (H - 1)·stride - before - after + dilation·(R - 1) + output_padding + 1; `output_padding` is less than the
+    stride or the dilation.
+    """
+    name = "convolution_transpose"
+    tensor, filters = _operands(name, x, weight)
+    if tensor.ndim == 3:
+        flat = [reshape(each, (*each.shape[:2], 1, each.shape[2])) for each in (tensor, filters)]
+        geometry = {
+            "stride": (1, _single(stride)),
+            "padding": _line_padding(padding),
+            "dilation": (1, _single(dilation)),
+        }
+        result = convolution_transpose(*flat, groups=groups, output_padding=(0, _single(output_padding)), **geometry)
+        return reshape(result, (*result.shape[:2], result.shape[3]))
+    strides, dilations = pair(name, "stride", stride), pair(name, "dilation", dilation)
+    paddings, extra = padding_pairs(name, padding), pair(name, "output_padding", output_padding)
+    spatial = tuple(
+        (extent - 1) * step - low - high + spacing * (size - 1) + more + 1
+        for extent, step, (low, high), spacing, size, more in zip(
+            tensor.shape[2:], strides, paddings, dilations, filters.shape[2:], extra, strict=True
+        )
+    )
+    too_large = any(
+        more >= max(step, spacing) for more, step, spacing in zip(extra, strides, dilations, strict=True) if more
+    )
+    if too_large or min(spatial) < 1:
+        raise refusal(
+            name,
+            "no such output",
+            found=f"{describe([tensor, filters])}, stride {stride}, padding {padding}, output_padding {output_padding}",
+            expected="an output of at least 1 x 1, and output_padding below the stride or the dilation",
+        )
+    if any(more >= step for more, step in zip(extra, strides, strict=True)):
+        # whole windows more: first what padding cut off at the end, then places that no window reaches
+        back = tuple(min(more, high) for more, (_, high) in zip(extra, paddings, strict=True))
+        rest = tuple(more - given for more, given in zip(extra, back, strict=True))
+        (top, bottom), (left, right) = paddings
+        uncut = ((top, bottom - back[0]), (left, right - back[1]))
+        inner = tuple(extent - more for extent, more in zip(spatial, rest, strict=True))
+        node = p.convolution_input_gradient(tensor.node, filters.node, strides, uncut, dilations, groups, inner)
+        return wrapped(p.pad(node, (0,) * 4, (0, 0, *rest), (0,) * 4, 0), tensor, filters)
+    node = p.convolution_input_gradient(tensor.node, filters.node, strides, paddings, dilations, groups, spatial)
+    return wrapped(node, tensor, filters)
+
+
+def max_pool(x: Any, /, window: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1) -> Tensor:
+    """The maximum of each window of x [N, C, H, W]; `stride` defaults to the window; padding never wins, NaN does.
+
+    The gradient goes to the first of equal maxima.
+    """
+    name = "max_pool"
+    tensor = _images(name, x)
+    sizes = pair(name, "window", window)
+    strides = sizes if stride is None else pair(name, "stride", stride)
+    found = p.window_argmax(tensor.node, sizes, strides, padding_pairs(name, padding), pair(name, "dilation", dilation))
+    batch, channels, height, width = tensor.shape
+    pixels = p.reshape(tensor.node, (batch, channels, height * width))
+    places = p.reshape(found, (batch, channels, found.shape[2] * found.shape[3]))
+    return wrapped(p.reshape(p.take_along(pixels, places, 2), found.shape), tensor)
+
+
+def average_pool(x: Any, /, window: Any, stride: Any = None, padding: Any = 0) -> Tensor:
+    """The mean of each window of x [N, C, H, W], padding counted as zeros; `stride` defaults to the window."""
+    name = "average_pool"
+    tensor = _images(name, x)
+    if not tensor.dtype.is_float:
+        raise refusal(name, "of whole numbers", found=describe([tensor]), expected="a floating-point dtype")
+    sizes = pair(name, "window", window)
+    strides = sizes if stride is None else pair(name, "stride", stride)
+    low_high = padding_pairs(name, padding)
+    batch, channels, height, width = tensor.shape
+    whole = height % sizes[0] == 0 and width % sizes[1] == 0
+    if strides == sizes and whole and low_high == ((0, 0), (0, 0)):
+        parts = (batch, channels, height // sizes[0], sizes[0], width // sizes[1], sizes[1])
+        return mean(reshape(tensor, parts), axis=(3, 5))
+    node = p.cast(tensor.node, dtypes.float32) if tensor.dtype is dtypes.bfloat16 else tensor.node
+    padded = p.pad(
+        node, (0, 0, low_high[0][0], low_high[1][0]), (0, 0, low_high[0][1], low_high[1][1]), (0, 0, 0, 0), 0
+    )
+    for axis, size, step in ((2, sizes[0], strides[0]), (3, sizes[1], strides[1])):
+        if padded.shape[axis] < size:
+            found = f"{describe([tensor])}, window {sizes}, padding {low_high}"
+            raise refusal(name, "the window is larger than the padded input", found=found)
+        padded = _window_sums(padded, axis, size, step)
+    result = scale(padded, 1.0 / (sizes[0] * sizes[1]))
+    return wrapped(p.cast(result, tensor.dtype) if result.dtype is not tensor.dtype else result, tensor)
+
+
+def _window_sums(x: Node, axis: int, size: int, step: int) -> Node:
+    """Sums of `size` neighbours along `axis`, every `step`: one slice for each, added from the first to the last."""
+    count = (x.shape[axis] - size) // step + 1
+    total: Node | None = None
+    for offset in range(size):
+        start, stop, steps = [0] * x.ndim, list(x.shape), [1] * x.ndim
+        start[axis], stop[axis], steps[axis] = offset, offset + (count - 1) * step + 1, step
+        part = p.slice_(x, tuple(start), tuple(stop), tuple(steps))
+        total = part if total is None else p.add(total, part)
+    assert total is not None
+    return total
+
+
+def _images(name: str, x: Any) -> Tensor:
+    tensor = as_tensor(x, operation=name)
+    if tensor.ndim != 4:
+        raise refusal(name, "wrong rank", found=describe([tensor]), expected="x [N, C, H, W]")
+    return tensor
+
+
+def _operands(name: str, x: Any, weight: Any) -> tuple[Tensor, Tensor]:
+    tensor, filters = as_tensor(x, operation=name), as_tensor(weight, operation=name)
+    if tensor.ndim not in (3, 4) or tensor.ndim != filters.ndim:
+        expected = "x [N, C, H, W] and weight of four axes, or x [N, C, L] and weight of three"
+        raise refusal(name, "wrong rank", found=describe([tensor, filters]), expected=expected)
+    dtype = promoted(name, [tensor.dtype, filters.dtype])
+    return tensor.astype(dtype), filters.astype(dtype)
+
+
+def _line_geometry(stride: Any, padding: Any, dilation: Any) -> dict[str, Any]:
+    """The geometry of one dimension as that of rows of one pixel's height."""
+    return {"stride": (1, _single(stride)), "padding": _line_padding(padding), "dilation": (1, _single(dilation))}
+
+
+def _single(value: Any) -> int:
+    return value if isinstance(value, int) else value[0]
+
+
+def _line_padding(value: Any) -> tuple[tuple[int, int], tuple[int, int]]:
+    """An int, (n,), (before, after) or ((before, after),) for the one spatial axis."""
+    if isinstance(value, int):
+        return (0, 0), (value, value)
+    ends = value[0] if len(value) == 1 else value
+    return (0, 0), (ends, ends) if isinstance(ends, int) else (ends[0], ends[1])

@@ -1,0 +1,149 @@
+"""Functions of the standard that make arrays. The default floating-point dtype is float32, of whole numbers int64."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from trainer.engine.functions.axes import extents
+from trainer.engine.graph import dtypes
+from trainer.engine.graph import primitives as p
+from trainer.engine.graph.dtypes import DType
+from trainer.engine.graph.errors import refusal
+from trainer.engine.promotion import DEFAULT, check_scalar
+from trainer.engine.tensor import NUMBERS, Tensor, as_tensor, wrapped
+
+Extents = int | Sequence[int]
+
+
+def asarray(x: Any, /, *, dtype: DType | None = None, device: Any = None, copy: bool | None = None) -> Tensor:
+    """`x` (tensor, number, array or nested lists of numbers) as a tensor, converted to `dtype`; arrays are copied."""
+    return as_tensor(x, dtype)
+
+
+def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Tensor:
+    """A copy of another library's array in host memory."""
+    return as_tensor(np.from_dlpack(x))
+
+
+def full(shape: Extents, fill_value: Any, *, dtype: DType | None = None, device: Any = None) -> Tensor:
+    """`fill_value` at every place of `shape`; it may be a tensor of no axes."""
+    target = extents("full", shape)
+    if isinstance(fill_value, NUMBERS):
+        if dtype is not None:
+            check_scalar("full", fill_value, dtype)
+        return Tensor(p.full(target, fill_value, dtype or DEFAULT[type(fill_value)]))
+    value = as_tensor(fill_value, dtype)
+    if value.ndim:
+        raise refusal("full", "the value is one number", found=list(value.shape), expected="shape ()")
+    return wrapped(p.broadcast(value.node, target), value)
+
+
+def zeros(shape: Extents, *, dtype: DType | None = None, device: Any = None) -> Tensor:
+    """Zeros; float32 unless `dtype` says otherwise."""
+    return _filled(shape, 0, dtype)
+
+
+def ones(shape: Extents, *, dtype: DType | None = None, device: Any = None) -> Tensor:
+    """Ones; float32 unless `dtype` says otherwise."""
+    return _filled(shape, 1, dtype)
+
+
+def empty(shape: Extents, *, dtype: DType | None = None, device: Any = None) -> Tensor:
+    """Zeros: a value that is never set anywhere can't be left unset."""
+    return zeros(shape, dtype=dtype)
+
+
+def _filled(shape: Extents, value: int, dtype: DType | None) -> Tensor:
+    return Tensor(p.full(extents("shape", shape), value, dtype or dtypes.float32))
+
+
+def full_like(x: Any, /, fill_value: Any, *, dtype: DType | None = None, device: Any = None) -> Tensor:
+    """`fill_value` in the shape (and dtype) of x."""
+    tensor = as_tensor(x)
+    return full(tensor.shape, fill_value, dtype=dtype or tensor.dtype)
+
+
+def zeros_like(x: Any, /, *, dtype: DType | None = None, device: Any = None) -> Tensor:
+    """Zeros in the shape (and dtype) of x."""
+    tensor = as_tensor(x)
+    return _filled(tensor.shape, 0, dtype or tensor.dtype)
+
+
+def ones_like(x: Any, /, *, dtype: DType | None = None, device: Any = None) -> Tensor:
+    """Ones in the shape (and dtype) of x."""
+    tensor = as_tensor(x)
+    return _filled(tensor.shape, 1, dtype or tensor.dtype)
+
+
+def empty_like(x: Any, /, *, dtype: DType | None = None, device: Any = None) -> Tensor:
+    """Zeros in the shape (and dtype) of x."""
+    return zeros_like(x, dtype=dtype)
+
+
+def arange(
+    start: int | float,
+    /,
+    stop: int | float | None = None,
+    step: int | float = 1,
+    *,
+    dtype: DType | None = None,
+    device: Any = None,
+) -> Tensor:
+    """start, start + step, ... up to but without `stop` (one argument: from 0 to it)."""
+    if stop is None:
+        start, stop = 0, start
+    if step == 0:
+        raise refusal("arange", "a step of 0 never arrives", found=f"from {start} to {stop} by {step}")
+    is_whole = all(isinstance(number, int) for number in (start, stop, step))
+    target = dtype or (dtypes.int64 if is_whole else dtypes.float32)
+    count = max(0, math.ceil((stop - start) / step)) if not is_whole else len(range(int(start), int(stop), int(step)))
+    if is_whole and target.kind != "float":
+        node = p.iota((count,), 0, target)
+        node = node if step == 1 else p.multiply(node, p.full((count,), step, target))
+        return Tensor(node if start == 0 else p.add(node, p.full((count,), start, target)))
+    return linear(count, float(start), float(step), target)
+
+
+def linspace(
+    start: float, stop: float, /, num: int, *, dtype: DType | None = None, device: Any = None, endpoint: bool = True
+) -> Tensor:
+    """`num` numbers at equal distances from `start` to `stop`, which is the last one (with `endpoint`)."""
+    parts = num - 1 if endpoint else num
+    step = (stop - start) / parts if parts > 0 else 0.0
+    result = linear(num, float(start), step, dtype or dtypes.float32)
+    if not endpoint or num < 2:
+        return result
+    last = p.equal(p.iota((num,), 0, dtypes.int64), p.full((num,), num - 1, dtypes.int64))
+    return wrapped(p.where(last, p.full((num,), stop, result.dtype), result.node), result)
+
+
+def linear(count: int, start: float, step: float, dtype: DType) -> Tensor:
+    """start + i·step, computed in float64 and rounded once."""
+    place = p.iota((count,), 0, dtypes.float64)
+    wide = dtypes.float64
+    node = p.add(p.full((count,), start, wide), p.multiply(place, p.full((count,), step, wide)))
+    return Tensor(node if dtype is wide else p.cast(node, dtype))
+
+
+def eye(
+    n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: DType | None = None, device: Any = None
+) -> Tensor:
+    """Ones along diagonal `k`, zeros elsewhere."""
+    shape = extents("eye", (n_rows, n_rows if n_cols is None else n_cols))
+    row = p.add(p.iota(shape, 0, dtypes.int64), p.full(shape, k, dtypes.int64))
+    return Tensor(p.cast(p.equal(row, p.iota(shape, 1, dtypes.int64)), dtype or dtypes.float32))
+
+
+def one_hot(labels: Any, classes: int, /, *, dtype: DType | None = None) -> Tensor:
+    """Ones where the class number along a new last axis is the label, zeros elsewhere (everywhere if out of range)."""
+    tensor = as_tensor(labels)
+    if not tensor.dtype.is_integer:
+        raise refusal("one_hot", "labels are whole numbers", found=repr(tensor.dtype), expected="an integer dtype")
+    shape = (*tensor.shape, classes)
+    spread = p.expand(p.reshape(tensor.node, (*tensor.shape, 1)), shape)
+    node = p.equal(spread, p.iota(shape, len(shape) - 1, tensor.dtype))
+    return wrapped(p.cast(node, dtype or dtypes.float32), tensor)

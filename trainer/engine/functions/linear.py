@@ -1,0 +1,82 @@
+"""Linear algebra of the standard: products of matrices and vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from trainer.engine.functions.axes import one_axis
+from trainer.engine.functions.elementwise import multiply
+from trainer.engine.functions.movement import permute_dims, reshape
+from trainer.engine.functions.reductions import sum as sum_of
+from trainer.engine.graph import primitives as p
+from trainer.engine.graph.errors import describe, refusal
+from trainer.engine.graph.primitives.compose import transpose_last
+from trainer.engine.promotion import promoted
+from trainer.engine.tensor import Tensor, as_tensor, broadcast_shape, wrapped
+
+
+def matmul(x1: Any, x2: Any, /) -> Tensor:
+    """[..., M, K] times [..., K, N]; leading axes broadcast, and a vector counts as one row or column."""
+    a, b = as_tensor(x1, operation="matmul"), as_tensor(x2, operation="matmul")
+    first, second = a.shape, b.shape
+    if not first or not second or first[-1] != second[-2 if len(second) > 1 else 0]:
+        raise refusal("matmul", "shapes don't fit", found=describe([a, b]), expected="[..., M, K] and [..., K, N]")
+    dtype = promoted("matmul", [a.dtype, b.dtype])
+    left, right = a.astype(dtype).node, b.astype(dtype).node
+    left = p.reshape(left, (1, *first)) if len(first) == 1 else left
+    right = p.reshape(right, (*second, 1)) if len(second) == 1 else right
+    if left.ndim > 2 and right.ndim == 2:  # one tall product instead of many small ones
+        rows = p.reshape(left, (_product(left.shape[:-1]), left.shape[-1]))
+        result = p.reshape(p.matmul(rows, right), (*left.shape[:-1], right.shape[-1]))
+    else:
+        batch = broadcast_shape("matmul", [left.shape[:-2], right.shape[:-2]])
+        left, right = p.broadcast(left, (*batch, *left.shape[-2:])), p.broadcast(right, (*batch, *right.shape[-2:]))
+        result = p.matmul(left, right)
+    shape = result.shape
+    if len(first) == 1:
+        shape = (*shape[:-2], shape[-1])
+    if len(second) == 1:
+        shape = shape[:-1]
+    return wrapped(p.reshape(result, shape), a, b)
+
+
+def matrix_transpose(x: Any, /) -> Tensor:
+    """The last two axes swapped."""
+    tensor = as_tensor(x)
+    if tensor.ndim < 2:
+        raise refusal("matrix_transpose", "swaps two axes", found=describe([tensor]), expected="at least two axes")
+    return wrapped(transpose_last(tensor.node), tensor)
+
+
+def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Tensor:
+    """The sum of products along `axis`; the other axes broadcast."""
+    return sum_of(multiply(x1, x2), axis=axis)
+
+
+def tensordot(x1: Any, x2: Any, /, *, axes: int | tuple[Sequence[int], Sequence[int]] = 2) -> Tensor:
+    """Products summed over pairs of axes: the last `axes` of x1 with the first of x2, or the pairs that are named."""
+    a, b = as_tensor(x1), as_tensor(x2)
+    if isinstance(axes, int):
+        left, right = tuple(range(a.ndim - axes, a.ndim)), tuple(range(axes))
+    else:
+        left, right = tuple(axes[0]), tuple(axes[1])
+    left = tuple(one_axis("tensordot", axis, a.ndim) for axis in left)
+    right = tuple(one_axis("tensordot", axis, b.ndim) for axis in right)
+    if [a.shape[axis] for axis in left] != [b.shape[axis] for axis in right]:
+        raise refusal("tensordot", "shapes don't fit", found=f"{describe([a, b])}, axes {axes}")
+    kept_left = tuple(axis for axis in range(a.ndim) if axis not in left)
+    kept_right = tuple(axis for axis in range(b.ndim) if axis not in right)
+    shared = _product(tuple(a.shape[axis] for axis in left))
+    shape_left = tuple(a.shape[axis] for axis in kept_left)
+    shape_right = tuple(b.shape[axis] for axis in kept_right)
+    rows = reshape(permute_dims(a, kept_left + left), (_product(shape_left), shared))
+    columns = reshape(permute_dims(b, right + kept_right), (shared, _product(shape_right)))
+    return reshape(matmul(rows, columns), shape_left + shape_right)
+
+
+def _product(extents: tuple[int, ...]) -> int:
+    result = 1
+    for extent in extents:
+        result *= extent
+    return result

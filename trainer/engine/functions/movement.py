@@ -1,0 +1,239 @@
+"""Functions of the standard that move elements, and reading at places that are data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from operator import index
+from typing import Any
+
+from trainer.engine.functions.axes import extents, one_axis, rising_axes
+from trainer.engine.graph import dtypes
+from trainer.engine.graph import primitives as p
+from trainer.engine.graph.errors import describe, refusal
+from trainer.engine.graph.node import Node
+from trainer.engine.promotion import promoted
+from trainer.engine.tensor import Tensor, as_tensor, broadcast_shape, wrapped
+
+
+def reshape(x: Any, /, shape: Sequence[int] | int, *, copy: bool | None = None) -> Tensor:
+    """The elements in row-major order as `shape`; one extent may be -1, which takes what is left."""
+    tensor = as_tensor(x)
+    wanted = [shape] if isinstance(shape, int) else [index(extent) for extent in shape]
+    if wanted.count(-1) == 1:
+        known = -math.prod(wanted)
+        if known > 0 and tensor.size % known == 0:
+            wanted[wanted.index(-1)] = tensor.size // known
+    if -1 in wanted or math.prod(wanted) != tensor.size:
+        found = f"{describe([tensor])} to {list(shape) if not isinstance(shape, int) else shape}"
+        raise refusal("reshape", "sizes differ", found=found, expected=f"a shape of {tensor.size} elements")
+    return wrapped(p.reshape(tensor.node, extents("reshape", wanted)), tensor)
+
+
+def permute_dims(x: Any, /, axes: Sequence[int]) -> Tensor:
+    """Axis i of the result is axis `axes[i]` of x."""
+    tensor = as_tensor(x)
+    order = tuple(one_axis("permute_dims", axis, tensor.ndim) for axis in axes)
+    if sorted(order) != list(range(tensor.ndim)):
+        expected = f"each of 0 to {tensor.ndim - 1} once"
+        raise refusal(
+            "permute_dims", "not a permutation", found=f"{list(axes)} of {describe([tensor])}", expected=expected
+        )
+    return wrapped(p.permute(tensor.node, order), tensor)
+
+
+def moveaxis(x: Any, source: int | Sequence[int], destination: int | Sequence[int], /) -> Tensor:
+    """The axes `source` moved to `destination`, the others in their order."""
+    tensor = as_tensor(x)
+    sources = [source] if isinstance(source, int) else list(source)
+    places = [destination] if isinstance(destination, int) else list(destination)
+    taken = [one_axis("moveaxis", axis, tensor.ndim) for axis in sources]
+    targets = [one_axis("moveaxis", axis, tensor.ndim) for axis in places]
+    if len(taken) != len(targets) or len(set(taken)) != len(taken) or len(set(targets)) != len(targets):
+        raise refusal("moveaxis", "axes don't pair up", found=f"{sources} to {places}")
+    order = [axis for axis in range(tensor.ndim) if axis not in taken]
+    for target, axis in sorted(zip(targets, taken, strict=True)):
+        order.insert(target, axis)
+    return permute_dims(tensor, order)
+
+
+def expand_dims(x: Any, /, *, axis: int | Sequence[int] = 0) -> Tensor:
+    """New axes of extent 1 at the places `axis` of the result."""
+    tensor = as_tensor(x)
+    count = 1 if isinstance(axis, int) else len(axis)
+    places = rising_axes("expand_dims", axis, tensor.ndim + count)
+    shape = list(tensor.shape)
+    for place in places:
+        shape.insert(place, 1)
+    return wrapped(p.reshape(tensor.node, tuple(shape)), tensor)
+
+
+def squeeze(x: Any, /, axis: int | Sequence[int]) -> Tensor:
+    """The axes `axis`, each of extent 1, dropped."""
+    tensor = as_tensor(x)
+    axes = rising_axes("squeeze", axis, tensor.ndim)
+    if any(tensor.shape[each] != 1 for each in axes):
+        raise refusal(
+            "squeeze", "an axis is not 1", found=f"{describe([tensor])}, axis {axis}", expected="extents of 1"
+        )
+    return wrapped(p.reshape(tensor.node, tuple(e for a, e in enumerate(tensor.shape) if a not in axes)), tensor)
+
+
+def broadcast_to(x: Any, /, shape: Sequence[int] | int) -> Tensor:
+    """x repeated along axes of extent 1, and along new axes in front, to `shape`."""
+    tensor, target = as_tensor(x), extents("broadcast_to", shape)
+    if broadcast_shape("broadcast_to", [tensor.shape, target]) != target:
+        raise refusal("broadcast_to", "the shape doesn't hold x", found=f"{describe([tensor])} to {list(target)}")
+    return wrapped(p.broadcast(tensor.node, target), tensor)
+
+
+def broadcast_arrays(*arrays: Any) -> list[Tensor]:
+    """`arrays`, each broadcast to the shape that all have in common."""
+    tensors = [as_tensor(array) for array in arrays]
+    shape = broadcast_shape("broadcast_arrays", [tensor.shape for tensor in tensors])
+    return [broadcast_to(tensor, shape) for tensor in tensors]
+
+
+def concat(arrays: Sequence[Any], /, *, axis: int | None = 0) -> Tensor:
+    """`arrays` one after the other along `axis` (None flattens them first), in the dtype in which they meet."""
+    tensors = _together("concat", arrays)
+    if axis is None:
+        tensors, axis = [reshape(tensor, (-1,)) for tensor in tensors], 0
+    number = one_axis("concat", axis, tensors[0].ndim)
+    return wrapped(p.concatenate([tensor.node for tensor in tensors], number), *tensors)
+
+
+def stack(arrays: Sequence[Any], /, *, axis: int = 0) -> Tensor:
+    """`arrays` of one shape along a new axis."""
+    tensors = _together("stack", arrays)
+    if len({tensor.shape for tensor in tensors}) > 1:
+        raise refusal("stack", "shapes differ", found=describe(tensors), expected="arrays of one shape")
+    number = one_axis("stack", axis, tensors[0].ndim + 1)
+    return concat([expand_dims(tensor, axis=number) for tensor in tensors], axis=number)
+
+
+def unstack(x: Any, /, *, axis: int = 0) -> tuple[Tensor, ...]:
+    """x cut into its slices along `axis`, which is dropped."""
+    tensor = as_tensor(x)
+    number = one_axis("unstack", axis, tensor.ndim)
+    return tuple(tensor[(slice(None),) * number + (place,)] for place in range(tensor.shape[number]))
+
+
+def flip(x: Any, /, *, axis: int | Sequence[int] | None = None) -> Tensor:
+    """The order along `axis` (None: every axis) reversed."""
+    tensor = as_tensor(x)
+    return wrapped(p.flip(tensor.node, rising_axes("flip", axis, tensor.ndim)), tensor)
+
+
+def roll(x: Any, /, shift: int | Sequence[int], *, axis: int | Sequence[int] | None = None) -> Tensor:
+    """Elements moved by `shift` along `axis`, those that leave coming in at the other end; None rolls the flat x."""
+    tensor = as_tensor(x)
+    if axis is None:
+        return reshape(roll(reshape(tensor, (-1,)), shift, axis=0), tensor.shape)
+    shifts = [shift] if isinstance(shift, int) else list(shift)
+    axes = [axis] if isinstance(axis, int) else list(axis)
+    if len(shifts) == 1:
+        shifts *= len(axes)
+    if len(shifts) != len(axes):
+        raise refusal("roll", "shifts and axes don't pair up", found=f"shift {shift}, axis {axis}")
+    for amount, each in zip(shifts, axes, strict=True):
+        number = one_axis("roll", each, tensor.ndim)
+        extent = tensor.shape[number]
+        cut = (-amount) % extent if extent else 0
+        if cut:
+            front = (slice(None),) * number
+            tensor = concat([tensor[(*front, slice(cut, None))], tensor[(*front, slice(None, cut))]], axis=number)
+    return tensor
+
+
+def repeat(x: Any, repeats: int, /, *, axis: int | None = None) -> Tensor:
+    """Each element `repeats` times in a row along `axis`; None flattens first."""
+    tensor = reshape(x, (-1,)) if axis is None else as_tensor(x)
+    number = one_axis("repeat", 0 if axis is None else axis, tensor.ndim)
+    shape = tensor.shape
+    wider = p.reshape(tensor.node, (*shape[: number + 1], 1, *shape[number + 1 :]))
+    grown = p.broadcast(wider, (*shape[: number + 1], repeats, *shape[number + 1 :]))
+    return wrapped(p.reshape(grown, (*shape[:number], shape[number] * repeats, *shape[number + 1 :])), tensor)
+
+
+def tile(x: Any, repetitions: Sequence[int], /) -> Tensor:
+    """x laid side by side, `repetitions` times along each axis."""
+    tensor = as_tensor(x)
+    rank = max(tensor.ndim, len(repetitions))
+    counts = (1,) * (rank - len(repetitions)) + extents("tile", tuple(repetitions))
+    shape = (1,) * (rank - tensor.ndim) + tensor.shape
+    split = tuple(each for extent in shape for each in (1, extent))
+    grown = tuple(each for count, extent in zip(counts, shape, strict=True) for each in (count, extent))
+    result = tuple(count * extent for count, extent in zip(counts, shape, strict=True))
+    return wrapped(p.reshape(p.broadcast(p.reshape(tensor.node, split), grown), result), tensor)
+
+
+def pad(x: Any, widths: Sequence[tuple[int, int]], /, *, value: bool | int | float = 0) -> Tensor:
+    """`value` put before and after the elements: a pair (before, after) for each axis."""
+    tensor = as_tensor(x)
+    if len(widths) != tensor.ndim:
+        raise refusal("pad", "a pair for each axis", found=f"{len(widths)} pairs for {describe([tensor])}")
+    low, high = tuple(before for before, _ in widths), tuple(after for _, after in widths)
+    return wrapped(p.pad(tensor.node, low, high, (0,) * tensor.ndim, value), tensor)
+
+
+def tril(x: Any, /, *, k: int = 0) -> Tensor:
+    """The last two axes with zeros above diagonal `k`."""
+    return _triangle("tril", x, k)
+
+
+def triu(x: Any, /, *, k: int = 0) -> Tensor:
+    """The last two axes with zeros below diagonal `k`."""
+    return _triangle("triu", x, k)
+
+
+def take(x: Any, indices: Any, /, *, axis: int | None = None) -> Tensor:
+    """Slices of x at `indices` (integers, any shape) along `axis`: x.shape[:axis] + indices.shape + x.shape[axis + 1:].
+
+    Indices that are out of range read the nearest slice: whether they are is data, and data raises no errors.
+    """
+    tensor, places = as_tensor(x), as_tensor(indices, operation="take")
+    if axis is None and tensor.ndim != 1:
+        raise refusal("take", "the axis is open", found=f"{tensor.ndim} axes and axis=None", expected="axis=...")
+    number = one_axis("take", 0 if axis is None else axis, tensor.ndim)
+    return wrapped(p.gather(tensor.node, _as_indices("take", places), number), tensor, places)
+
+
+def take_along_axis(x: Any, indices: Any, /, *, axis: int = -1) -> Tensor:
+    """The elements of x at `indices` along `axis`; the other axes broadcast. Out of range reads the nearest."""
+    tensor, places = as_tensor(x), as_tensor(indices, operation="take_along_axis")
+    if tensor.ndim != places.ndim:
+        raise refusal("take_along_axis", "ranks differ", found=describe([tensor, places]), expected="equal ranks")
+    number = one_axis("take_along_axis", axis, tensor.ndim)
+    shapes = [each[:number] + each[number + 1 :] for each in (tensor.shape, places.shape)]
+    rest = broadcast_shape("take_along_axis", shapes)
+    node, where = (
+        p.broadcast(each, (*rest[:number], each.shape[number], *rest[number:]))
+        for each in (tensor.node, _as_indices("take_along_axis", places))
+    )
+    return wrapped(p.take_along(node, where, number), tensor, places)
+
+
+def _as_indices(operation: str, places: Tensor) -> Node:
+    if not places.dtype.is_integer:
+        raise refusal(operation, "indices are whole numbers", found=describe([places]), expected="an integer dtype")
+    return p.cast(places.node, dtypes.int32) if places.dtype is dtypes.uint8 else places.node
+
+
+def _together(operation: str, arrays: Sequence[Any]) -> list[Tensor]:
+    tensors = [as_tensor(array, operation=operation) for array in arrays]
+    if not tensors:
+        raise refusal(operation, "of nothing", expected="at least one array")
+    dtype = promoted(operation, [tensor.dtype for tensor in tensors])
+    return [tensor.astype(dtype) for tensor in tensors]
+
+
+def _triangle(operation: str, x: Any, k: int) -> Tensor:
+    tensor = as_tensor(x)
+    if tensor.ndim < 2:
+        raise refusal(operation, "takes matrices", found=describe([tensor]), expected="at least two axes")
+    row = p.iota(tensor.shape, tensor.ndim - 2, dtypes.int64)
+    limit = p.add(row, p.full(tensor.shape, k, dtypes.int64))
+    column = p.iota(tensor.shape, tensor.ndim - 1, dtypes.int64)
+    kept = p.less_equal(column, limit) if operation == "tril" else p.less_equal(limit, column)
+    return wrapped(p.where(kept, tensor.node, p.full(tensor.shape, 0, tensor.dtype)), tensor)

@@ -1,0 +1,80 @@
+"""The operators and methods of tensors, attached from one table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from trainer.engine.functions import elementwise as e
+from trainer.engine.functions import indexing, linear, movement, reductions
+from trainer.engine.tensor import NUMBERS, Tensor
+
+_BINARY: dict[str, Callable[[Any, Any], Tensor]] = {
+    "add": e.add,
+    "sub": e.subtract,
+    "mul": e.multiply,
+    "truediv": e.divide,
+    "floordiv": e.floor_divide,
+    "mod": e.remainder,
+    "pow": e.pow,
+    "matmul": linear.matmul,
+    "and": e.bitwise_and,
+    "or": e.bitwise_or,
+    "xor": e.bitwise_xor,
+    "lshift": e.bitwise_left_shift,
+    "rshift": e.bitwise_right_shift,
+}
+_COMPARISONS = {
+    "eq": e.equal,
+    "ne": e.not_equal,
+    "lt": e.less,
+    "le": e.less_equal,
+    "gt": e.greater,
+    "ge": e.greater_equal,
+}
+_UNARY = {"neg": e.negative, "pos": e.positive, "abs": e.abs, "invert": e.bitwise_invert}
+
+_METHODS: dict[str, Callable[..., Tensor]] = {
+    "__getitem__": indexing.getitem,
+    "sum": reductions.sum,
+    "mean": reductions.mean,
+    "max": reductions.max,
+    "min": reductions.min,
+}
+
+_OPERANDS = (Tensor, *NUMBERS, np.ndarray, np.generic)
+
+
+def _operator(function: Callable[[Any, Any], Tensor]) -> Callable[[Tensor, Any], Any]:
+    def operator(self: Tensor, other: Any) -> Any:
+        return function(self, other) if isinstance(other, _OPERANDS) else NotImplemented
+
+    return operator
+
+
+def _reflected(function: Callable[[Any, Any], Tensor]) -> Callable[[Tensor, Any], Any]:
+    def operator(self: Tensor, other: Any) -> Any:
+        return function(other, self) if isinstance(other, _OPERANDS) else NotImplemented
+
+    return operator
+
+
+def _reshape(self: Tensor, *shape: Any) -> Tensor:
+    """`x.reshape(2, 3)` and `x.reshape((2, 3))`: see the function."""
+    return movement.reshape(self, shape[0] if len(shape) == 1 else shape)
+
+
+def attach() -> None:
+    """Give `Tensor` its operators and methods."""
+    for name, function in _BINARY.items():
+        setattr(Tensor, f"__{name}__", _operator(function))
+        setattr(Tensor, f"__r{name}__", _reflected(function))
+    for name, function in _COMPARISONS.items():
+        setattr(Tensor, f"__{name}__", _operator(function))
+    for name, unary in _UNARY.items():
+        setattr(Tensor, f"__{name}__", unary)
+    for name, method in _METHODS.items():
+        setattr(Tensor, name, method)
+    Tensor.reshape = _reshape

@@ -1,0 +1,53 @@
+"""Gradients of tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from trainer.engine.graph import differentiate
+from trainer.engine.graph import primitives as p
+from trainer.engine.graph.errors import describe, refusal
+from trainer.engine.tensor import Tensor, wrapped
+
+
+def gradients(output: Tensor, wrt: Sequence[Tensor], *, cotangent: Tensor | None = None) -> list[Tensor]:
+    """The derivatives of the scalar `output` with respect to each of `wrt`, as tensors of their shapes and dtypes.
+
+    They are graph code like any other, so their gradients can be taken in turn. With `cotangent` (of `output`'s shape
+    and dtype) `output` may have any shape: the derivatives of sum(output * cotangent).
+
+    Raises:
+        TrainerError: `output` is no floating-point scalar, or does not depend on one of `wrt`.
+    """
+    if not output.dtype.is_float or (cotangent is None and output.shape != ()):
+        raise refusal(
+            "gradients",
+            "the output is no floating-point scalar",
+            found=describe([output]),
+            expected="shape () and a floating-point dtype",
+            hint="Take the sum or the mean, or give `cotangent`.",
+        )
+    if cotangent is not None and (cotangent.shape != output.shape or cotangent.dtype is not output.dtype):
+        raise refusal(
+            "gradients", "the cotangent doesn't fit", found=describe([cotangent]), expected=describe([output])
+        )
+    nodes = [tensor.node for tensor in wrt]
+    seed = p.full_like(output.node, 1.0) if cotangent is None else cotangent.node
+    found = differentiate.gradients(output.node, nodes, seed)
+    results = []
+    for position, (tensor, node) in enumerate(zip(wrt, found, strict=True)):
+        if node is None:
+            raise _independent(position, tensor)
+        results.append(wrapped(node, output, *(() if cotangent is None else (cotangent,))))
+    return results
+
+
+def _independent(position: int, tensor: Tensor) -> Exception:
+    name = getattr(tensor, "name", "")
+    return refusal(
+        "gradients",
+        "the output does not depend on what it is derived by",
+        found=f"number {position} of `wrt`: {name + ', ' if name else ''}{describe([tensor])}",
+        expected="floating-point values on a path to the output that no stop_gradient, rounding or comparison cuts",
+        hint="A value that was read or assigned to since is another one: keep the handle that the output was made of.",
+    )

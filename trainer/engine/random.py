@@ -1,0 +1,92 @@
+"""Random numbers as a pure function of a key and a counter: Philox4x32-10, so that they repeat exactly anywhere.
+
+`key` and `counter` are int32 [2] (tensors, arrays or pairs of ints). The number at row-major place i of a draw
+depends on (key, counter, i) alone: different draws need different keys or counters.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from trainer.engine.functions.axes import extents
+from trainer.engine.graph import dtypes
+from trainer.engine.graph import primitives as p
+from trainer.engine.graph.dtypes import DType
+from trainer.engine.graph.errors import describe, refusal
+from trainer.engine.graph.node import Node, Shape
+from trainer.engine.tensor import Tensor, as_tensor, wrapped
+
+Extents = int | Sequence[int]
+
+
+def key_for(*parts: str | int) -> np.ndarray:
+    """A key (int32 [2]) from names and numbers, such as (seed, path of a module, which draw): a hash of them."""
+    digest = hashlib.blake2b("/".join(map(str, parts)).encode(), digest_size=8).digest()
+    return np.frombuffer(digest, "<i4").astype(np.int32)
+
+
+def bits(key: Any, counter: Any, shape: Extents, *, word: int = 0) -> Tensor:
+    """32 random bits at each place: int32, output `word` (0 to 3) of the generator; the four words are independent."""
+    words, sources = _words(key, counter)
+    return wrapped(p.random_bits(*words, extents("random.bits", shape), word), *sources)
+
+
+def uniform(key: Any, counter: Any, shape: Extents, *, dtype: DType = dtypes.float32) -> Tensor:
+    """Numbers in [0, 1), each a multiple of 2^-24 (float64: 2^-53; bfloat16: 2^-8)."""
+    words, sources = _words(key, counter)
+    return wrapped(_uniform(words, extents("random.uniform", shape), dtype, 0), *sources)
+
+
+def normal(key: Any, counter: Any, shape: Extents, *, dtype: DType = dtypes.float32) -> Tensor:
+    """Numbers of the standard normal distribution (Box & Muller 1958), computed in float32 or wider."""
+    words, sources = _words(key, counter)
+    wide = dtypes.float64 if dtype is dtypes.float64 else dtypes.float32
+    target = extents("random.normal", shape)
+    radius_source, angle_source = _uniform(words, target, wide, 0), _uniform(words, target, wide, 2)
+    one = p.full(target, 1.0, wide)
+    radius = p.sqrt(p.multiply(p.full(target, -2.0, wide), p.log(p.subtract(one, radius_source))))
+    angle = p.multiply(p.full(target, 2 * math.pi, wide), angle_source)
+    node = p.multiply(radius, p.cos(angle))
+    return wrapped(node if dtype is wide else p.cast(node, dtype), *sources)
+
+
+def bernoulli(key: Any, counter: Any, probability: float, shape: Extents) -> Tensor:
+    """True with `probability`, to a multiple of 2^-24."""
+    if not 0.0 <= probability <= 1.0:
+        raise refusal("random.bernoulli", "not a probability", found=probability, expected="0 to 1")
+    words, sources = _words(key, counter)
+    target = extents("random.bernoulli", shape)
+    drawn = _uniform(words, target, dtypes.float32, 0)
+    return wrapped(p.less(drawn, p.full(target, probability, dtypes.float32)), *sources)
+
+
+def _words(key: Any, counter: Any) -> tuple[tuple[Node, Node], list[Tensor]]:
+    tensors = []
+    for value in (key, counter):
+        array = value if isinstance(value, Tensor) else as_tensor(np.asarray(value).astype(np.int32))
+        if array.shape != (2,) or array.dtype is not dtypes.int32:
+            raise refusal("random", "key and counter are two words", found=describe([array]), expected="int32[2]")
+        tensors.append(array)
+    return (tensors[0].node, tensors[1].node), tensors
+
+
+def _uniform(words: tuple[Node, Node], shape: Shape, dtype: DType, word: int) -> Node:
+    """Uniform in [0, 1) from output word `word` (float64: that and the next)."""
+    if dtype is dtypes.float64:
+        high, low = _top_bits(words, shape, word, 5), _top_bits(words, shape, word + 1, 6)
+        scaled = p.multiply(p.cast(high, dtype), p.full(shape, 2.0**26, dtype))
+        return p.multiply(p.add(scaled, p.cast(low, dtype)), p.full(shape, 2.0**-53, dtype))
+    if dtype is dtypes.bfloat16:
+        return p.multiply(p.cast(_top_bits(words, shape, word, 24), dtype), p.full(shape, 2.0**-8, dtype))
+    if dtype is not dtypes.float32:
+        raise refusal("random", "only floating-point dtypes", found=repr(dtype))
+    return p.multiply(p.cast(_top_bits(words, shape, word, 8), dtype), p.full(shape, 2.0**-24, dtype))
+
+
+def _top_bits(words: tuple[Node, Node], shape: Shape, word: int, dropped: int) -> Node:
+    return p.shift_right_logical(p.random_bits(*words, shape, word), p.full(shape, dropped, dtypes.int32))

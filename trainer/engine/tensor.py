@@ -1,0 +1,505 @@
+"""Tensor: a lazy, immutable handle to a node of the graph; State: the one kind of value that changes in place."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from trainer.engine import devices, tracing
+from trainer.engine.graph import bfloat16, dtypes
+from trainer.engine.graph import primitives as p
+from trainer.engine.graph.dtypes import DType
+from trainer.engine.graph.errors import refusal
+from trainer.engine.graph.node import Node, Shape, topological
+from trainer.engine.graph.primitives.compose import transpose_last
+from trainer.engine.graph.storage import Storage
+from trainer.engine.promotion import DEFAULT, check_scalar, promoted
+
+UNREAD_LIMIT = 4096
+"""How many nodes a value that is never read may gather before it evaluates itself."""
+
+_NO_HISTORY = sys.maxsize
+NUMBERS = (bool, int, float)
+
+
+class Tensor:
+    """An n-dimensional array that is computed when it is read.
+
+    Operators and methods follow the Python array API standard. Handles compare by identity as dictionary keys; `==`
+    compares elements.
+    """
+
+    __slots__ = ("__weakref__", "_since", "node")
+
+    node: Node
+    _since: int  # no node in the history is older (leaves apart), so it has at most node.sequence - _since nodes
+
+    __array_ufunc__ = None  # NumPy's operators give way to ours
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self._since = _NO_HISTORY if node.operation.family == "leaf" else node.sequence
+
+    # --- what it is ---------------------------------------------------------------------------------------------------
+
+    @property
+    def shape(self) -> Shape:
+        """Extents, row-major."""
+        return self.node.shape
+
+    @property
+    def dtype(self) -> DType:
+        """The element type."""
+        return self.node.dtype
+
+    @property
+    def ndim(self) -> int:
+        """How many axes there are."""
+        return len(self.node.shape)
+
+    @property
+    def size(self) -> int:
+        """How many elements there are."""
+        return math.prod(self.node.shape)
+
+    @property
+    def device(self) -> str:
+        """The device that would evaluate the tensor now."""
+        return devices.current().name
+
+    @property
+    def T(self) -> Tensor:
+        """The matrix transposed; two axes."""
+        if self.ndim != 2:
+            raise refusal(
+                "T", "transposes a matrix", found=f"{self.ndim} axes", expected="2", hint="Use matrix_transpose."
+            )
+        return wrapped(transpose_last(self.node), self)
+
+    @property
+    def mT(self) -> Tensor:
+        """The last two axes swapped."""
+        from trainer.engine.functions.linear import matrix_transpose
+
+        return matrix_transpose(self)
+
+    # --- reading ------------------------------------------------------------------------------------------------------
+
+    def numpy(self) -> np.ndarray:
+        """A copy of the values as a NumPy array; bfloat16, which NumPy has not, comes as float32."""
+        view = self._read("numpy").view()
+        return bfloat16.from_bits(view) if self.dtype is dtypes.bfloat16 else np.array(view, order="C")
+
+    def item(self) -> bool | int | float:
+        """The only element as a Python number."""
+        return self._scalar("item")
+
+    def tolist(self) -> Any:
+        """The values as nested lists of Python numbers."""
+        return self.numpy().tolist()
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        if copy is False:
+            raise ValueError("a tensor hands NumPy a copy of its values; copy=False can't be had")
+        array = self.numpy()
+        return array if dtype is None else array.astype(dtype, copy=False)
+
+    def __dlpack__(self, **options: Any) -> Any:
+        if self.dtype is dtypes.bfloat16:
+            raise refusal("__dlpack__", "NumPy can't hand on bfloat16", hint="Convert with `.astype(engine.float32)`.")
+        return self.numpy().__dlpack__(**{**options, "copy": None})
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)  # kDLCPU
+
+    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
+        from trainer import engine
+
+        return engine
+
+    def __bool__(self) -> bool:
+        return bool(self._scalar("bool"))
+
+    def __int__(self) -> int:
+        return int(self._scalar("int"))
+
+    def __float__(self) -> float:
+        return float(self._scalar("float"))
+
+    def __complex__(self) -> complex:
+        return complex(self._scalar("complex"))
+
+    def __index__(self) -> int:
+        if not self.dtype.is_integer:
+            raise refusal(
+                "index", "only whole numbers index", found=f"{self.dtype}{list(self.shape)}", expected="an integer"
+            )
+        return int(self._scalar("index"))
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of a tensor of no axes")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Tensor]:
+        if not self.shape:
+            raise TypeError("iteration over a tensor of no axes")
+        return (self[index] for index in range(self.shape[0]))
+
+    def __contains__(self, value: Any) -> bool:
+        from trainer.engine.functions.reductions import any as any_of
+
+        return bool(any_of(self == value))
+
+    def _read(self, operation: str) -> Storage:
+        """The storage of the value, evaluated if it has not been; from here on the handle stands for that memory."""
+        recorder = tracing.active()
+        if recorder is not None:
+            recorder.on_read(operation)
+        node = self.node
+        if node.name != "buffer":
+            evaluate(self)
+            node = self.node
+        return node.attributes[0]
+
+    def _scalar(self, operation: str) -> bool | int | float:
+        if self.size != 1:
+            raise refusal(
+                operation, "one element is needed", found=f"{self.dtype}{list(self.shape)}", expected="size 1"
+            )
+        view = self._read(operation).view()
+        return (bfloat16.from_bits(view) if self.dtype is dtypes.bfloat16 else view).reshape(()).item()
+
+    def _rebase(self, storage: Storage) -> None:
+        self.node = p.buffer(storage)
+        self._since = _NO_HISTORY
+
+    def __repr__(self) -> str:
+        what = f"dtype={self.dtype}"
+        if tracing.active() is not None:
+            return f"Tensor(shape={self.shape}, {what}, being traced)"
+        return f"Tensor({np.array2string(self.numpy(), separator=', ', prefix='Tensor(')}, {what})"
+
+    __hash__ = object.__hash__
+
+    # --- methods that are functions of the standard too; the operators are attached in functions/operators.py ------
+
+    def astype(self, dtype: DType) -> Tensor:
+        """The values rounded to `dtype`; see the primitive `cast`."""
+        return self if self.dtype is dtype else wrapped(p.cast(self.node, dtype), self)
+
+    def to_device(self, device: Any, /, *, stream: Any = None) -> Tensor:
+        """The tensor itself: memory is the host's on every device there is."""
+        devices.get(device)
+        return self
+
+    __eq__: Callable[..., Tensor]  # type: ignore[assignment]
+    __ne__: Callable[..., Tensor]  # type: ignore[assignment]
+    __add__: Callable[..., Tensor]
+    __radd__: Callable[..., Tensor]
+    __sub__: Callable[..., Tensor]
+    __rsub__: Callable[..., Tensor]
+    __mul__: Callable[..., Tensor]
+    __rmul__: Callable[..., Tensor]
+    __truediv__: Callable[..., Tensor]
+    __rtruediv__: Callable[..., Tensor]
+    __floordiv__: Callable[..., Tensor]
+    __rfloordiv__: Callable[..., Tensor]
+    __mod__: Callable[..., Tensor]
+    __rmod__: Callable[..., Tensor]
+    __pow__: Callable[..., Tensor]
+    __rpow__: Callable[..., Tensor]
+    __matmul__: Callable[..., Tensor]
+    __rmatmul__: Callable[..., Tensor]
+    __and__: Callable[..., Tensor]
+    __rand__: Callable[..., Tensor]
+    __or__: Callable[..., Tensor]
+    __ror__: Callable[..., Tensor]
+    __xor__: Callable[..., Tensor]
+    __rxor__: Callable[..., Tensor]
+    __lshift__: Callable[..., Tensor]
+    __rlshift__: Callable[..., Tensor]
+    __rshift__: Callable[..., Tensor]
+    __rrshift__: Callable[..., Tensor]
+    __lt__: Callable[..., Tensor]
+    __le__: Callable[..., Tensor]
+    __gt__: Callable[..., Tensor]
+    __ge__: Callable[..., Tensor]
+    __neg__: Callable[..., Tensor]
+    __pos__: Callable[..., Tensor]
+    __abs__: Callable[..., Tensor]
+    __invert__: Callable[..., Tensor]
+    __getitem__: Callable[..., Tensor]
+    reshape: Callable[..., Tensor]
+    sum: Callable[..., Tensor]
+    mean: Callable[..., Tensor]
+    max: Callable[..., Tensor]
+    min: Callable[..., Tensor]
+
+
+_new_tensor = Tensor.__new__
+
+
+def wrapped(node: Node, *sources: Tensor) -> Tensor:
+    """A handle to `node`, computed from `sources`; evaluates it where the unread history has grown past its bound."""
+    tensor = _new_tensor(Tensor)
+    tensor.node = node
+    since = node.sequence
+    for source in sources:
+        if source._since < since:
+            since = source._since
+    tensor._since = since
+    if node.sequence - since > UNREAD_LIMIT:
+        _bound_history(tensor, sources)
+    return tensor
+
+
+def _bound_history(tensor: Tensor, sources: Sequence[Tensor]) -> None:
+    """Count the history's nodes; evaluate if there are too many, else let `_since` say what was counted."""
+    if tracing.active() is not None:
+        return
+    count = len(topological([tensor.node]))
+    if count > UNREAD_LIMIT:
+        evaluate(tensor)
+        return
+    tensor._since = tensor.node.sequence - min(count, UNREAD_LIMIT * 3 // 4)
+    for source in sources:
+        if not isinstance(source, State) and source._since < tensor._since:
+            source._since = tensor._since  # its history is a part of what was counted
+
+
+def evaluate(*tensors: Tensor) -> None:
+    """Compute the values of `tensors` together, now."""
+    recorder = tracing.active()
+    if recorder is not None:
+        recorder.on_read("evaluate")
+    pending = [tensor for tensor in tensors if tensor.node.name != "buffer"]
+    if pending:
+        nodes = list(dict.fromkeys(tensor.node for tensor in pending))
+        storages = dict(zip(nodes, devices.current().evaluate(nodes), strict=True))
+        for tensor, storage in [(tensor, storages[tensor.node]) for tensor in pending]:
+            tensor._rebase(storage)
+
+
+class State(Tensor):
+    """A value that `assign` changes: a parameter, a moment, a counter, a statistic.
+
+    Its memory stays at one place for its whole life, so compiled programs update it in place. Handles that were made
+    from an earlier value keep that value.
+
+    Args:
+        value: an array, a tensor or nested lists; copied.
+        name: what errors and checkpoints call it.
+        dtype: converts `value` to it; None keeps the value's dtype.
+    """
+
+    __slots__ = ("_leaf", "_pending", "_pending_since", "_storage", "name")
+
+    def __init__(self, value: Any, name: str = "", dtype: DType | None = None) -> None:
+        self.name = name
+        self._pending: Node | None = None
+        self._pending_since = _NO_HISTORY
+        self._storage = _stored_copy(value, dtype, name, "State")
+        self._storage.is_state = True
+        self._leaf = p.buffer(self._storage)
+
+    @property
+    def node(self) -> Node:  # type: ignore[override]
+        """The node of the current value; while a step is traced, what the recorder says it is."""
+        recorder = tracing.active()
+        if recorder is not None:
+            return recorder.on_state_read(self)
+        return self._leaf if self._pending is None else self._pending
+
+    @property
+    def _since(self) -> int:  # type: ignore[override]
+        return self._pending_since
+
+    @property
+    def shape(self) -> Shape:
+        return self._storage.shape
+
+    @property
+    def dtype(self) -> DType:
+        return self._storage.dtype
+
+    @property
+    def storage(self) -> Storage:
+        """The memory of the current value, after pending assignments; its address never changes."""
+        if self._pending is not None:
+            self._settle()
+        return self._storage
+
+    def assign(self, value: Any) -> None:
+        """Make `value`, of the state's shape and dtype, the state's next value. A Python number fills it."""
+        tensor = self._fitting(value)
+        recorder = tracing.active()
+        if recorder is not None:
+            recorder.on_assign(self, tensor.node)
+        else:
+            self._pending, self._pending_since = tensor.node, tensor._since
+            if self._pending is self._leaf:
+                self._pending = None
+
+    def set_value(self, value: Any) -> None:
+        """Write `value`, an array of the state's shape, into the memory now, converted to the state's dtype."""
+        source = _stored_copy(value, self.dtype, self.name)
+        self._check_shape("set_value", source.shape)
+        recorder = tracing.active()
+        if recorder is not None:
+            recorder.on_read("set_value")
+        self._pending, self._pending_since = None, _NO_HISTORY
+        self.prepare_update()
+        self._storage.view()[...] = source.view()
+
+    def prepare_update(self) -> None:
+        """Make the memory free to be written: pending assignments are done, and live handles to its value get a copy.
+
+        A program calls this for each state that it updates, before each run.
+        """
+        if self._pending is not None:
+            self._settle()
+        if sys.getrefcount(self._leaf) > 2:  # ours and the argument's
+            old = self._storage
+            self._storage = new = Storage(old.shape, old.dtype, is_state=True, name=old.name)
+            new.layout, new.memory, new.settled = old.layout, old.memory, old.settled
+            assert old.memory is not None
+            old.memory, old.is_state = old.memory.copy(), False
+            self._leaf = p.buffer(new)
+
+    def _settle(self) -> None:
+        """Evaluate the pending assignment into the memory."""
+        node = self._pending
+        assert node is not None
+        result = node.attributes[0] if node.name == "buffer" else devices.current().evaluate([node])[0]
+        self._rebase(result)
+
+    def _rebase(self, storage: Storage) -> None:
+        self._pending, self._pending_since = None, _NO_HISTORY
+        self.prepare_update()
+        self._storage.view()[...] = storage.view()
+
+    def _read(self, operation: str) -> Storage:
+        recorder = tracing.active()
+        if recorder is not None:
+            recorder.on_read(operation)
+        return self.storage
+
+    def _fitting(self, value: Any) -> Tensor:
+        if isinstance(value, NUMBERS):
+            check_scalar("assign", value, self.dtype)
+            return Tensor(p.full(self.shape, value, self.dtype))
+        tensor = as_tensor(value)
+        self._check_shape("assign", tensor.shape)
+        if tensor.dtype is not self.dtype:
+            raise refusal(
+                "assign",
+                f"the state {self.name!r} has another dtype",
+                found=repr(tensor.dtype),
+                expected=repr(self.dtype),
+                hint="Convert the value with `.astype(state.dtype)`.",
+            )
+        return tensor
+
+    def _check_shape(self, operation: str, shape: Shape) -> None:
+        if shape != self.shape:
+            raise refusal(operation, f"the state {self.name!r} has another shape", found=shape, expected=self.shape)
+
+    def __repr__(self) -> str:
+        name = f"{type(self).__name__}({self.name!r}, " if self.name else f"{type(self).__name__}("
+        return f"{name}shape={self.shape}, dtype={self.dtype})"
+
+
+# --- what counts as a tensor ------------------------------------------------------------------------------------------
+
+
+def as_tensor(value: Any, dtype: DType | None = None, operation: str = "asarray") -> Tensor:
+    """`value` as a tensor: a tensor, a Python number, an array, or nested lists of numbers. Arrays are copied."""
+    if isinstance(value, Tensor):
+        return value if dtype is None else value.astype(dtype)
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, NUMBERS):
+        return Tensor(p.constant(value, dtype or DEFAULT[type(value)]))
+    return Tensor(p.buffer(_stored_copy(value, dtype, "", operation)))
+
+
+def _stored_copy(value: Any, dtype: DType | None, name: str, operation: str = "asarray") -> Storage:
+    """`value` in memory of its own, row-major."""
+    if isinstance(value, Tensor):
+        source = value._read(operation).view()
+        if value.dtype is (dtype or value.dtype):
+            return Storage.of(source, value.dtype, name=name)
+        value = value.numpy()
+    array = np.asarray(value)
+    if not isinstance(value, np.ndarray | np.generic) and array.dtype == np.float64:
+        array = array.astype(np.float32) if dtype is None else array  # Python's floats have the default dtype
+    found = dtypes.from_numpy(array.dtype)
+    target = dtype or found
+    if target is None or (found is None and array.dtype.kind not in "biuf"):
+        raise refusal(
+            operation,
+            "there is no such element type",
+            found=f"{array.dtype} of shape {array.shape}",
+            expected=", ".join(map(repr, dtypes.ALL)),
+            hint="Convert the array first, or give `dtype`.",
+        )
+    if target is dtypes.bfloat16:
+        array = bfloat16.to_bits(array)
+    return Storage.of(array.astype(target.storage, copy=False), target, name=name)
+
+
+def operands(operation: str, *values: Any) -> tuple[list[Node], list[Tensor]]:
+    """Nodes of one dtype and shape for `values` (tensors, arrays, numbers), promoted and broadcast; and the tensors."""
+    tensors = [value if isinstance(value, Tensor) else None for value in values]
+    for index, value in enumerate(values):
+        if tensors[index] is None and not isinstance(value, (*NUMBERS, np.generic)):
+            tensors[index] = as_tensor(value, operation=operation)
+    known = [tensor for tensor in tensors if tensor is not None]
+    nodes = [tensor.node for tensor in known]
+    numbers = [value.item() if isinstance(value, np.generic) else value for value in values]
+    if not known:
+        lone = [as_tensor(number) for number in numbers]
+        dtype = max((tensor.dtype for tensor in lone), key=dtypes.ALL.index)
+        return [p.cast(tensor.node, dtype) if tensor.dtype is not dtype else tensor.node for tensor in lone], lone
+    dtype = promoted(operation, [node.dtype for node in nodes])
+    shape = broadcast_shape(operation, [node.shape for node in nodes])
+    result, position = [], 0
+    for tensor, number in zip(tensors, numbers, strict=True):
+        if tensor is None:
+            check_scalar(operation, number, dtype)
+            result.append(p.full(shape, number, dtype))
+        else:
+            node = nodes[position]
+            position += 1
+            if node.dtype is not dtype:
+                node = p.cast(node, dtype)
+            result.append(node if node.shape == shape else p.broadcast(node, shape))
+    return result, known
+
+
+def broadcast_shape(operation: str, shapes: Sequence[Shape]) -> Shape:
+    """The shape that `shapes` broadcast to.
+
+    Raises:
+        TrainerError: two extents along an axis differ and neither is 1.
+    """
+    result = shapes[0]
+    for shape in shapes[1:]:
+        if shape == result:
+            continue
+        rank = max(len(shape), len(result))
+        padded = [(1,) * (rank - len(each)) + each for each in (result, shape)]
+        if any(a != b and a != 1 and b != 1 for a, b in zip(*padded, strict=True)):
+            raise refusal(
+                operation,
+                "shapes don't broadcast",
+                found=" and ".join(str(list(each)) for each in shapes),
+                expected="along each axis, counted from the last, equal extents or 1",
+            )
+        result = tuple([b if a == 1 else a for a, b in zip(*padded, strict=True)])
+    return result
