@@ -54,8 +54,13 @@ def minimum(writer: Writer, a: str, b: str) -> str:
     return writer.value(f"select i1 {less}, i64 {a}, i64 {b}")
 
 
-def counted_loop(writer: Writer, start: str, stop: str, step: int, body: Callable[[str], None], name: str) -> None:
-    """`for i in range(start, stop, step): body(i)`, unsigned; leaves the writer in the block after the loop."""
+def counted_loop(
+    writer: Writer, start: str, stop: str, step: int, body: Callable[[str], str | None], name: str
+) -> None:
+    """`for i in range(start, stop, step): body(i)`, unsigned; leaves the writer in the block after the loop.
+
+    A body that returns a value steps by that value instead.
+    """
     before, head, latch, after = (writer.fresh(f"{name}.{part}.") for part in ("before", "head", "latch", "after"))
     writer.branch(before)
     writer.label(before)
@@ -63,10 +68,10 @@ def counted_loop(writer: Writer, start: str, stop: str, step: int, body: Callabl
     writer.label(head)
     following = f"%{writer.fresh('next')}"
     index = writer.value(f"phi i64 [ {start}, %{before} ], [ {following}, %{latch} ]", "i")
-    body(index)
+    own_step = body(index)
     writer.branch(latch)
     writer.label(latch)
-    writer.emit(f"{following} = add nuw i64 {index}, {step}")
+    writer.emit(f"{following} = add nuw i64 {index}, {own_step or step}")
     writer.branch_if(writer.value(f"icmp ult i64 {following}, {stop}"), head, after)
     writer.label(after)
 

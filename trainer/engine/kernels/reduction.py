@@ -35,6 +35,9 @@ from trainer.engine.kernels.writer import Writer, vector
 
 COLUMN_PART = 64
 """Kept elements in one part of a "column" reduction."""
+STRIP_PARTS = 8
+"""How many neighbouring parts of one task are read together: short pieces of far rows would starve on page misses."""
+PREFETCH_STEPS = 16
 
 
 def render_reduction(kernel: LoopKernel, name: str) -> str:
@@ -227,14 +230,20 @@ class _Reduction:
         for size in arguments.sizes[: self.reduced]:
             total = writer.value(f"mul i64 {total}, {size}")
         self.scratch = [
-            [writer.value(f"alloca [{LANES * COLUMN_PART} x {_scratch_element(kind)}], align 64") for kind in a.types]
+            [writer.value(f"alloca [{LANES * COLUMN_PART * STRIP_PARTS} x {_scratch_element(kind)}], align 64") for kind in a.types]
             for a in self.accumulators
         ]
 
-        def part(number: str) -> None:
+        last = self._last(first, total)
+
+        def strip(number: str) -> str:
             outer = decode(writer, writer.value(f"udiv i64 {number}, {parts}"), arguments.sizes[: self.reduced])
-            start = writer.value(f"mul i64 {writer.value(f'urem i64 {number}, {parts}')}, {COLUMN_PART}")
-            stop = minimum(writer, kept, writer.value(f"add i64 {start}, {COLUMN_PART}"))
+            inner = writer.value(f"urem i64 {number}, {parts}")
+            count = minimum(writer, writer.value(f"sub i64 {parts}, {inner}"), writer.value(f"sub i64 {last}, {number}"))
+            count = minimum(writer, count, str(STRIP_PARTS))
+            start = writer.value(f"mul i64 {inner}, {COLUMN_PART}")
+            length = writer.value(f"mul i64 {count}, {COLUMN_PART}")
+            stop = minimum(writer, kept, writer.value(f"add i64 {start}, {length}"))
             inputs = len(self.kernel.inputs)
             places = [
                 place_at(
@@ -246,12 +255,14 @@ class _Reduction:
                 )
             ]  # fmt: skip
             self._column(places, start, stop)
+            return count
 
-        counted_loop(writer, first, self._last(first, total), 1, part, "part")
+        counted_loop(writer, first, last, 1, strip, "strip")
 
     def _column(self, places: list[str], start: str, stop: str) -> None:
         writer = self.writer
         width = writer.value(f"sub i64 {stop}, {start}")
+        self.pitch = writer.value(f"and i64 {writer.value(f'add i64 {width}, {LANES - 1}')}, {-LANES}")
 
         def clear(lane: str) -> None:
             counted_loop(writer, "0", width, LANES, lambda offset: self._keep(lane, offset, self._identities()), "clear")
@@ -278,6 +289,7 @@ class _Reduction:
         lane = writer.value(f"and i64 {position}, {LANES - 1}")
 
         def body(kept: str, mask: str | None) -> None:
+            self._prefetch(here, kept)
             values = self._values(here, fixed, kept, mask)
             offset = writer.value(f"sub i64 {kept}, {start}")
             partials = self._kept(lane, offset)
@@ -301,6 +313,18 @@ class _Reduction:
         writer.label(after)
         self._store_column(places, start, stop)
 
+    def _prefetch(self, places: list[str], kept: str) -> None:
+        """Ask for what will be read some steps later: no hardware prefetcher follows strides beyond a page."""
+        for number, operand in enumerate(self.kernel.inputs):
+            if operand.inner == "contiguous" and not operand.index:
+                ahead = self.writer.value(
+                    f"mul i64 {self.arguments.strides[number][self.reduced]}, {PREFETCH_STEPS}"
+                )
+                element = self.elements[number]
+                start = advance(self.writer, operand, element, places[number], self.writer.value(f"add i64 {ahead}, {kept}"))
+                arguments = (("ptr", start), ("i32", "0"), ("i32", "3"), ("i32", "1"))
+                self.writer.intrinsic("prefetch.p0", "void", *arguments)
+
     def _store_column(self, places: list[str], start: str, stop: str) -> None:
         writer = self.writer
 
@@ -321,7 +345,7 @@ class _Reduction:
         return [accumulator.identity() for accumulator in self.accumulators]
 
     def _scratch_place(self, memory: str, kind: str, lane: str, offset: str) -> str:
-        row = self.writer.value(f"mul i64 {lane}, {COLUMN_PART}")
+        row = self.writer.value(f"mul i64 {lane}, {self.pitch}")
         index = self.writer.value(f"add i64 {row}, {offset}")
         return self.writer.value(f"getelementptr {_scratch_element(kind)}, ptr {memory}, i64 {index}")
 
