@@ -1,0 +1,105 @@
+"""Writes torch_reference.json beside it: layers and losses computed by PyTorch in float64.
+
+Run it by hand in an environment that has torch (made with 2.13.0); the tests only read the file.
+"""
+
+# mypy: ignore-errors
+import json
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+torch.set_default_dtype(torch.float64)
+torch.manual_seed(7)
+
+
+def numbers(tensor):
+    return {
+        "shape": list(tensor.shape),
+        "values": [float(f"{value:.11g}") for value in tensor.detach().flatten().tolist()],
+    }
+
+
+def layer(make, x, *, integer=False):
+    module = make()
+    for parameter in module.parameters():
+        nn.init.normal_(parameter, 0.3, 0.7)
+    state = {name: numbers(value) for name, value in module.state_dict().items()}
+    x = x if integer else x.clone().requires_grad_()
+    y = module(x)
+    probe = torch.randn_like(y)
+    names = [name for name, _ in module.named_parameters()]
+    wanted = [*([] if integer else [x]), *module.parameters()]
+    gradients = torch.autograd.grad((y * probe).sum(), wanted)
+    result = {"state": state, "x": numbers(x), "y": numbers(y), "probe": numbers(probe)}
+    result["gradients"] = {
+        name: numbers(g) for name, g in zip([*([] if integer else ["x"]), *names], gradients, strict=True)
+    }
+    result["state_after"] = {name: numbers(value) for name, value in module.state_dict().items()}
+    module.eval()
+    result["y_eval"] = numbers(module(x))
+    return result
+
+
+picture = torch.randn(2, 4, 5, 3)
+layers = {
+    "Linear": layer(lambda: nn.Linear(6, 3), torch.randn(2, 4, 6)),
+    "Conv2d": layer(lambda: nn.Conv2d(4, 6, (3, 2), stride=(2, 1), padding=(1, 1), dilation=(1, 2), groups=2), picture),
+    "ConvTranspose2d": layer(
+        lambda: nn.ConvTranspose2d(4, 6, 3, stride=2, padding=1, output_padding=1, groups=2), picture[:, :, :3, :3]
+    ),
+    "BatchNorm2d": layer(lambda: nn.BatchNorm2d(4), picture),
+    "BatchNorm1d": layer(lambda: nn.BatchNorm1d(4, momentum=None), picture[0].reshape(4, -1).T),
+    "LayerNorm": layer(lambda: nn.LayerNorm((5, 3)), picture),
+    "MaxPool2d": layer(lambda: nn.MaxPool2d(3, 2, 1), picture),
+    "AvgPool2d": layer(lambda: nn.AvgPool2d((2, 3)), picture),
+    "AdaptiveAvgPool2d": layer(lambda: nn.AdaptiveAvgPool2d((1, 3)), picture),
+    "Embedding": layer(lambda: nn.Embedding(5, 3), torch.tensor([[0, 4, 4], [2, 0, 1]]), integer=True),
+    "ELU": layer(lambda: nn.ELU(0.7), picture[0, 0]),
+    "GELU": layer(lambda: nn.GELU(), picture[0, 0]),
+    "GELU_tanh": layer(lambda: nn.GELU(approximate="tanh"), picture[0, 0]),
+    "LeakyReLU": layer(lambda: nn.LeakyReLU(0.2), picture[0, 0]),
+    "ReLU": layer(lambda: nn.ReLU(), picture[0, 0]),
+    "SiLU": layer(lambda: nn.SiLU(), picture[0, 0]),
+    "Sigmoid": layer(lambda: nn.Sigmoid(), picture[0, 0]),
+    "Softplus": layer(lambda: nn.Softplus(), picture[0, 0]),
+    "Tanh": layer(lambda: nn.Tanh(), picture[0, 0]),
+    "Softmax": layer(lambda: nn.Softmax(-1), picture[0, 0]),
+    "LogSoftmax": layer(lambda: nn.LogSoftmax(-1), picture[0, 0]),
+}
+
+
+def loss(function, x, **arguments):
+    x = x.clone().requires_grad_()
+    value = function(x, **arguments)
+    (gradient,) = torch.autograd.grad(value.sum(), x)
+    return {"value": numbers(value), "gradient": numbers(gradient)}
+
+
+logits, labels = torch.randn(6, 4) * 3, torch.tensor([0, 3, 1, 1, -100, 2])
+pixels, pixel_labels = torch.randn(2, 3, 2, 2), torch.tensor([[[0, 1], [2, 2]], [[1, 1], [0, 2]]])
+class_weight = torch.tensor([0.5, 2.0, 1.0, 3.0])
+targets, other = torch.rand(6, 4), torch.randn(6, 4)
+inputs = {name: numbers(value) for name, value in locals().items() if name in (
+    "logits", "labels", "pixels", "pixel_labels", "class_weight", "targets", "other")}  # fmt: skip
+losses = {
+    "cross_entropy": loss(F.cross_entropy, logits, target=labels),
+    "cross_entropy_none": loss(F.cross_entropy, logits, target=labels, reduction="none"),
+    "cross_entropy_pixels": loss(F.cross_entropy, pixels, target=pixel_labels, reduction="sum"),
+    "cross_entropy_weighted": loss(F.cross_entropy, logits, target=labels, weight=class_weight),
+    "cross_entropy_smooth": loss(F.cross_entropy, logits, target=labels, label_smoothing=0.1),
+    "cross_entropy_smooth_weighted": loss(
+        F.cross_entropy, logits, target=labels, weight=class_weight, label_smoothing=0.2
+    ),
+    "bce": loss(F.binary_cross_entropy_with_logits, logits, target=targets),
+    "bce_weighted": loss(
+        F.binary_cross_entropy_with_logits, logits, target=targets, weight=class_weight, pos_weight=class_weight.flip(0)
+    ),
+    "l1": loss(F.l1_loss, logits, target=other),
+    "mse": loss(F.mse_loss, logits, target=other, reduction="sum"),
+}
+
+document = {"torch": torch.__version__, "layers": layers, "loss_inputs": inputs, "losses": losses}
+Path(__file__).with_name("torch_reference.json").write_text(json.dumps(document, separators=(",", ":")) + "\n")

@@ -1,0 +1,68 @@
+"""Layers, losses and initialisers, under the field's usual names, shapes and defaults."""
+
+from trainer.engine.nn import functional, initializers
+from trainer.engine.nn.activations import (
+    ELU,
+    GELU,
+    LeakyReLU,
+    LogSoftmax,
+    ReLU,
+    Sigmoid,
+    SiLU,
+    Softmax,
+    Softplus,
+    Tanh,
+)
+from trainer.engine.nn.containers import Flatten, Identity, ModuleList, Sequential, Unflatten
+from trainer.engine.nn.convolution import Conv2d, ConvTranspose2d
+from trainer.engine.nn.dropout import Dropout, Dropout2d
+from trainer.engine.nn.linear import Embedding, Linear
+from trainer.engine.nn.losses import binary_cross_entropy_with_logits, cross_entropy, l1_loss, mse_loss
+from trainer.engine.nn.module import LoadReport, Module
+from trainer.engine.nn.normalization import BatchNorm1d, BatchNorm2d, LayerNorm
+from trainer.engine.nn.parameter import Declaration, Parameter, declare, declare_buffer
+from trainer.engine.nn.pooling import AdaptiveAvgPool2d, AvgPool2d, MaxPool2d
+from trainer.engine.nn.random import RandomState
+
+__all__ = [
+    "ELU",
+    "GELU",
+    "AdaptiveAvgPool2d",
+    "AvgPool2d",
+    "BatchNorm1d",
+    "BatchNorm2d",
+    "Conv2d",
+    "ConvTranspose2d",
+    "Declaration",
+    "Dropout",
+    "Dropout2d",
+    "Embedding",
+    "Flatten",
+    "Identity",
+    "LayerNorm",
+    "LeakyReLU",
+    "Linear",
+    "LoadReport",
+    "LogSoftmax",
+    "MaxPool2d",
+    "Module",
+    "ModuleList",
+    "Parameter",
+    "RandomState",
+    "ReLU",
+    "Sequential",
+    "SiLU",
+    "Sigmoid",
+    "Softmax",
+    "Softplus",
+    "Tanh",
+    "Unflatten",
+    "binary_cross_entropy_with_logits",
+    "cross_entropy",
+    "declare",
+    "declare_buffer",
+    "functional",
+    "initializers",
+    "l1_loss",
+    "mse_loss",
+]

@@ -1,0 +1,98 @@
+"""Activations as modules."""
+
+from __future__ import annotations
+
+from trainer.engine import Tensor
+from trainer.engine.nn import functional
+from trainer.engine.nn.module import Module
+
+
+class ReLU(Module):
+    """max(x, 0). `inplace` is accepted for the field's habit and changes nothing."""
+
+    def __init__(self, inplace: bool = False) -> None:
+        del inplace
+
+    def forward(self, x: Tensor) -> Tensor:
+        return functional.relu(x)
+
+
+class LeakyReLU(Module):
+    """x where positive, `negative_slope`·x elsewhere."""
+
+    def __init__(self, negative_slope: float = 0.01) -> None:
+        self.negative_slope = negative_slope
+
+    def forward(self, x: Tensor) -> Tensor:
+        return functional.leaky_relu(x, self.negative_slope)
+
+    def extra_repr(self) -> str:
+        return f"{self.negative_slope}"
+
+
+class ELU(Module):
+    """x where positive, `alpha`·(exp(x) − 1) elsewhere."""
+
+    def __init__(self, alpha: float = 1.0) -> None:
+        self.alpha = alpha
+
+    def forward(self, x: Tensor) -> Tensor:
+        return functional.elu(x, self.alpha)
+
+
+class GELU(Module):
+    """x·Φ(x), or its tanh form with `approximate="tanh"`."""
+
+    def __init__(self, approximate: str = "none") -> None:
+        self.approximate = approximate
+
+    def forward(self, x: Tensor) -> Tensor:
+        return functional.gelu(x, self.approximate)
+
+
+class SiLU(Module):
+    """x·sigmoid(x)."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return functional.silu(x)
+
+
+class Tanh(Module):
+    """Hyperbolic tangent."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return functional.tanh(x)
+
+
+class Sigmoid(Module):
+    """1 / (1 + exp(−x))."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return functional.sigmoid(x)
+
+
+class Softplus(Module):
+    """log(1 + exp(x))."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return functional.softplus(x)
+
+
+class Softmax(Module):
+    """exp(x) / sum(exp(x)) along `axis`."""
+
+    def __init__(self, axis: int = -1) -> None:
+        self.axis = axis
+
+    def forward(self, x: Tensor) -> Tensor:
+        return functional.softmax(x, self.axis)
+
+
+class LogSoftmax(Module):
+    """log(softmax(x)) along `axis`."""
+
+    def __init__(self, axis: int = -1) -> None:
+        self.axis = axis
+
+    def forward(self, x: Tensor) -> Tensor:
+        return functional.log_softmax(x, self.axis)

@@ -1,0 +1,37 @@
+"""Dropout (Srivastava et al. 2014)."""
+
+from __future__ import annotations
+
+from trainer import TrainerError, engine
+from trainer.engine import Tensor
+from trainer.engine.nn import random
+from trainer.engine.nn.module import Module
+
+
+class Dropout(Module):
+    """In training, zero each element with probability `p` and divide the others by 1 − p; the identity otherwise."""
+
+    def __init__(self, p: float = 0.5) -> None:
+        if not 0 <= p <= 1:
+            raise TrainerError("a dropout probability lies in [0, 1]", found=p)
+        self.p = p
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x if not self.training or self.p == 0 else self._drop(x, x.shape)
+
+    def _drop(self, x: Tensor, mask_shape: tuple[int, ...]) -> Tensor:
+        if self.p == 1:
+            return engine.zeros_like(x)
+        keep = random.active().bernoulli(self.path, 1 - self.p, mask_shape)
+        return engine.where(keep, x * (1 / (1 - self.p)), 0)
+
+    def extra_repr(self) -> str:
+        return f"{self.p}"
+
+
+class Dropout2d(Dropout):
+    """Dropout of whole channels of x [N, C, ...]."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        mask_shape = (*x.shape[:2], *(1,) * (x.ndim - 2))
+        return x if not self.training or self.p == 0 else self._drop(x, mask_shape)

@@ -1,0 +1,128 @@
+"""Losses. Names, arguments and results are those of `torch.nn.functional`; `sample_weight` is ours.
+
+`sample_weight` [N] multiplies each sample's terms, and the mean divides by the weights' sum: rows that only pad the
+last batch have weight 0 and leave loss and gradient alone.
+"""
+
+from __future__ import annotations
+
+from trainer import TrainerError, engine
+from trainer.engine import Tensor
+from trainer.engine.nn.functional import largest, relu
+
+
+def cross_entropy(
+    logits: Tensor,
+    labels: Tensor,
+    *,
+    weight: Tensor | None = None,
+    ignore_index: int = -100,
+    label_smoothing: float = 0.0,
+    reduction: str = "mean",
+    sample_weight: Tensor | None = None,
+) -> Tensor:
+    """−log softmax(logits) at the labels.
+
+    The label is picked by comparing it with the class numbers, which fuses with the sums beside it where a gather
+    would not.
+
+    Args:
+        logits: [N, C] or [N, C, ...], floating.
+        labels: [N] or [N, ...], integer, in [0, C) or equal to `ignore_index`.
+        weight: [C], a factor for each class; the mean divides by the sum of the labels' factors.
+        label_smoothing: the share of each target that is spread evenly over all classes, in [0, 1].
+        reduction: mean, sum or none.
+
+    Raises:
+        TrainerError: shapes or dtypes do not go together.
+    """
+    if logits.ndim < 2 or labels.shape != (logits.shape[0], *logits.shape[2:]) or not labels.dtype.is_integer:
+        raise TrainerError(
+            "cross_entropy can't match labels with logits",
+            found=f"logits {logits.shape} {logits.dtype}, labels {labels.shape} {labels.dtype}",
+            expected="logits [N, C, ...] and integer labels [N, ...]",
+        )
+    classes = logits.shape[1]
+    one_class = (1, classes, *(1,) * (logits.ndim - 2))
+    is_label = engine.expand_dims(labels, axis=1) == engine.reshape(
+        engine.arange(classes, dtype=labels.dtype), one_class
+    )
+    shifted = logits - largest(logits, 1)
+    log_total = engine.log(engine.sum(engine.exp(shifted), axis=1))
+    picked = engine.sum(engine.where(is_label, shifted, 0), axis=1)
+    loss = log_total - picked
+    normalizer = (labels != ignore_index).astype(logits.dtype)
+    if weight is not None:
+        factors = engine.reshape(weight, one_class)
+        normalizer = normalizer * engine.sum(engine.where(is_label, factors, 0), axis=1)
+    target_loss = loss * normalizer
+    if label_smoothing:
+        kept = (labels != ignore_index).astype(logits.dtype)
+        if weight is None:
+            spread = log_total * classes - engine.sum(shifted, axis=1)
+        else:
+            spread = log_total * engine.sum(weight) - engine.sum(shifted * factors, axis=1)
+        target_loss = target_loss * (1 - label_smoothing) + spread * kept * (label_smoothing / classes)
+    return _reduce(target_loss, normalizer, reduction, sample_weight)
+
+
+def binary_cross_entropy_with_logits(
+    logits: Tensor,
+    targets: Tensor,
+    *,
+    weight: Tensor | None = None,
+    pos_weight: Tensor | None = None,
+    reduction: str = "mean",
+    sample_weight: Tensor | None = None,
+) -> Tensor:
+    """−t·log σ(x) − (1 − t)·log(1 − σ(x)), as max(x, 0) − x·t + log1p(exp(−|x|)); shapes of both are equal.
+
+    `weight` multiplies each element, `pos_weight` the positive part; both broadcast.
+    """
+    _check_same("binary_cross_entropy_with_logits", logits, targets)
+    softplus_of_negative_abs = engine.log1p(engine.exp(-engine.abs(logits)))
+    if pos_weight is None:
+        loss = relu(logits) - logits * targets + softplus_of_negative_abs
+    else:
+        factor = 1 + (pos_weight - 1) * targets
+        loss = (1 - targets) * logits + factor * (softplus_of_negative_abs + relu(-logits))
+    return _reduce(loss if weight is None else loss * weight, None, reduction, sample_weight)
+
+
+def l1_loss(x: Tensor, y: Tensor, *, reduction: str = "mean", sample_weight: Tensor | None = None) -> Tensor:
+    """|x − y|; shapes are equal."""
+    _check_same("l1_loss", x, y)
+    return _reduce(engine.abs(x - y), None, reduction, sample_weight)
+
+
+def mse_loss(x: Tensor, y: Tensor, *, reduction: str = "mean", sample_weight: Tensor | None = None) -> Tensor:
+    """(x − y)²; shapes are equal."""
+    _check_same("mse_loss", x, y)
+    difference = x - y
+    return _reduce(difference * difference, None, reduction, sample_weight)
+
+
+def _check_same(name: str, x: Tensor, y: Tensor) -> None:
+    if x.shape != y.shape:
+        raise TrainerError(f"{name} compares tensors of one shape", found=f"{x.shape} and {y.shape}")
+
+
+def _reduce(loss: Tensor, normalizer: Tensor | None, reduction: str, sample_weight: Tensor | None) -> Tensor:
+    """`loss` [N, ...] as mean (over `normalizer`'s sum, or the number of elements), sum, or as it is."""
+    if reduction not in ("mean", "sum", "none"):
+        raise TrainerError("unknown reduction", found=repr(reduction), expected="mean, sum or none")
+    if sample_weight is not None:
+        if sample_weight.shape != loss.shape[:1]:
+            raise TrainerError(
+                "sample_weight holds one number a sample", found=sample_weight.shape, expected=loss.shape[:1]
+            )
+        per_sample = engine.reshape(sample_weight.astype(loss.dtype), (*loss.shape[:1], *(1,) * (loss.ndim - 1)))
+        loss = loss * per_sample
+        elsewhere = engine.broadcast_to(per_sample, loss.shape)
+        normalizer = elsewhere if normalizer is None else normalizer * elsewhere
+    if reduction == "none":
+        return loss
+    total = engine.sum(loss)
+    if reduction == "sum":
+        return total
+    return total * (1.0 / max(1, loss.size)) if normalizer is None else total / engine.sum(normalizer)

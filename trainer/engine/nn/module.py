@@ -1,0 +1,260 @@
+"""Module: a tree of layers with parameters, buffers and a state dictionary under the field's usual names."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from trainer import TrainerError
+from trainer.engine import DType, State
+from trainer.engine.nn.initializers import generator_for
+from trainer.engine.nn.parameter import Declaration, Parameter
+
+Self = TypeVar("Self", bound="Module")
+
+
+class LoadReport(NamedTuple):
+    """Names that `load_state_dict(strict=False)` did not find a value, or a place, for."""
+
+    missing: list[str]
+    unexpected: list[str]
+
+
+class Module:
+    """Base of layers and models.
+
+    Attributes that are modules become children, declarations and `Parameter`s become parameters, other `State`s
+    become buffers, each in the order in which they are first assigned. Write `forward`; call the module.
+
+    Initial values are a function of (seed, path from the root): see `set_seed`.
+    """
+
+    training: bool
+    _states: dict[str, State | Declaration]
+    _children: dict[str, Module]
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        module = super().__new__(cls)
+        fields = module.__dict__
+        fields["_states"], fields["_children"], fields["training"] = {}, {}, True
+        fields["_parent"], fields["_name"], fields["_seed"] = None, "", 0
+        return module
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """The module's result; subclasses define it."""
+        raise TrainerError(f"{type(self).__name__} has no `forward` method")
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.forward(*args, **kwargs)
+
+    # --- attributes -----------------------------------------------------------------------------------------------
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if isinstance(value, Module):
+            self._forget(name, keep=self._children)
+            self._children[name] = value
+            if value._parent is None:
+                value.__dict__["_parent"], value.__dict__["_name"] = weakref.ref(self), name
+        elif isinstance(value, State | Declaration):
+            self._forget(name, keep=self._states)
+            self._states[name] = value
+        else:
+            self._forget(name, keep={})
+            self.__dict__[name] = value
+
+    def __getattr__(self, name: str) -> Any:  # called only where ordinary lookup finds nothing
+        if name in self._states:
+            return self._state(name)
+        if name in self._children:
+            return self._children[name]
+        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+
+    def __delattr__(self, name: str) -> None:
+        if name in self._states or name in self._children:
+            self._forget(name, keep={})
+        else:
+            super().__delattr__(name)
+
+    def _forget(self, name: str, *, keep: Mapping[str, Any]) -> None:
+        for places in (self._states, self._children, self.__dict__):
+            if places is not keep:
+                places.pop(name, None)
+
+    def _state(self, name: str) -> State:
+        state = self._states[name]
+        if isinstance(state, Declaration):
+            root, path = self._root_and_path()
+            full_name = f"{path}.{name}" if path else name
+            values = state.initializer(generator_for(root._seed, full_name), state.shape)
+            state = self._states[name] = _made(state, values, full_name)
+        return state
+
+    # --- place in the tree ----------------------------------------------------------------------------------------
+
+    def set_seed(self: Self, seed: int, name: str = "") -> Self:
+        """Draw initial values from `seed`, with `name` before each path (so that two alike models of a task differ).
+
+        Concerns the values that have not been read or loaded yet. Call it on the root.
+        """
+        self.__dict__["_seed"] = seed
+        if self._parent is None or self._parent() is None:
+            self.__dict__["_name"] = name
+        return self
+
+    @property
+    def path(self) -> str:
+        """Where the module stands: the root's name and the attributes that lead here, joined by dots."""
+        return self._root_and_path()[1]
+
+    def _root_and_path(self) -> tuple[Module, str]:
+        module, names = self, [self._name]
+        while module._parent is not None and (parent := module._parent()) is not None:
+            module = parent
+            names.append(module._name)
+        return module, ".".join(name for name in reversed(names) if name)
+
+    # --- walking --------------------------------------------------------------------------------------------------
+
+    def named_modules(self, prefix: str = "") -> Iterator[tuple[str, Module]]:
+        """(path, module) of this module and all below it, parents first, each module once."""
+        seen: set[int] = set()
+        stack: list[tuple[str, Module]] = [(prefix, self)]
+        while stack:
+            path, module = stack.pop()
+            if id(module) in seen:
+                continue
+            seen.add(id(module))
+            yield path, module
+            stack.extend(
+                (f"{path}.{name}" if path else name, child) for name, child in reversed(module._children.items())
+            )
+
+    def modules(self) -> Iterator[Module]:
+        """This module and all below it."""
+        return (module for _, module in self.named_modules())
+
+    def children(self) -> Iterator[Module]:
+        """The modules directly below."""
+        return iter(self._children.values())
+
+    def named_states(self) -> dict[str, State]:
+        """Parameters and buffers by name, each object once: what a state dictionary holds."""
+        states: dict[str, State] = {}
+        seen: set[int] = set()
+        for path, module in self.named_modules():
+            for name in module._states:
+                state = module._state(name)
+                if id(state) not in seen:
+                    seen.add(id(state))
+                    states[f"{path}.{name}" if path else name] = state
+        return states
+
+    def named_parameters(self) -> dict[str, Parameter]:
+        """The parameters by name."""
+        return {name: state for name, state in self.named_states().items() if isinstance(state, Parameter)}
+
+    def parameters(self) -> list[Parameter]:
+        """The parameters, in the order of `named_parameters`."""
+        return list(self.named_parameters().values())
+
+    def named_buffers(self) -> dict[str, State]:
+        """The states that are no parameters, by name."""
+        return {name: state for name, state in self.named_states().items() if not isinstance(state, Parameter)}
+
+    # --- modes ----------------------------------------------------------------------------------------------------
+
+    def train(self: Self, mode: bool = True) -> Self:
+        """Set training behaviour (dropout, batch statistics) here and below."""
+        for module in self.modules():
+            module.training = mode
+        return self
+
+    def eval(self: Self) -> Self:
+        """Set inference behaviour here and below."""
+        return self.train(False)
+
+    def freeze(self: Self) -> Self:
+        """Keep optimisers that are made later from updating the parameters here and below."""
+        for parameter in self.parameters():
+            parameter.is_trainable = False
+        return self
+
+    def astype(self: Self, dtype: DType) -> Self:
+        """Give all floating-point parameters and buffers another dtype. Call it before an optimiser is made."""
+        for module in self.modules():
+            for name, state in module._states.items():
+                if not state.dtype.is_float or state.dtype == dtype:
+                    continue
+                if isinstance(state, Declaration):
+                    module._states[name] = Declaration(state.shape, state.initializer, dtype, state.is_buffer)
+                elif isinstance(state, Parameter):
+                    module._states[name] = Parameter(state.numpy(), state.name, dtype, is_trainable=state.is_trainable)
+                else:
+                    module._states[name] = State(state.numpy(), state.name, dtype)
+        return self
+
+    # --- state dictionary -----------------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, np.ndarray]:
+        """Copies of all parameters and buffers by name."""
+        return {name: state.numpy() for name, state in self.named_states().items()}
+
+    def load_state_dict(self, values: Mapping[str, Any], *, strict: bool = True) -> LoadReport:
+        """Set parameters and buffers from arrays by name; dtypes are converted.
+
+        Raises:
+            TrainerError: a shape differs, or (with `strict`) a name is missing or unexpected. Nothing is changed then.
+        """
+        places = {
+            (f"{path}.{name}" if path else name): (module, name)
+            for path, module in self.named_modules()
+            for name in module._states
+        }
+        report = LoadReport(
+            [name for name in places if name not in values], [name for name in values if name not in places]
+        )
+        problems = [f"missing: {name}" for name in report.missing] + [
+            f"unexpected: {name}" for name in report.unexpected
+        ]
+        problems = problems if strict else []
+        arrays = {name: np.asarray(values[name]) for name in places if name in values}
+        for name, array in arrays.items():
+            module, attribute = places[name]
+            expected = module._states[attribute].shape
+            if array.shape != expected:
+                problems.append(f"{name}: shape {array.shape} where the model has {expected}")
+        if problems:
+            shown = problems[:20] + ([f"and {len(problems) - 20} more"] if len(problems) > 20 else [])
+            raise TrainerError(f"these values do not fit {type(self).__name__}", found="\n            ".join(shown))
+        for name, array in arrays.items():
+            module, attribute = places[name]
+            state = module._states[attribute]
+            if isinstance(state, Declaration):
+                module._states[attribute] = _made(state, array, name)
+            else:
+                state.set_value(array)
+        return report
+
+    # --- looks ----------------------------------------------------------------------------------------------------
+
+    def extra_repr(self) -> str:
+        """What `repr` shows between the parentheses of a layer without children."""
+        return ""
+
+    def __repr__(self) -> str:
+        if not self._children:
+            return f"{type(self).__name__}({self.extra_repr()})"
+        lines = [f"  ({name}): " + repr(child).replace("\n", "\n  ") for name, child in self._children.items()]
+        return "\n".join([f"{type(self).__name__}({self.extra_repr()}", *lines, ")"])
+
+
+def _made(declaration: Declaration, values: np.ndarray, name: str) -> State:
+    if values.shape != declaration.shape:
+        raise TrainerError(
+            f"the initialiser of {name} gave another shape", found=values.shape, expected=declaration.shape
+        )
+    kind = State if declaration.is_buffer else Parameter
+    return kind(values, name, declaration.dtype)

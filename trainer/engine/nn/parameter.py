@@ -1,0 +1,43 @@
+"""Parameters, and the declarations from which a module makes its parameters and buffers when they are first read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from trainer.engine import DType, State, float32
+from trainer.engine.nn.initializers import Initializer
+
+
+class Parameter(State):
+    """A state that optimisers update: a weight or a bias.
+
+    `is_trainable` is read when an optimiser is made; set it to False to freeze the parameter.
+    """
+
+    def __init__(self, value: Any, name: str = "", dtype: DType | None = None, *, is_trainable: bool = True) -> None:
+        super().__init__(value, name, dtype)
+        self.is_trainable = is_trainable
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """What a parameter (or, with `is_buffer`, a buffer) will be: its values are drawn when it is first read.
+
+    Until then the module's place in the model and its seed may change, and loading weights costs no drawing.
+    """
+
+    shape: tuple[int, ...]
+    initializer: Initializer
+    dtype: DType = float32
+    is_buffer: bool = False
+
+
+def declare(shape: tuple[int, ...], initializer: Initializer, dtype: DType = float32) -> Any:
+    """Declare a parameter: `self.weight = declare((10, 4), kaiming_uniform())`."""
+    return Declaration(shape, initializer, dtype)
+
+
+def declare_buffer(shape: tuple[int, ...], initializer: Initializer, dtype: DType = float32) -> Any:
+    """Declare a buffer, a state that is saved with the model and that no optimiser updates."""
+    return Declaration(shape, initializer, dtype, is_buffer=True)

@@ -1,0 +1,72 @@
+"""Random numbers of layers: a pure function of where, which call and which step, so that they repeat exactly.
+
+`RandomState` holds the counter of the steps. Inside `with random_state.step():` each draw takes
+
+- a key from (seed, path of the module, which draw of that module within the step), fixed while tracing, and
+- a counter from (step, micro-step), read from the state when the program runs,
+
+so a traced step draws anew each time it runs, recomputation draws the same again, and a resumed run goes on with the
+numbers that an uninterrupted one would have seen. The bits are Philox 4x32-10's (Salmon et al. 2011).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+import numpy as np
+
+from trainer import TrainerError, engine
+from trainer.engine import State, Tensor, int32
+
+_active: ContextVar[RandomState | None] = ContextVar("random_state", default=None)
+
+
+class RandomState:
+    """The seed and the step counter from which layers draw.
+
+    `counter` is a state of int32 [2]: (step, micro-step). Save it with the model to resume.
+    """
+
+    def __init__(self, seed: int, name: str = "random") -> None:
+        self.seed = seed
+        self.counter = State(np.zeros(2, np.int32), f"{name}.counter", int32)
+        self._draws: dict[str, int] = {}
+
+    @contextmanager
+    def step(self) -> Iterator[RandomState]:
+        """Let modules draw from here; their draws are counted from zero. The counter moves on by `advance`."""
+        self._draws.clear()
+        token = _active.set(self)
+        try:
+            yield self
+        finally:
+            _active.reset(token)
+
+    def advance(self) -> None:
+        """Go on to the next step (to be called inside the traced step, after all draws)."""
+        is_step = engine.arange(2, dtype=int32) == 0
+        self.counter.assign(self.counter + is_step.astype(int32))
+
+    def bernoulli(self, path: str, probability: float, shape: tuple[int, ...]) -> Tensor:
+        """True with `probability`: the next draw of the module at `path`."""
+        draw = self._draws.get(path, 0)
+        self._draws[path] = draw + 1
+        key = engine.random.key_for(self.seed, path, draw)
+        return engine.random.bernoulli(key, self.counter, probability, shape)
+
+
+def active() -> RandomState:
+    """The random state of the step being computed.
+
+    Raises:
+        TrainerError: there is none.
+    """
+    state = _active.get()
+    if state is None:
+        raise TrainerError(
+            "a layer needs random numbers outside of a step",
+            hint="Compute within `with nn.RandomState(seed).step():`, or call `.eval()` on the model.",
+        )
+    return state
