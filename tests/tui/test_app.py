@@ -31,7 +31,9 @@ async def test_a_finished_run_stands_on_one_screen(finished: RunPaths, clock: Cl
 
 
 @pytest.mark.parametrize("size", [(60, 24), (100, 12)])
-async def test_a_small_terminal_shows_one_pane_with_tabs(finished: RunPaths, clock: Clock, size: tuple[int, int]) -> None:
+async def test_a_small_terminal_shows_one_pane_with_tabs(
+    finished: RunPaths, clock: Clock, size: tuple[int, int]
+) -> None:
     app = dashboard(finished, clock)
     async with app.run_test(size=size) as pilot:
         text = await settle(app, pilot)

@@ -12,10 +12,12 @@ def brute_force(x: list[float], y: list[float], start: float, end: float, column
     for column in range(columns):
         left = start + column * ((end - start) / columns)
         right = start + (column + 1) * ((end - start) / columns)
+        is_last = column == columns - 1
         inside = [
-            value for position, value in sorted(zip(x, y, strict=True), key=lambda pair: pair[0])
-            if np.isfinite(value) and left <= position and (position < right or (column == columns - 1 and position <= end))
-        ]  # fmt: skip
+            value
+            for position, value in sorted(zip(x, y, strict=True), key=lambda pair: pair[0])
+            if np.isfinite(value) and left <= position and (position < right or (is_last and position <= end))
+        ]
         found.append([inside[0], inside[-1], min(inside), max(inside)] if inside else [np.nan] * 4)
     return found
 

@@ -75,19 +75,19 @@ def test_sixteen_colours_are_enough(finished: RunPaths) -> None:
     assert b"\x1b[38;5" not in output and b"\x1b[38;2" not in output
 
 
+def loaded_by(statement: str) -> set[str]:
+    """The modules that a fresh interpreter has loaded after a statement."""
+    code = f"import sys; {statement}; print(*sys.modules)"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    run = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    return set(run.stdout.split())
+
+
 def test_nothing_heavy_is_imported_for_the_first_frame() -> None:
-    code = "import sys, trainer.tui.app; print(*[name for name in sys.modules])"
-    run = subprocess.run(
-        [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=True
-    )
-    loaded = set(run.stdout.split())
-    assert not loaded & {"numpy", "pydantic", "yaml", "llvmlite", "trainer.engine", "trainer.configs", "trainer.learner"}
-    assert "trainer.rundir" in loaded
+    loaded = loaded_by("import trainer.tui.app")
+    heavy = {"numpy", "pydantic", "yaml", "llvmlite", "trainer.engine", "trainer.configs", "trainer.learner"}
+    assert not loaded & heavy and "trainer.rundir" in loaded
 
 
 def test_importing_the_room_does_not_import_textual() -> None:
-    code = "import sys, trainer.tui; print('textual' in sys.modules)"
-    run = subprocess.run(
-        [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=True
-    )
-    assert run.stdout.strip() == "False"
+    assert "textual" not in loaded_by("import trainer.tui")

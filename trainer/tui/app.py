@@ -54,7 +54,7 @@ class Dashboard(App[str], inherit_bindings=False):
     BINDINGS: ClassVar = []
 
     def __init__(self, feed: Feed, *, owner: bool = False, environment: Mapping[str, str]) -> None:
-        super().__init__(driver_class=_driver_class())
+        super().__init__(driver_class=_driver_class(), ansi_color=True)  # the terminal's own colours
         self.theme = "ansi-dark"
         self.feed = feed
         self.owner = owner

@@ -14,7 +14,7 @@ def boxed(lines: list[Line], title: str, width: int, height: int, glyphs: Glyphs
     inner = max(0, width - FRAME_WIDTH)
     head = f" {crop(title, inner - 2, glyphs.ellipsis)} " if title and inner > 2 else ""
     rule = glyphs.horizontal * max(0, width - 3 - line_width(((head, ""),)))
-    upper_left, upper_right, lower_left, lower_right = glyphs.corners
+    upper_left, upper_right, lower_left, lower_right = list(glyphs.corners)
     result: list[Line] = [((upper_left + glyphs.horizontal, role), (head, "strong"), (rule + upper_right, role))]
     for index in range(max(0, height - FRAME_HEIGHT)):
         line = crop_line(lines[index], inner, glyphs.ellipsis) if index < len(lines) else ()

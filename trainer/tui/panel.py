@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from functools import lru_cache
 from itertools import zip_longest
-from os.path import commonprefix
 from typing import Protocol
 
 from rich.segment import Segment
@@ -127,11 +126,16 @@ def _common_width(old: Line, new: Line) -> int:
     for (text, role), (other_text, other_role) in zip(old, new, strict=False):
         if role != other_role:
             break
-        common = commonprefix([text, other_text])
-        width += cell_width(common)
-        if len(common) < max(len(text), len(other_text)):
+        width += cell_width(text[: _common_length(text, other_text)])
+        if text != other_text:
             break
     return width
+
+
+def _common_length(text: str, other: str) -> int:
+    """How many characters two texts begin with alike."""
+    differing = (index for index, (one, two) in enumerate(zip(text, other, strict=False)) if one != two)
+    return next(differing, min(len(text), len(other)))
 
 
 def _mirrored(line: Line) -> Line:
