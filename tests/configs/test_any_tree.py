@@ -11,8 +11,8 @@ from trainer.configs import ConfigError, RecipeIndex, dump_resolved, load
 KEYS = [
     "task", "extends", "name", "seed", "threads", "options", "data", "model", "optimizer", "optimizers", "schedule",
     "train", "validate", "checkpoint", "root", "batch_size", "weights", "learning_rate", "betas", "momentum",
-    "nesterov", "step_size", "milestones", "warmup_epochs", "epochs", "steps", "best", "metric", "mode", "width", "sizes", "head",
-    "kind", "kernel", "unknown", "0", "",
+    "nesterov", "step_size", "milestones", "warmup_epochs", "epochs", "steps", "best", "metric", "mode", "width",
+    "sizes", "head", "kind", "kernel", "unknown", "0", "",
 ]  # fmt: skip
 WORDS = ["tiny", "sgd", "adam", "step", "cosine", "max", "valid/accuracy", "./task.py:Tiny", "", "ü", "a\nb"]
 VALUES = st.none() | st.booleans() | st.integers(-2, 2**70) | st.floats() | st.sampled_from(WORDS)
