@@ -65,7 +65,11 @@ class ReferenceProgram:
         flush_subnormals: bool,
     ) -> None:
         outputs = [*results, *(node for _, node in updates)]
-        bound = {node: _bound(node) for node in topological(outputs) if node.operation.family == "leaf" and node not in inputs}
+        bound = {
+            node: _bound(node)
+            for node in topological(outputs)
+            if node.operation.family == "leaf" and node not in inputs
+        }
         rebuilt = replaced(outputs, bound)
         self.results, self.inputs = rebuilt[: len(results)], list(inputs)
         self.updates = [

@@ -1,0 +1,257 @@
+"""Graph to graph: fewer nodes, the same bits.
+
+Each rule keeps every bit of the result on every device, with subnormal numbers flushed or not. So x + 0 stays (it
+makes 0 of -0), only correctly rounded operations are folded, and x * 1 goes only where x has been through arithmetic
+(which flushes subnormals, as the multiplication would). Common subexpressions are merged by interning, and dead code
+is what the new graph doesn't reach.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from trainer.engine.graph import bfloat16, dtypes
+from trainer.engine.graph import primitives as p
+from trainer.engine.graph.dtypes import DType
+from trainer.engine.graph.node import Node, make_node, topological
+from trainer.engine.graph.primitives import NEGATIVE_ZERO
+
+Rule = Callable[[Node], Node | None]  # a node whose inputs are simplified already -> what it equals, or None
+
+_FOLDED = frozenset(
+    {"add", "subtract", "multiply", "divide", "negative", "abs", "sqrt", "floor", "ceil", "trunc", "round", "cast"}
+    | {"equal", "not_equal", "less", "less_equal", "logical_and", "logical_or", "logical_xor", "logical_not", "where"}
+    | {"maximum", "minimum", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_invert"}
+)
+_COPIES = frozenset({"reshape", "permute", "expand", "slice", "flip", "barrier", "stop_gradient"})
+_SMALLEST = {"float64": float(np.finfo(np.float64).tiny)}  # of normal numbers; bfloat16 has float32's exponents
+_SMALLEST_SINGLE = float(np.finfo(np.float32).tiny)
+
+
+def simplify(outputs: Sequence[Node]) -> list[Node]:
+    """The nodes that stand for `outputs` in the simpler graph, in their order."""
+    fresh: dict[Node, Node] = {}
+    for node in topological(outputs):
+        inputs = tuple([fresh[source] for source in node.inputs])
+        current = node if inputs == node.inputs else make_node(node.operation, inputs, node.attributes)
+        fresh[node] = _simplified(current)
+    return [fresh[node] for node in outputs]
+
+
+def _simplified(node: Node) -> Node:
+    if node.name in _FOLDED:
+        folded = _folded(node)
+        if folded is not None:
+            return folded
+    rule = _RULES.get(node.name)
+    found = rule(node) if rule is not None else None
+    return node if found is None else found
+
+
+def uniform_value(node: Node) -> bool | int | float | None:
+    """The number that stands at every place of `node`, if it is a constant or a constant spread out; else None."""
+    while node.name in ("expand", "reshape"):
+        node = node.inputs[0]
+    return node.attributes[0] if node.name == "constant" else None
+
+
+def _folded(node: Node) -> Node | None:
+    """An element-wise node of nothing but constants, as a constant of its shape."""
+    values = [uniform_value(source) for source in node.inputs]
+    if any(value is None for value in values):
+        return None
+    arrays = [_array(value, source.dtype) for value, source in zip(values, node.inputs, strict=True)]
+    with np.errstate(all="ignore"):
+        result = np.asarray(node.operation.reference(node.attributes, *arrays))
+    result = bfloat16.rounded(result) if node.dtype is dtypes.bfloat16 else result.astype(node.dtype.storage)
+    if any(_is_subnormal(array, source.dtype) for array, source in zip(arrays, node.inputs, strict=True)):
+        return None
+    if _is_subnormal(result, node.dtype):
+        return None
+    return p.full(node.shape, result.item(), node.dtype)
+
+
+def _array(value: bool | int | float | None, dtype: DType) -> np.ndarray:
+    return np.asarray(value, np.float32 if dtype is dtypes.bfloat16 else dtype.storage)
+
+
+def _is_subnormal(array: np.ndarray, dtype: DType) -> bool:
+    smallest = _SMALLEST.get(dtype.name, _SMALLEST_SINGLE)
+    return dtype.is_float and 0.0 < abs(float(array)) < smallest
+
+
+def _is_flushed(node: Node) -> bool:
+    """Whether no subnormal number is left where arithmetic flushes them."""
+    while node.name in _COPIES:
+        node = node.inputs[0]
+    return not node.dtype.is_float or node.operation.family in ("elementwise", "reduction", "contraction")
+
+
+# --- arithmetic with neutral elements ---------------------------------------------------------------------------------
+
+
+def _add(node: Node) -> Node | None:
+    a, b = node.inputs
+    for kept, other in ((a, b), (b, a)):
+        value = uniform_value(other)
+        is_neutral = value is NEGATIVE_ZERO if node.dtype.is_float else value == 0
+        if value is not None and is_neutral and _is_flushed(kept):
+            return kept
+    return None
+
+
+def _subtract(node: Node) -> Node | None:
+    a, b = node.inputs
+    value = uniform_value(b)
+    return a if value is not None and value is not NEGATIVE_ZERO and value == 0 and _is_flushed(a) else None
+
+
+def _multiply(node: Node) -> Node | None:
+    a, b = node.inputs
+    for kept, other in ((a, b), (b, a)):
+        if uniform_value(other) == 1 and _is_flushed(kept):
+            return kept
+    return None
+
+
+def _divide(node: Node) -> Node | None:
+    a, b = node.inputs
+    return a if uniform_value(b) == 1 and _is_flushed(a) else None
+
+
+def _negative(node: Node) -> Node | None:
+    inner = node.inputs[0]
+    return inner.inputs[0] if inner.name == "negative" else None
+
+
+def _where(node: Node) -> Node | None:
+    condition, a, b = node.inputs
+    value = uniform_value(condition)
+    if value is None:
+        return a if a is b else None
+    return a if value else b
+
+
+def _logical_and(node: Node) -> Node | None:
+    a, b = node.inputs
+    for kept, other in ((a, b), (b, a)):
+        value = uniform_value(other)
+        if value is not None:
+            return kept if value else other
+    return a if a is b else None
+
+
+def _logical_or(node: Node) -> Node | None:
+    a, b = node.inputs
+    for kept, other in ((a, b), (b, a)):
+        value = uniform_value(other)
+        if value is not None:
+            return other if value else kept
+    return a if a is b else None
+
+
+# --- casts ------------------------------------------------------------------------------------------------------------
+
+_HOLDS = {
+    "uint8": ("int32", "int64", "bfloat16", "float32", "float64"),
+    "int32": ("int64", "float64"),
+    "bfloat16": ("float32", "float64"),
+    "float32": ("float64",),
+    "bool": ("uint8", "int32", "int64", "bfloat16", "float32", "float64"),
+}
+"""dtype -> the wider ones that hold each of its values exactly."""
+
+
+def _cast(node: Node) -> Node | None:
+    inner, target = node.inputs[0], node.dtype
+    if inner.dtype is target:
+        return inner if _is_flushed(inner) else None
+    if inner.name == "cast":
+        source = inner.inputs[0]
+        if inner.dtype.name in _HOLDS.get(source.dtype.name, ()) and _is_flushed(source):
+            if source.dtype is target:
+                return source
+            if target.name in _HOLDS[source.dtype.name]:
+                return p.cast(source, target)
+    return None
+
+
+# --- movement ---------------------------------------------------------------------------------------------------------
+
+
+def _reshape(node: Node) -> Node | None:
+    inner = node.inputs[0]
+    if inner.shape == node.shape:
+        return inner
+    if inner.name == "reshape":
+        return p.reshape(inner.inputs[0], node.shape)
+    value = uniform_value(inner) if inner.name == "expand" else None
+    return None if value is None else p.full(node.shape, value, node.dtype)
+
+
+def _permute(node: Node) -> Node | None:
+    inner, axes = node.inputs[0], node.attributes[0]
+    if axes == tuple(range(len(axes))):
+        return inner
+    if inner.name == "permute":
+        first = inner.attributes[0]
+        return _simplified(p.permute(inner.inputs[0], tuple([first[axis] for axis in axes])))
+    value = uniform_value(inner)
+    return None if value is None else p.full(node.shape, value, node.dtype)
+
+
+def _expand(node: Node) -> Node | None:
+    inner = node.inputs[0]
+    if inner.shape == node.shape:
+        return inner
+    return p.expand(inner.inputs[0], node.shape) if inner.name == "expand" else None
+
+
+def _slice(node: Node) -> Node | None:
+    inner = node.inputs[0]
+    if inner.shape == node.shape:
+        return inner
+    value = uniform_value(inner)
+    return None if value is None else p.full(node.shape, value, node.dtype)
+
+
+def _flip(node: Node) -> Node | None:
+    inner = node.inputs[0]
+    if inner.name == "flip" and inner.attributes == node.attributes:
+        return inner.inputs[0]
+    return inner if uniform_value(inner) is not None else None
+
+
+def _pad(node: Node) -> Node | None:
+    inner = node.inputs[0]
+    return inner if inner.shape == node.shape else None
+
+
+def _concatenate(node: Node) -> Node | None:
+    (axis,) = node.attributes
+    parts = [part for part in node.inputs if part.shape[axis]]
+    if len(parts) == 1:
+        return parts[0]
+    return p.concatenate(parts, axis) if parts and len(parts) < len(node.inputs) else None
+
+
+_RULES: dict[str, Rule] = {
+    "add": _add,
+    "subtract": _subtract,
+    "multiply": _multiply,
+    "divide": _divide,
+    "negative": _negative,
+    "where": _where,
+    "logical_and": _logical_and,
+    "logical_or": _logical_or,
+    "cast": _cast,
+    "reshape": _reshape,
+    "permute": _permute,
+    "expand": _expand,
+    "slice": _slice,
+    "flip": _flip,
+    "pad": _pad,
+    "concatenate": _concatenate,
+}
