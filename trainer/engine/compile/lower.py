@@ -55,6 +55,7 @@ class Lowering:
     buffers: dict[Node, Buffer] = field(default_factory=dict)
     leaves: dict[Node, Buffer] = field(default_factory=dict)
     packed: dict[object, Buffer] = field(default_factory=dict)
+    relayouts: dict[tuple[Node, Layout], Buffer] = field(default_factory=dict)
     plan: Partition = field(init=False)
 
     def run(self) -> Lowered:
@@ -104,9 +105,11 @@ class Lowering:
         view = self.plan.views[node]
         if wanted(view.strides):
             return self.buffer_of(view.base), view.offset, view.strides
-        copy = self.temporary(node.size, node.dtype, f"{node.name} relayout")
         strides = layout.strides(node.shape)
-        self.copy(view, node, copy, strides, "relayout")
+        copy = self.relayouts.get((node, layout))
+        if copy is None:
+            copy = self.relayouts[node, layout] = self.temporary(node.size, node.dtype, f"{node.name} relayout")
+            self.copy(view, node, copy, strides, "relayout")
         return copy, 0, strides
 
     def copy(self, view: View, node: Node, target: Buffer, strides: tuple[int, ...], label: str) -> None:

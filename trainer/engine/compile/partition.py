@@ -105,8 +105,7 @@ def _wanted_in_memory(order: Sequence[Node], results: Sequence[Node]) -> set[Nod
 def _reads_dense(node: Node, users: dict[Node, list[Node]]) -> bool:
     """Whether a user of `node` takes a dense array and no strided view of one."""
     return any(
-        user.name in CONVOLUTIONS or user.operation.family in ("window", "index") or user.name == "cumulative_sum"
-        for user in users[node]
+        user.name in CONVOLUTIONS or user.operation.family == "window" for user in users[node]
     )
 
 

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING
 from trainer.engine.compile.calls.contraction import emit_convolution, emit_input_gradient, emit_matmul, emit_weight_gradient
 from trainer.engine.compile.calls.copies import emit_concatenate, emit_pad
 from trainer.engine.compile.calls.indexing import (
-    emit_cumulative_sum,
     emit_gather,
     emit_scatter_add,
     emit_scatter_add_along,
     emit_take_along,
-    emit_window_argmax,
 )
+from trainer.engine.compile.calls.windows import emit_cumulative_sum, emit_window_argmax
 from trainer.engine.graph.node import Node
 
 if TYPE_CHECKING:

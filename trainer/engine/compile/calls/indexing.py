@@ -1,0 +1,89 @@
+"""Reading and adding at computed positions. Operands are used as they lie; results lie as the partition decided."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from trainer.engine.compile.launch import Address, KernelSource, Launch
+from trainer.engine.graph.node import Node
+from trainer.engine.graph.storage import Layout
+from trainer.engine.kernels import index
+
+if TYPE_CHECKING:
+    from trainer.engine.compile.epilogues import Fused
+    from trainer.engine.compile.lower import Lowering
+
+
+def emit_gather(lowering: Lowering, root: Node, fused: Fused | None) -> None:
+    """Rows of a table by index."""
+    _emit_read(lowering, root, along=False)
+
+
+def emit_take_along(lowering: Lowering, root: Node, fused: Fused | None) -> None:
+    """One element of each line along an axis."""
+    _emit_read(lowering, root, along=True)
+
+
+def emit_scatter_add(lowering: Lowering, root: Node, fused: Fused | None) -> None:
+    """Rows added into a cleared table by index."""
+    _emit_add(lowering, root, along=False)
+
+
+def emit_scatter_add_along(lowering: Lowering, root: Node, fused: Fused | None) -> None:
+    """Elements added into cleared lines along an axis."""
+    _emit_add(lowering, root, along=True)
+
+
+def _emit_read(lowering: Lowering, root: Node, *, along: bool) -> None:
+    if root.size == 0:
+        return
+    table, indices = root.inputs
+    make = index.take_along if along else index.gather
+    table_place, table_strides = _operand(lowering, table)
+    index_place, index_strides = _operand(lowering, indices)
+    kernel = make(
+        table.shape,
+        indices.shape,
+        root.attribute("axis"),
+        table.dtype,
+        indices.dtype,
+        table_strides=table_strides,
+        index_strides=index_strides,
+        dense_strides=lowering.plan.layouts[root].strides(root.shape),
+    )
+    target = Address(lowering.buffer_of(root))
+    _launch(lowering, root, kernel, [table_place, index_place, target], target)
+
+
+def _emit_add(lowering: Lowering, root: Node, *, along: bool) -> None:
+    if root.size == 0:
+        return
+    updates, indices = root.inputs
+    make = index.scatter_add_along if along else index.scatter_add
+    update_place, update_strides = _operand(lowering, updates)
+    index_place, index_strides = _operand(lowering, indices)
+    kernel = make(
+        root.shape,
+        indices.shape,
+        root.attribute("axis"),
+        updates.dtype,
+        indices.dtype,
+        table_strides=lowering.plan.layouts[root].strides(root.shape),
+        index_strides=index_strides,
+        dense_strides=update_strides,
+    )
+    target = Address(lowering.buffer_of(root))
+    _launch(lowering, root, kernel, [update_place, index_place, target], target)
+
+
+def _operand(lowering: Lowering, node: Node) -> tuple[Address, tuple[int, ...]]:
+    buffer, offset, strides = lowering.dense(node, lambda strides: True, Layout.row_major(node.ndim))
+    return Address(buffer, offset * node.dtype.itemsize), strides
+
+
+def _launch(
+    lowering: Lowering, root: Node, kernel: index.IndexKernel, places: list[Address], target: Address
+) -> None:
+    reads = tuple(dict.fromkeys(place.buffer for place in places if place is not target))
+    source = KernelSource(kernel, lambda name: index.render_index(kernel, name))
+    lowering.emit(Launch(source, [*places], index.tasks(kernel), reads, (target.buffer,), root.name))

@@ -1,0 +1,45 @@
+"""Training steps beside PyTorch: the thinnest slice of a network and an MLP, and what a step costs in Python.
+
+    python benchmarks/steps.py [conv_bn_relu_conv mlp …] [--json] [--peer-python PATH]
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from harness import Companion, Figure, run_figures
+
+FOLDER = Path(__file__).parent / "workloads"
+STEPS = {"conv_bn_relu_conv": "5", "mlp": "50"}
+
+
+def ours(workload: str) -> Callable[[], float]:
+    """The milliseconds of a step on our engine."""
+    return Companion(sys.executable, str(FOLDER / "ours.py"), workload, "--steps", STEPS[workload])
+
+
+def torch_peer(workload: str, *options: str) -> Callable[[str], float]:
+    """The milliseconds of the same step in PyTorch."""
+    companions: dict[str, Companion] = {}
+
+    def measure(python: str) -> float:
+        command = (python, str(FOLDER / "torch_peer.py"), workload, "--steps", STEPS[workload], *options)
+        return companions.setdefault(python, Companion(*command))()
+
+    return measure
+
+
+FIGURES = [
+    Figure("conv_bn_relu_conv", ours("conv_bn_relu_conv"), torch_peer("conv_bn_relu_conv")),
+    Figure(
+        "conv_bn_relu_conv_channels_last",
+        ours("conv_bn_relu_conv"),
+        torch_peer("conv_bn_relu_conv", "--channels-last"),
+    ),
+    Figure("mlp", ours("mlp"), torch_peer("mlp")),
+]
+
+if __name__ == "__main__":
+    raise SystemExit(run_figures(FIGURES))

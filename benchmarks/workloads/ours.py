@@ -1,0 +1,82 @@
+"""Training steps on our engine: answers each line of standard input with the milliseconds of one step (median of several).
+
+Usage: ours.py WORKLOAD [--threads N] [--steps N]
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from trainer import engine
+from trainer.engine import Tensor, nn
+from trainer.engine.devices.cpu.device import CpuDevice
+from trainer.learner.optimizers import SGD, Adam
+
+
+def conv_bn_relu_conv() -> Callable[[], object]:
+    """Convolution, batch norm, ReLU, convolution on 8 x 64 x 56 x 56, mean square, SGD with momentum."""
+    network = nn.Sequential(
+        nn.Conv2d(64, 64, 3, padding=1, bias=False), nn.BatchNorm2d(64), nn.ReLU(), nn.Conv2d(64, 64, 3, padding=1, bias=False)
+    )
+    optimizer = SGD(network, 1e-3, momentum=0.9)
+    x = np.random.default_rng(0).standard_normal((8, 64, 56, 56), dtype=np.float32)
+    images = engine.asarray(x)
+
+    def step(image: Tensor) -> Tensor:
+        y = network(image)
+        loss = engine.mean(y * y)
+        optimizer.minimize(loss)
+        return loss
+
+    traced = engine.trace(step)
+    return lambda: traced(images)
+
+
+def mlp() -> Callable[[], object]:
+    """784-512-512-10 on a batch of 128, cross entropy, Adam."""
+    network = nn.Sequential(nn.Linear(784, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 10))
+    optimizer = Adam(network)
+    random = np.random.default_rng(0)
+    x = random.standard_normal((128, 784), dtype=np.float32)
+    y = random.integers(0, 10, 128)
+
+    def step(image: Tensor, label: Tensor) -> Tensor:
+        loss = nn.cross_entropy(network(image), label)
+        optimizer.minimize(loss)
+        return loss
+
+    traced = engine.trace(step)
+    return lambda: traced(x, y).item()
+
+
+WORKLOADS = {function.__name__: function for function in (conv_bn_relu_conv, mlp)}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("workload", choices=WORKLOADS)
+    parser.add_argument("--threads", type=int, default=None)
+    parser.add_argument("--steps", type=int, default=20)
+    arguments = parser.parse_args()
+    if arguments.threads:
+        engine.set_default_device(CpuDevice(threads=arguments.threads))
+    run = WORKLOADS[arguments.workload]()
+    for _ in range(3):
+        run()
+    for _ in sys.stdin:
+        times = []
+        for _ in range(arguments.steps):
+            start = time.perf_counter()
+            run()
+            times.append(time.perf_counter() - start)
+        print(statistics.median(times) * 1e3, flush=True)
+
+
+if __name__ == "__main__":
+    main()
