@@ -1,0 +1,26 @@
+"""Checkpoints: their format on disk, which are kept, how a run is taken up from one."""
+
+from trainer.learner.checkpoints.format import (
+    Array,
+    Checkpoint,
+    pointed,
+    read_checkpoint,
+    steps_in,
+    write_checkpoint,
+)
+from trainer.learner.checkpoints.keeper import CheckpointKeeper, checkpoint_folder, restore
+from trainer.learner.checkpoints.policy import is_better, superseded
+
+__all__ = [
+    "Array",
+    "Checkpoint",
+    "CheckpointKeeper",
+    "checkpoint_folder",
+    "is_better",
+    "pointed",
+    "read_checkpoint",
+    "restore",
+    "steps_in",
+    "superseded",
+    "write_checkpoint",
+]

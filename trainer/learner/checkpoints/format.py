@@ -1,0 +1,260 @@
+"""A checkpoint on disk: `step-N/` with arrays (safetensors), state.json and manifest.json; complete, or not there.
+
+It is written under another name, flushed to the disk and renamed; the manifest holds each file's size and SHA-256, and
+reading checks them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from trainer import TrainerError
+from trainer.engine import DType
+from trainer.engine.graph import dtypes
+from trainer.rundir import write_error
+
+FORMAT = 1
+STATE, MANIFEST = "state.json", "manifest.json"
+_FOLDER = re.compile(r"step-(\d+)")
+_TAGS = {
+    "bool": "BOOL",
+    "uint8": "U8",
+    "int32": "I32",
+    "int64": "I64",
+    "bfloat16": "BF16",
+    "float32": "F32",
+    "float64": "F64",
+}
+_DTYPES = {tag: dtypes.BY_NAME[name] for name, tag in _TAGS.items()}
+
+
+@dataclass(frozen=True)
+class Array:
+    """An array and its element type; bfloat16 is carried as uint16 bit patterns."""
+
+    values: np.ndarray
+    dtype: DType
+
+    def widened(self) -> np.ndarray:
+        """The values as NumPy knows them: bfloat16 as float32."""
+        if self.dtype.name != "bfloat16":
+            return self.values
+        return (self.values.astype(np.uint32) << 16).view(np.float32)
+
+
+ArrayFiles = Mapping[str, Mapping[str, Array]]
+"""By file stem ("model", "training"), arrays by name."""
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """What a checkpoint holds."""
+
+    arrays: dict[str, dict[str, Array]]
+    state: dict[str, Any]
+
+
+def folder_name(step: int) -> str:
+    """The folder of the checkpoint at `step`."""
+    return f"step-{step}"
+
+
+def steps_in(checkpoints: Path) -> list[int]:
+    """The steps that have a complete checkpoint in the folder, in order."""
+    try:
+        names = os.listdir(checkpoints)
+    except FileNotFoundError:
+        return []
+    found = (_FOLDER.fullmatch(name) for name in names)
+    return sorted(int(match[1]) for match in found if match and (checkpoints / match[0] / MANIFEST).exists())
+
+
+def write_checkpoint(checkpoints: Path, step: int, arrays: ArrayFiles, state: Mapping[str, Any]) -> tuple[Path, int]:
+    """Write `step-N`; its path and its size in bytes. One of the same step is replaced.
+
+    Raises:
+        TrainerError: the disk is full, or the directory can't be written. Nothing half-written is left.
+    """
+    final = checkpoints / folder_name(step)
+    aside = checkpoints / f".{folder_name(step)}.{os.getpid()}"
+    try:
+        checkpoints.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(aside, ignore_errors=True)
+        aside.mkdir()
+        files = {f"{stem}.safetensors": _encoded(group) for stem, group in arrays.items()}
+        files[STATE] = json.dumps({"format": FORMAT, **state}, indent=1, sort_keys=True).encode()
+        manifest = {
+            name: {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+            for name, content in files.items()
+        }
+        files[MANIFEST] = json.dumps({"format": FORMAT, "step": step, "files": manifest}, indent=1).encode()
+        for name, content in files.items():
+            _write_through(aside / name, content)
+        _flush_folder(aside)
+        if final.exists():
+            os.rename(final, replaced := checkpoints / f".{folder_name(step)}.{os.getpid()}.old")
+            os.rename(aside, final)
+            shutil.rmtree(replaced)
+        else:
+            os.rename(aside, final)
+        _flush_folder(checkpoints)
+    except OSError as error:
+        shutil.rmtree(aside, ignore_errors=True)
+        raise write_error(final, error) from error
+    return final, sum(len(content) for content in files.values())
+
+
+def read_checkpoint(folder: Path) -> Checkpoint:
+    """The checkpoint in `folder`, after its files were compared with the manifest.
+
+    Raises:
+        TrainerError: a file is missing, damaged, or of a format that this version does not know.
+    """
+    manifest = _json(folder, MANIFEST, _bytes(folder, MANIFEST))
+    if manifest.get("format") != FORMAT:
+        raise TrainerError(
+            "a checkpoint of another format", where=str(folder), found=manifest.get("format"), expected=FORMAT
+        )
+    arrays: dict[str, dict[str, Array]] = {}
+    state: dict[str, Any] = {}
+    for name, expected in manifest["files"].items():
+        content = _bytes(folder, name)
+        if len(content) != expected["bytes"] or hashlib.sha256(content).hexdigest() != expected["sha256"]:
+            raise TrainerError(
+                "a damaged checkpoint: the file is not the one that its manifest describes",
+                where=str(folder / name),
+                found=f"{len(content)} bytes",
+                expected=f"{expected['bytes']} bytes, sha256 {expected['sha256'][:16]}…",
+                hint="Resume from another checkpoint of the run, if there is one.",
+            )
+        if name == STATE:
+            state = _json(folder, name, content)
+        else:
+            arrays[name.removesuffix(".safetensors")] = _decoded(content)
+    return Checkpoint(arrays, state)
+
+
+def read_arrays(file: Path) -> dict[str, Array]:
+    """The arrays of one safetensors file by name.
+
+    Raises:
+        TrainerError: no such file, or not a safetensors file of known element types.
+    """
+    try:
+        return _decoded(file.read_bytes())
+    except OSError as error:
+        raise TrainerError(
+            "can't read weights", where=str(file), found=(error.strerror or str(error)).lower()
+        ) from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise TrainerError(
+            "not a safetensors file of known element types", where=str(file), expected=", ".join(_DTYPES)
+        ) from error
+
+
+def point(checkpoints: Path, name: str, step: int) -> None:
+    """Let the file `name` ("latest", "best") name the checkpoint at `step`; replaced in one go."""
+    aside = checkpoints / f".{name}.{os.getpid()}"
+    try:
+        _write_through(aside, f"{folder_name(step)}\n".encode())
+        os.replace(aside, checkpoints / name)
+        _flush_folder(checkpoints)
+    except OSError as error:
+        raise write_error(checkpoints / name, error) from error
+
+
+def pointed(checkpoints: Path, name: str) -> Path | None:
+    """The folder that the file `name` names, or None when there is no such file."""
+    try:
+        return checkpoints / (checkpoints / name).read_text().strip()
+    except FileNotFoundError:
+        return None
+
+
+def remove_checkpoint(checkpoints: Path, step: int) -> None:
+    """Delete `step-N`: first its manifest, so that a half-deleted one does not count as one."""
+    folder = checkpoints / folder_name(step)
+    (folder / MANIFEST).unlink(missing_ok=True)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def remove_leftovers(checkpoints: Path) -> None:
+    """Delete what a killed process left half-written."""
+    for path in checkpoints.glob(".step-*"):
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def _encoded(group: Mapping[str, Array]) -> bytes:
+    """A safetensors file: the header's length (8 bytes), the header (JSON), the arrays' bytes, little-endian."""
+    header: dict[str, Any] = {"__metadata__": {"format": "trainer"}}
+    chunks, offset = [], 0
+    # Wider elements first, so that every array starts at a multiple of its item's size.
+    for name, array in sorted(group.items(), key=lambda item: (-item[1].dtype.itemsize, item[0])):
+        content = np.ascontiguousarray(array.values, array.dtype.storage).tobytes()
+        header[name] = {
+            "dtype": _TAGS[array.dtype.name],
+            "shape": list(array.values.shape),
+            "data_offsets": [offset, offset + len(content)],
+        }
+        offset += len(content)
+        chunks.append(content)
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    return b"".join([len(text).to_bytes(8, "little"), text, *chunks])
+
+
+def _decoded(content: bytes) -> dict[str, Array]:
+    length = int.from_bytes(content[:8], "little")
+    header = json.loads(content[8 : 8 + length])
+    arrays = {}
+    for name, entry in header.items():
+        if name == "__metadata__":
+            continue
+        dtype = _DTYPES[entry["dtype"]]
+        first, last = entry["data_offsets"]
+        flat = np.frombuffer(content[8 + length + first : 8 + length + last], dtype.storage)
+        arrays[name] = Array(flat.reshape(entry["shape"]), dtype)
+    return arrays
+
+
+def _bytes(folder: Path, name: str) -> bytes:
+    try:
+        return (folder / name).read_bytes()
+    except OSError as error:
+        raise TrainerError(
+            "not a complete checkpoint", where=str(folder / name), found=(error.strerror or str(error)).lower()
+        ) from error
+
+
+def _json(folder: Path, name: str, content: bytes) -> dict[str, Any]:
+    try:
+        return dict(json.loads(content))
+    except ValueError as error:
+        raise TrainerError("a damaged checkpoint: no valid JSON", where=str(folder / name)) from error
+
+
+def _write_through(path: Path, content: bytes) -> None:
+    with open(path, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _flush_folder(path: Path) -> None:
+    if os.name == "nt":
+        return  # a directory can't be opened there, and renames are durable without
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,79 @@
+"""The two traced programs of a task: a step of training, and the evaluation of a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from trainer import TrainerError, engine
+from trainer.engine import Tensor, int64
+from trainer.engine.nn import RandomState
+from trainer.learner.accumulators import Accumulators
+from trainer.learner.task import Task, parts_of
+from trainer.metrics import Metric
+
+Progress = Callable[[int, int, str], None]
+"""Hears of compilation: done, total, what it is on."""
+
+
+class Program:
+    """A traced step and the mode that the task's modules must be in when it is traced and run."""
+
+    def __init__(self, step: Callable[[Any], Any], task: Task, *, is_training: bool) -> None:
+        self._step, self._task, self._is_training = step, task, is_training
+        self.has_run = False
+
+    def prepare(self) -> None:
+        """Put the modules into the step's mode; to be called before the first of several runs."""
+        set_mode(self._task, is_training=self._is_training)
+
+    def __call__(self, batch: Mapping[str, np.ndarray]) -> None:
+        """Run the step on a batch."""
+        self._step(batch)
+        self.has_run = True
+
+
+def train_program(task: Task, random: RandomState, accumulators: Accumulators, progress: Progress) -> Program:
+    """Forward, backward, update and metric sums of one batch as one program."""
+
+    def train_step(batch: dict[str, Tensor]) -> dict[str, Tensor]:
+        with random.step():
+            metrics = _checked(task, "train_step", task.train_step(batch))
+            accumulators.add(metrics, random.counter[0].astype(int64) + 1)
+            random.advance()
+        return {}
+
+    return Program(engine.trace(train_step, progress=progress), task, is_training=True)
+
+
+def evaluation_program(task: Task, accumulators: Accumulators, progress: Progress) -> Program:
+    """Forward and metric sums of one batch as one program; changes nothing but the accumulators."""
+
+    def valid_step(batch: dict[str, Tensor]) -> dict[str, Tensor]:
+        metrics = _checked(task, "valid_step", task.valid_step(batch))
+        accumulators.add(metrics, engine.zeros((), dtype=int64))
+        return {}
+
+    return Program(engine.trace(valid_step, progress=progress), task, is_training=False)
+
+
+def set_mode(task: Task, *, is_training: bool) -> None:
+    """Put all modules of the task into training or inference mode."""
+    for module in parts_of(task).modules.values():
+        module.train(is_training)
+
+
+def _checked(task: Task, step_name: str, metrics: Any) -> Mapping[str, Metric]:
+    where = f"{type(task).__name__}.{step_name}"
+    if not isinstance(metrics, Mapping):
+        raise TrainerError(f"{where} returns metrics by name", found=type(metrics).__name__, expected="a dictionary")
+    for name, metric in metrics.items():
+        if not isinstance(metric, Metric):
+            raise TrainerError(
+                f"{where} returned something that is no metric",
+                found=f"{name}: {type(metric).__name__}",
+                expected="a metric such as Mean(loss), from trainer.metrics",
+            )
+    return metrics

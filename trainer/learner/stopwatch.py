@@ -1,0 +1,74 @@
+"""Time spent on training steps: samples a second, milliseconds a step, and the share spent waiting for data."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Numbers over the steps since the last reading: a rate, milliseconds, and a share of the time (0 to 1)."""
+
+    samples_per_second: float
+    step_ms: float
+    data_wait: float
+
+
+class Stopwatch:
+    """Runs inside `running`, stands still inside `apart` (validation, checkpoints, compilation, a pause)."""
+
+    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
+        self._clock = clock
+        self._since: float | None = None
+        self._seconds = self._waited_before = 0.0
+        self._samples = self._steps = 0
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Count the time inside."""
+        self._since = self._clock()
+        try:
+            yield
+        finally:
+            self._stop()
+
+    @contextmanager
+    def apart(self) -> Iterator[None]:
+        """Leave out the time inside; may be nested."""
+        was_running = self._since is not None
+        self._stop()
+        try:
+            yield
+        finally:
+            if was_running:
+                self._since = self._clock()
+
+    def count(self, samples: int) -> None:
+        """A step with this many samples is done; counts only while running."""
+        if self._since is None:
+            return
+        self._samples += samples
+        self._steps += 1
+
+    def take(self, data_wait: float) -> Reading | None:
+        """The numbers since the last reading (None when no step was counted); a new period begins.
+
+        `data_wait` is the loader's count of the seconds that steps have waited for data so far.
+        """
+        is_running = self._since is not None
+        self._stop()
+        seconds, samples, steps, waited = self._seconds, self._samples, self._steps, data_wait - self._waited_before
+        self._seconds, self._samples, self._steps, self._waited_before = 0.0, 0, 0, data_wait
+        if is_running:
+            self._since = self._clock()
+        if not steps or seconds <= 0:
+            return None
+        return Reading(samples / seconds, 1e3 * seconds / steps, min(1.0, max(0.0, waited / seconds)))
+
+    def _stop(self) -> None:
+        if self._since is not None:
+            self._seconds += self._clock() - self._since
+            self._since = None

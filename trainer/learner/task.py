@@ -1,0 +1,159 @@
+"""Task: what is trained, on which data, how one step goes. The one class that a recipe writes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from trainer import TrainerError
+from trainer.engine import State, Tensor
+from trainer.engine.nn import Module
+from trainer.learner.optimizers import Optimizer, optimizer_from
+from trainer.learner.optimizers.optimizer import Target
+from trainer.learner.samples import Sample
+from trainer.learner.schedules import LearningRate, schedule_from
+
+if TYPE_CHECKING:
+    from trainer.configs import RunConfig
+    from trainer.datasets import Loader
+    from trainer.metrics import Metric
+
+Batch = Mapping[str, Tensor]
+
+
+@dataclass(frozen=True)
+class DataSplits:
+    """The loaders of a task. Without `valid` nothing is validated, without `test` nothing is tested at the end."""
+
+    train: Loader
+    valid: Loader | None = None
+    test: Loader | None = None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How long the training is, known once the data is."""
+
+    steps_per_epoch: int
+    total_steps: int
+
+
+@dataclass
+class Parts:
+    """What a task has built, by the names of its attributes."""
+
+    modules: dict[str, Module] = field(default_factory=dict)
+    optimizers: dict[str, Optimizer] = field(default_factory=dict)
+    states: dict[str, State] = field(default_factory=dict)
+
+
+class Task:
+    """Base of tasks; read a subclass from top to bottom:
+
+        class Digits(Task):
+            def data(self):                     # the splits
+                return DataSplits(train=Loader(...), valid=Loader(...), test=Loader(...))
+
+            def build(self):                    # models and optimisers, as attributes
+                self.net = nn.Sequential(...)
+                self.optimizer = self.optimizer_for(self.net)
+
+            def train_step(self, batch):        # traced once, then replayed
+                logits = self.net(batch["image"])
+                loss = nn.cross_entropy(logits, batch["label"], sample_weight=batch["weight"])
+                self.optimizer.minimize(loss)
+                rows = engine.sum(batch["weight"])
+                return {"loss": Mean(loss, rows), "accuracy": Accuracy(logits, batch["label"], batch["weight"])}
+
+            def valid_step(self, batch):        # the same without the optimiser
+                ...
+
+    `train_step` and `valid_step` get a batch of tensors and return metrics by name; what they compute becomes one
+    compiled program, so they must not read values. Modules are in training mode in the one, in inference mode in the
+    other. Rows that only fill the last batch have `batch["weight"]` 0.
+    """
+
+    plan: Plan
+
+    def __init__(self, config: RunConfig, options: Any = None) -> None:
+        self.config, self.options = config, options
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if isinstance(value, Module):  # before an optimiser, or anything else, reads its initial values
+            value.set_seed(self.config.seed, name)
+        super().__setattr__(name, value)
+
+    def data(self) -> DataSplits:
+        """The loaders of the splits."""
+        raise TrainerError(f"{type(self).__name__} has no `data` method")
+
+    def build(self) -> None:
+        """Make models and optimisers and keep them as attributes. `self.plan` is set by then."""
+        raise TrainerError(f"{type(self).__name__} has no `build` method")
+
+    def train_step(self, batch: Batch) -> Mapping[str, Metric]:
+        """One step of training: computes the loss, lets the optimisers minimise it, returns metrics by name."""
+        raise TrainerError(f"{type(self).__name__} has no `train_step` method")
+
+    def valid_step(self, batch: Batch) -> Mapping[str, Metric]:
+        """The metrics of a batch of validation or test data."""
+        raise TrainerError(f"{type(self).__name__} has no `valid_step` method")
+
+    def samples(self, batch: Batch) -> Iterable[Sample]:
+        """Pictures of a validation batch to look at after each epoch; none by default. It may read values."""
+        return ()
+
+    def optimizer_for(self, target: Target, name: str = "optimizer") -> Optimizer:
+        """The optimiser that the config calls `name` (with a single `optimizer:` section, that one), on `target`."""
+        sections = self.config.all_optimizers()
+        if name not in sections:
+            raise TrainerError(
+                f"the config has no optimizer called {name!r}",
+                found=", ".join(sections) or "no optimizer",
+                hint="A task with one optimizer reads `optimizer:`, one with several reads `optimizers:` by name.",
+            )
+        section = sections[name]
+        schedule = schedule_from(
+            section.schedule or self.config.schedule,
+            steps_per_epoch=self.plan.steps_per_epoch,
+            total_steps=self.plan.total_steps,
+        )
+        return optimizer_from(
+            section,
+            target,
+            LearningRate(section.learning_rate, schedule),
+            gradient_clip_norm=self.config.train.gradient_clip_norm,
+        )
+
+
+def parts_of(task: Task) -> Parts:
+    """The modules, optimisers and states among the task's attributes."""
+    parts = Parts()
+    for name, value in vars(task).items():
+        if isinstance(value, Module):
+            parts.modules[name] = value
+        elif isinstance(value, Optimizer):
+            parts.optimizers[name] = value
+        elif isinstance(value, State):
+            parts.states[name] = value
+    return parts
+
+
+def model_states(parts: Parts) -> dict[str, State]:
+    """Parameters and buffers of all modules, by "module.name"."""
+    return {
+        f"{module_name}.{name}": state
+        for module_name, module in parts.modules.items()
+        for name, state in module.named_states().items()
+    }
+
+
+def training_states(parts: Parts) -> dict[str, State]:
+    """Everything else that the next step depends on: the optimisers' states and the task's own."""
+    states = {
+        f"{optimizer_name}.{name}": state
+        for optimizer_name, optimizer in parts.optimizers.items()
+        for name, state in optimizer.named_states().items()
+    }
+    return {**states, **parts.states}
