@@ -97,6 +97,16 @@ async def test_a_dead_worker_is_shown_with_the_last_lines_of_its_log(running: Ru
     assert app.return_value == "finished"
 
 
+async def test_a_failed_run_shows_its_traceback(running: RunPaths, clock: Clock) -> None:
+    running.traceback(1).write_text("Traceback (most recent call last):\nZeroDivisionError: division by zero\n")
+    end = EndEvent("failed", 1, reason="ZeroDivisionError", traceback="traceback-1.txt")
+    synthetic_run.append(running, end, at=10.0)
+    app = dashboard(running, clock)
+    async with app.run_test(size=(80, 24)) as pilot:
+        text = await settle(app, pilot)
+    assert "✗ FAILED" in text and "ZeroDivisionError: division by zero" in text
+
+
 async def test_a_silent_worker_is_shown_as_such(running: RunPaths, clock: Clock) -> None:
     app = dashboard(running, clock)
     async with app.run_test(size=(120, 40)) as pilot:

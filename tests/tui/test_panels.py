@@ -113,8 +113,8 @@ def test_the_best_point_is_marked() -> None:
     assert plain(draw_chart_panel("valid")(frame(ASCII), 60, 14)).count("@") == 1
 
 
-def test_a_chart_without_data_says_what_it_waits_for() -> None:
-    assert "waiting for the first training step" in plain(draw_chart_panel("loss")(frame(view=View("run")), 60, 14))
+def test_a_chart_without_data_says_so() -> None:
+    assert "no training step yet" in plain(draw_chart_panel("loss")(frame(view=View("run")), 60, 14))
 
 
 def test_the_system_panel_shows_what_was_sampled() -> None:

@@ -6,7 +6,7 @@ from trainer.tui.box import boxed
 from trainer.tui.glyphs import ASCII, UNICODE
 from trainer.tui.numbers import duration, number, rate, size
 from trainer.tui.panel import changed_regions
-from trainer.tui.text import cell_width, crop, crop_line, line_width, plain, printable, spread
+from trainer.tui.text import cell_width, crop, crop_line, line_width, plain, printable, spread, wrap
 
 
 @pytest.mark.parametrize(
@@ -32,6 +32,11 @@ def test_width_counts_cells_not_characters() -> None:
     for width in range(1, 9):
         assert line_width(crop_line(line, width, "…")) <= width
     assert crop_line(line, 7, "…") == line
+
+
+def test_wrapping_loses_nothing() -> None:
+    assert wrap("abcdefgh", 3) == ["abc", "def", "gh"] and wrap("", 5) == [""]
+    assert wrap("日本語", 3) == ["日", "本", "語"]
 
 
 def test_a_spread_line_fills_its_width_and_keeps_its_right_end() -> None:

@@ -26,6 +26,12 @@ def test_a_phase_keeps_its_clock_and_starts_a_new_one_when_it_begins_again() -> 
     assert view.phases["validate"].seconds(now=21.0) == 1.0 and view.phases["validate"].done == 0
 
 
+def test_a_first_phase_told_only_when_done_began_with_the_process() -> None:
+    view = View("run")
+    view.apply(Record(PhaseEvent("config", "finished"), 100.0, 0.25, 1))
+    assert view.phases["config"].seconds(now=200.0) == pytest.approx(0.25)
+
+
 def test_a_resumed_attempt_takes_back_later_records() -> None:
     view = told(*((float(step), metric(step, loss=step)) for step in (10, 20, 30)))
     told((40.0, ResumedEvent(20)), (41.0, metric(21, loss=21)), attempt=2, view=view)

@@ -4,6 +4,6 @@
     watch(Path("runs/digits"))
 """
 
-from trainer.tui.watch import TuiResult, watch
+from trainer.tui.watch import TuiResult, prepare_dashboard, watch
 
-__all__ = ["TuiResult", "watch"]
+__all__ = ["TuiResult", "prepare_dashboard", "watch"]

@@ -54,6 +54,7 @@ class Feed:
         self.sent: Sent | None = None
         self._events = EventTail(self.paths.events)
         self._log = LogTail(self.paths.log)
+        self._traceback: LogTail | None = None
         self._preview: View | None = None
         self._lock_read = -LOCK_SECONDS
 
@@ -79,11 +80,20 @@ class Feed:
             self.complete.apply(record)
         if self._events.at_end:
             self._preview = None
-            for line in self._log.poll():
-                self.complete.say(now, "output", line)
+            self._read_output(now)
         if now - self._lock_read >= LOCK_SECONDS or now < self._lock_read:
             self._lock_read = now
             self.lock = read_lock(self.paths)
+
+    def _read_output(self, now: float) -> None:
+        """Take in what the worker printed, and once it has failed, its traceback."""
+        for line in self._log.poll():
+            self.complete.say(now, "output", line)
+        end = self.complete.end
+        if end is not None and end.traceback and self._traceback is None:
+            self._traceback = LogTail(self.paths.root / Path(end.traceback).name)
+            for line in self._traceback.poll():
+                self.complete.say(now, "output", line)
 
     def read_preview(self) -> None:
         """Sample a long event file over its whole length. For a short one there is nothing to do."""

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from rich.segment import Segment
 from rich.style import Style
-from textual.geometry import Region
+from textual.geometry import Region, Size
 from textual.strip import Strip
 from textual.widget import Widget
 
@@ -59,7 +59,8 @@ class Panel(Widget):
         self._version = version
         self._source = source
         self._frame = source.frame()
-        self._drawn: tuple[Hashable, ...] | None = None
+        self._drawn_size: Size | None = None
+        self._drawn_version: Hashable = None
         self._lines: list[Line] = []
 
     @property
@@ -70,7 +71,9 @@ class Panel(Widget):
     def show(self, frame: Frame) -> None:
         """Draw a frame; what did not change is not painted again."""
         self._frame = frame
-        if not self.display or not self.size or not self._is_stale():
+        if not self.display or not self.size:
+            return
+        if self._version is not None and self._drawn_size == self.size and self._drawn_version == self._version(frame):
             return
         before = self._lines
         self._draw_lines()
@@ -80,21 +83,16 @@ class Panel(Widget):
 
     def render_line(self, y: int) -> Strip:
         """Textual asks for a line; after a change of size it is drawn first."""
-        if self._is_stale():
+        if self._drawn_size != self.size:
             self._draw_lines()
         line = self._lines[y] if y < len(self._lines) else ()
         return Strip([Segment(text, _style(self._source.palette[role])) for text, role in line]).extend_cell_length(
             self.size.width, Style.null()
         )
 
-    def _is_stale(self) -> bool:
-        return self._version is None or self._drawn != self._key() or not self._lines
-
-    def _key(self) -> tuple[Hashable, ...]:
-        return (self.size, self._version(self._frame) if self._version else self._frame)
-
     def _draw_lines(self) -> None:
-        self._drawn = self._key()
+        self._drawn_size = self.size
+        self._drawn_version = self._version(self._frame) if self._version is not None else None
         width, height = self.size
         if self._title is None:
             ellipsis = self._frame.glyphs.ellipsis

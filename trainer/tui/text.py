@@ -56,6 +56,16 @@ def crop(text: str, width: int, ellipsis: str) -> str:
     return "".join(kept) + ellipsis
 
 
+def wrap(text: str, width: int) -> list[str]:
+    """`text` in pieces of at most `width` cells, cut anywhere: a path or a message is read as one all the same."""
+    pieces = []
+    while cell_width(text) > width > 0:
+        piece = crop(text, width, "") or text[0]
+        pieces.append(piece)
+        text = text[len(piece) :]
+    return [*pieces, text]
+
+
 def crop_line(line: Line, width: int, ellipsis: str) -> Line:
     """A line in at most `width` cells."""
     if line_width(line) <= width:

@@ -83,7 +83,7 @@ class View:
     end: EndEvent | None = None
     system: SystemEvent | None = None
     best_step: float | None = None
-    first_time: float | None = None
+    process_start: float | None = None
     last_time: float | None = None
     revision: int = 0
     phases: dict[str, Phase] = field(default_factory=dict)
@@ -101,8 +101,7 @@ class View:
             return
         if record.attempt > self.attempt:
             self._begin_attempt(record.attempt)
-        if self.first_time is None:
-            self.first_time = record.time
+        self.process_start = record.time - record.since_start
         self.last_time = record.time
         self.revision += 1
         handler = HANDLERS.get(type(record.event))
@@ -138,7 +137,10 @@ def _run(view: View, event: RunEvent, time: float) -> None:
 def _phase(view: View, event: PhaseEvent, time: float) -> None:
     phase = view.phases.get(event.name)
     if phase is None or (event.state == "started" and not phase.is_active):
-        phase = view.phases[event.name] = Phase(event.name, event.state, time, time)
+        # What is told only once it is done, and before all else, began with the process (reading the configuration).
+        is_first = not view.phases and event.state == "finished"
+        started = view.process_start if is_first and view.process_start is not None else time
+        phase = view.phases[event.name] = Phase(event.name, event.state, started, time)
     phase.state, phase.changed = event.state, time
     for name in ("done", "total", "unit"):
         value = getattr(event, name)

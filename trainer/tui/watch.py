@@ -19,6 +19,10 @@ class TuiResult:
     action: Literal["detached", "finished", "stopped"]
 
 
+def prepare_dashboard() -> None:
+    """Import what the first frame needs (a quarter of a second), while something else is being waited for."""
+
+
 def watch(run_path: Path, *, owner: bool = False) -> TuiResult:
     """Show a run's dashboard until the user leaves it.
 

@@ -1,4 +1,4 @@
-"""The chart panels: the chart itself, or in words what it waits for."""
+"""The chart panels: the chart itself, or in words what is missing."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from trainer.tui.charts import CHARTS
 from trainer.tui.frame import Frame
 from trainer.tui.text import Line
 
-_WAITS = {
-    "loss": "waiting for the first training step",
-    "valid": "waiting for the first validation",
-    "rate": "no learning rate reported",
+_MISSING = {
+    "loss": "no training step yet",
+    "valid": "no validation yet",
+    "rate": "no learning rate yet",
 }
 
 
@@ -21,7 +21,7 @@ def draw_chart_panel(name: str) -> Callable[[Frame, int, int], list[Line]]:
     def draw(frame: Frame, width: int, height: int) -> list[Line]:
         chart = CHARTS[name](frame.view)
         if chart is None or frame.is_first:
-            return [((_WAITS[name] if chart is None else "", "dim"),)]
+            return [((_MISSING[name] if chart is None else "", "dim"),)]
         from trainer.tui.plot import draw_chart  # NumPy comes with it, and is not needed before the second frame
 
         return draw_chart(chart, width, height, frame.glyphs)

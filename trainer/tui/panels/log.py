@@ -6,7 +6,7 @@ from datetime import datetime
 from itertools import islice
 
 from trainer.tui.frame import Frame
-from trainer.tui.text import Line, crop_line
+from trainer.tui.text import Line, wrap
 from trainer.tui.view import LogLine
 
 _ROLES = {"warning": "warn", "error": "bad", "critical": "bad", "good": "good", "debug": "dim", "output": "text"}
@@ -14,17 +14,20 @@ _ROLES = {"warning": "warn", "error": "bad", "critical": "bad", "good": "good", 
 
 def draw_log(frame: Frame, width: int, height: int) -> list[Line]:
     """The newest lines that fit, the newest last; `frame.scroll` lines further back."""
-    log = frame.view.log
-    end = max(0, len(log) - min(frame.scroll, max(0, len(log) - height)))
-    shown = islice(log, max(0, end - height), end)
-    lines = [crop_line(_line(line), width, frame.glyphs.ellipsis) for line in shown]
-    return lines or [(("nothing yet", "dim"),)]
+    lines: list[Line] = []
+    for line in islice(reversed(frame.view.log), frame.scroll, None):
+        lines[:0] = _wrapped(line, width)
+        if len(lines) >= height:
+            break
+    return lines[-height:] or [(("nothing yet", "dim"),)]
 
 
-def _line(line: LogLine) -> Line:
+def _wrapped(line: LogLine, width: int) -> list[Line]:
+    """One entry; what does not fit goes on below, set in."""
     role = _ROLES.get(line.level, "text")
     if line.level == "output":
-        return ((line.message, role),)
+        return [((piece, role),) for piece in wrap(line.message, width)]
     time = f"{datetime.fromtimestamp(line.time):%H:%M:%S} "
-    level = ((f"{line.level}: ", role),) if line.level in ("warning", "error", "critical") else ()
-    return ((time, "dim"), *level, (line.message, role))
+    told = f"{line.level}: {line.message}" if line.level in ("warning", "error", "critical") else line.message
+    first, *others = wrap(told, max(1, width - len(time)))
+    return [((time, "dim"), (first, role)), *(((" " * len(time), "dim"), (piece, role)) for piece in others)]

@@ -17,10 +17,7 @@ def draw_system(frame: Frame, width: int, height: int) -> list[Line]:
     view, glyphs = frame.view, frame.glyphs
     system = view.system
     lines: list[Line] = []
-    if system is None:
-        where = " ".join(filter(None, (view.device, f"{view.threads} threads" if view.threads else "")))
-        lines.append(((where or "no sample yet", "dim"),))
-    else:
+    if system is not None:
         if system.cpu is not None:
             room = max(0, min(SPARK_WIDTH, width - 12))
             spark = sparkline(list(view.cpu_history)[-room:] if room else [], 100.0, glyphs)
@@ -40,9 +37,11 @@ def draw_system(frame: Frame, width: int, height: int) -> list[Line]:
             lines.append(((f"gpu{index} ", "dim"), (" ".join(told), "text")))
         if system.metric_lag:
             lines.append((("lag  ", "dim"), (f"{system.metric_lag:g} records", "warn")))
-    if view.device and system is not None:
+    if view.device:
         where = f"{view.device}, {view.threads} threads" if view.threads else view.device
         lines.append((("on   ", "dim"), (where, "text")))
+    if not lines:
+        lines.append((("no sample yet", "dim"),))
     return [crop_line(line, width, glyphs.ellipsis) for line in lines[:height]]
 
 
