@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from trainer.engine.kernels.expression import LANES
 from trainer.engine.kernels.spec import LoopKernel, Operand
-from trainer.engine.kernels.writer import Writer, vector
+from trainer.engine.kernels.writer import Typed, Writer, vector
 
 IOTA = {
     element: "<" + ", ".join(f"{element} {lane}" for lane in range(LANES)) + ">" for element in ("i8", "i16", "i32", "i64")
@@ -74,6 +74,40 @@ def counted_loop(
     writer.emit(f"{following} = add nuw i64 {index}, {own_step or step}")
     writer.branch_if(writer.value(f"icmp ult i64 {following}, {stop}"), head, after)
     writer.label(after)
+
+
+def carried_loop(
+    writer: Writer, start: str, stop: str, step: int, initial: Sequence[Typed],
+    body: Callable[[str, list[str]], Sequence[str]], name: str,
+) -> list[str]:  # fmt: skip
+    """As `counted_loop`, with values in registers: `body(i, values)` returns the next values, which start as `initial`.
+
+    Returns the values after the last turn, or `initial` where there was none.
+    """
+    before, head, latch, after = (writer.fresh(f"{name}.{part}.") for part in ("before", "head", "latch", "after"))
+    writer.branch(before)
+    writer.label(before)
+    writer.branch_if(writer.value(f"icmp ult i64 {start}, {stop}"), head, after)
+    writer.label(head)
+    following = f"%{writer.fresh('next')}"
+    index = writer.value(f"phi i64 [ {start}, %{before} ], [ {following}, %{latch} ]", "i")
+    later = [f"%{writer.fresh('carried')}" for _ in initial]
+    values = [
+        writer.value(f"phi {kind} [ {first}, %{before} ], [ {new}, %{latch} ]")
+        for (kind, first), new in zip(initial, later, strict=True)
+    ]
+    results = body(index, values)
+    writer.branch(latch)
+    writer.label(latch)
+    for (kind, _), new, result in zip(initial, later, results, strict=True):
+        writer.emit(f"{new} = bitcast {kind} {result} to {kind}")
+    writer.emit(f"{following} = add nuw i64 {index}, {step}")
+    writer.branch_if(writer.value(f"icmp ult i64 {following}, {stop}"), head, after)
+    writer.label(after)
+    return [
+        writer.value(f"phi {kind} [ {first}, %{before} ], [ {new}, %{latch} ]")
+        for (kind, first), new in zip(initial, later, strict=True)
+    ]
 
 
 def when(writer: Writer, condition: str, body: Callable[[], None], name: str) -> None:

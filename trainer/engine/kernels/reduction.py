@@ -9,6 +9,8 @@ A bfloat16 value may be stored as float32, unrounded, to be combined with other 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from trainer.engine.kernels.access import load_vector, row_value, store_vector
 from trainer.engine.kernels.combine import Accumulator
 from trainer.engine.kernels.expression import LANES, MEMORY, cast, memory_type, narrow, render_body, widen
@@ -17,7 +19,9 @@ from trainer.engine.kernels.loops import (
     Arguments,
     advance,
     broadcast,
+    carried_loop,
     counted_loop,
+    cursor_type,
     decode,
     for_each_row,
     for_each_run,
@@ -152,38 +156,24 @@ class _Reduction:
 
     def _carried_loop(self, places: list[str], fixed: dict[int, str], middle: str) -> list[list[str]]:
         """The whole vectors of the block, accumulators in registers."""
-        writer = self.writer
-        before, head, latch, after = (writer.fresh(f"reduce.{part}.") for part in ("before", "head", "latch", "after"))
-        writer.branch(before)
-        writer.label(before)
-        some = writer.value(f"icmp ult i64 {self.start}, {middle}")
-        writer.branch_if(some, head, after)
-        writer.label(head)
-        following = f"%{writer.fresh('next')}"
-        position = writer.value(f"phi i64 [ {self.start}, %{before} ], [ {following}, %{latch} ]", "t")
-        placeholders = [[f"%{writer.fresh('carried')}" for _ in a.types] for a in self.accumulators]
-        partials = [
-            [
-                writer.value(f"phi {kind} [ {start}, %{before} ], [ {later}, %{latch} ]", "partial")
-                for kind, start, later in zip(a.types, a.identity(), names, strict=True)
-            ]
-            for a, names in zip(self.accumulators, placeholders, strict=True)
+        initial = [
+            (kind, value)
+            for accumulator in self.accumulators
+            for kind, value in zip(accumulator.types, accumulator.identity(), strict=True)
         ]
-        values = self._values(places, fixed, position, None)
-        positions = self._positions(position, True)
-        updated = [
-            a.take(writer, partial, value, positions, None)
-            for a, partial, value in zip(self.accumulators, partials, values, strict=True)
-        ]
-        writer.branch(latch)
-        writer.label(latch)
-        for accumulator, names, new in zip(self.accumulators, placeholders, updated, strict=True):
-            for kind, name, value in zip(accumulator.types, names, new, strict=True):
-                writer.emit(f"{name} = bitcast {kind} {value} to {kind}")
-        writer.emit(f"{following} = add nuw i64 {position}, {LANES}")
-        writer.branch_if(writer.value(f"icmp ult i64 {following}, {middle}"), head, after)
-        writer.label(after)
-        return self._merge(before, [a.identity() for a in self.accumulators], latch, placeholders)
+
+        def body(position: str, carried: list[str]) -> list[str]:
+            values = self._values(places, fixed, position, None)
+            positions = self._positions(position, True)
+            partials = zip(self.accumulators, self._grouped(carried), values, strict=True)
+            return [part for a, old, value in partials for part in a.take(self.writer, old, value, positions, None)]
+
+        return self._grouped(carried_loop(self.writer, self.start, middle, LANES, initial, body, "reduce"))
+
+    def _grouped(self, parts: Sequence[str]) -> list[list[str]]:
+        """A flat list of the accumulators' vectors as one list for each."""
+        rest = iter(parts)
+        return [[next(rest) for _ in accumulator.types] for accumulator in self.accumulators]
 
     def _tail(
         self, places: list[str], fixed: dict[int, str], middle: str, left: str, mask: str, partials: list[list[str]]
@@ -268,49 +258,29 @@ class _Reduction:
             counted_loop(writer, "0", width, LANES, lambda offset: self._keep(lane, offset, self._identities()), "clear")
 
         counted_loop(writer, "0", str(LANES), 1, clear, "lane")
-        before, head, latch, after = (writer.fresh(f"reduce.{part}.") for part in ("before", "head", "latch", "after"))
-        writer.branch(before)
-        writer.label(before)
-        writer.branch_if(writer.value(f"icmp ult i64 {self.start}, {self.stop}"), head, after)
-        writer.label(head)
-        following = f"%{writer.fresh('next')}"
-        position = writer.value(f"phi i64 [ {self.start}, %{before} ], [ {following}, %{latch} ]", "t")
         inputs = len(self.kernel.inputs)
-        moved = [f"%{writer.fresh('moved')}" for _ in range(inputs)]
         operands = self.arguments.operands[:inputs]
-        here = [
-            writer.value(
-                f"phi {'i64' if operand.index else 'ptr'} [ {place}, %{before} ], [ {later}, %{latch} ]", "place"
-            )
-            for operand, place, later in zip(operands, places, moved, strict=False)
-        ]
-        fixed = self._fixed(here)
-        positions = self._positions(position, False)
-        lane = writer.value(f"and i64 {position}, {LANES - 1}")
 
-        def body(kept: str, mask: str | None) -> None:
-            self._prefetch(here, kept)
-            values = self._values(here, fixed, kept, mask)
-            offset = writer.value(f"sub i64 {kept}, {start}")
-            partials = self._kept(lane, offset)
-            updated = [
-                a.take(writer, partial, value, positions, None)
-                for a, partial, value in zip(self.accumulators, partials, values, strict=True)
+        def step(position: str, here: list[str]) -> list[str]:
+            fixed = self._fixed(here)
+            positions = self._positions(position, False)
+            lane = writer.value(f"and i64 {position}, {LANES - 1}")
+
+            def body(kept: str, mask: str | None) -> None:
+                self._prefetch(here, kept)
+                values = self._values(here, fixed, kept, mask)
+                offset = writer.value(f"sub i64 {kept}, {start}")
+                partials = zip(self.accumulators, self._kept(lane, offset), values, strict=True)
+                self._keep(lane, offset, [a.take(writer, old, value, positions, None) for a, old, value in partials])
+
+            vector_loop(writer, start, stop, body, "kept")
+            return [
+                advance(writer, operand, self.elements[number], place, self.arguments.strides[number][self.reduced])
+                for number, (operand, place) in enumerate(zip(operands, here, strict=True))
             ]
-            self._keep(lane, offset, updated)
 
-        vector_loop(writer, start, stop, body, "kept")
-        writer.branch(latch)
-        writer.label(latch)
-        for number, operand in enumerate(operands):
-            step = self.arguments.strides[number][self.reduced]
-            if operand.index:
-                writer.emit(f"{moved[number]} = add i64 {here[number]}, {step}")
-            else:
-                writer.emit(f"{moved[number]} = getelementptr {self.elements[number]}, ptr {here[number]}, i64 {step}")
-        writer.emit(f"{following} = add nuw i64 {position}, 1")
-        writer.branch_if(writer.value(f"icmp ult i64 {following}, {self.stop}"), head, after)
-        writer.label(after)
+        initial = [(cursor_type(operand), place) for operand, place in zip(operands, places, strict=False)]
+        carried_loop(writer, self.start, self.stop, 1, initial, step, "reduce")
         self._store_column(places, start, stop)
 
     def _prefetch(self, places: list[str], kept: str) -> None:
