@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import signal
 
 import numpy as np
@@ -336,3 +338,24 @@ def test_initial_values_follow_the_seed_of_the_config(blobs, config):
 
     np.testing.assert_array_equal(initial(1), initial(1))
     assert not np.array_equal(initial(1), initial(2))
+
+
+def test_a_full_disk_ends_the_run_with_the_reason(blobs, config, tmp_path, monkeypatch):
+    paths, events = create_run(tmp_path, "blobs"), []
+
+    class Fills(blobs):
+        def valid_step(self, batch):
+            monkeypatch.setattr(os, "fsync", full)
+            return super().valid_step(batch)
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    Learner(blobs, config(train={"steps": 2}), paths=paths).run().check()
+    outcome = Learner(Fills, config(), paths=paths, sink=events.append, resume=paths.root, attempt=2).run()
+    assert (outcome.status, outcome.exit_code) == ("failed", 2)
+    assert "no space left" in outcome.reason and "step-4" in outcome.reason
+    assert isinstance(events[-1], EndEvent)
+    monkeypatch.undo()
+    assert steps_in(paths.checkpoints) == [2]
+    read_checkpoint(paths.checkpoints / "step-2")

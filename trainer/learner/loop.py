@@ -12,6 +12,7 @@ from trainer import TrainerError, engine
 from trainer.engine.nn import RandomState
 from trainer.learner.accumulators import Accumulators
 from trainer.learner.checkpoints import CheckpointKeeper, checkpoint_folder, is_better, read_checkpoint, restore
+from trainer.learner.device import device_for
 from trainer.learner.failures import TrainingFailure, not_finite
 from trainer.learner.inbox import Inbox, Stopped, TakeRequests
 from trainer.learner.outcome import Outcome
@@ -22,7 +23,17 @@ from trainer.learner.samples import write_samples
 from trainer.learner.stopwatch import Stopwatch
 from trainer.learner.task import DataSplits, Parts, Plan, Task, model_states, parts_of, training_states
 from trainer.learner.weights import load_weights
-from trainer.rundir import EndEvent, Event, EventSink, MetricEvent, Request, ResumedEvent, RunPaths, SystemEvent
+from trainer.rundir import (
+    EndEvent,
+    Event,
+    EventSink,
+    MetricEvent,
+    Request,
+    ResumedEvent,
+    RunPaths,
+    SystemEvent,
+    write_error,
+)
 
 if TYPE_CHECKING:
     from trainer.configs import RunConfig
@@ -85,12 +96,13 @@ class Learner:
     # --- the run --------------------------------------------------------------------------------------------------
 
     def run(self) -> Outcome:
-        """Train to the end, a request or a failure. Always ends with an end event; raises nothing.
+        """Train to the end, a request or a failure, and tell of the end; `Outcome.check()` raises what a run failed of.
 
-        `Outcome.check()` raises the error of a failed run.
+        Raises:
+            TrainerError: the end could not be told of, since the run directory can't be written.
         """
         try:
-            with engine.device(self.config.device):
+            with engine.device(device_for(self.config)):
                 outcome = self._run()
         except Stopped as stop:
             outcome = Outcome(stop.status, stop.exit_code, self.progress.step, self.metrics, stop.reason)
@@ -322,7 +334,10 @@ class Learner:
         file = None
         if outcome.error is not None and not isinstance(outcome.error, TrainerError) and self.paths is not None:
             path = self.paths.traceback(self.attempt)
-            path.write_text("".join(traceback.format_exception(outcome.error)), encoding="utf-8")
+            try:
+                path.write_text("".join(traceback.format_exception(outcome.error)), encoding="utf-8")
+            except OSError as error:
+                raise write_error(path, error) from outcome.error
             file = path.name
         self._sink(
             EndEvent(
