@@ -89,5 +89,11 @@ def test_nothing_heavy_is_imported_for_the_first_frame() -> None:
     assert not loaded & heavy and "trainer.rundir" in loaded
 
 
+def test_preparing_leaves_little_to_import_for_the_first_frame() -> None:
+    loaded = loaded_by("from trainer.tui import prepare_dashboard; prepare_dashboard()")
+    assert {"trainer.tui.app", "trainer.tui.screens", "textual.app", "textual.screen"} <= loaded
+    assert "numpy" not in loaded
+
+
 def test_importing_the_room_does_not_import_textual() -> None:
     assert "textual" not in loaded_by("import trainer.tui")

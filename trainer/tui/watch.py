@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import time
 from dataclasses import dataclass
@@ -10,6 +11,8 @@ from typing import Literal, cast
 
 from trainer.tui.feed import Feed
 from trainer.tui.pace import READ_SECONDS
+
+_IMPORTED_BY_TEXTUAL_ON_THE_WAY = ("textual.pilot", "textual.scrollbar", "textual.layouts.factory")
 
 
 @dataclass(frozen=True)
@@ -21,6 +24,8 @@ class TuiResult:
 
 def prepare_dashboard() -> None:
     """Import what the first frame needs (a quarter of a second), while something else is being waited for."""
+    for module in ("trainer.tui.app", *_IMPORTED_BY_TEXTUAL_ON_THE_WAY):
+        importlib.import_module(module)
 
 
 def watch(run_path: Path, *, owner: bool = False) -> TuiResult:
