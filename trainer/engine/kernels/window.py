@@ -8,6 +8,7 @@ so the inner loop has no masks.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from trainer.engine.graph.dtypes import DType, int32, int64
@@ -30,6 +31,8 @@ from trainer.engine.kernels.writer import Writer, mangled, vector
 _TASK_READS = 65536
 _UNROLLED = 25
 _WIDE = vector("i64", LANES)
+Point = tuple[str, str]
+"""A place in the image (a pointer, or lanes of them) and its h * W + w (a scalar, or lanes)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,12 +142,29 @@ class _WindowArgmax:
     def _row(self, places: list[str]) -> None:
         source, target, output_row, output_column = places
         rows = self._inside(0, output_row, "i64")
-        columns = self._inside(1, output_column, "i64") if self.along_channels else None
         width = str(self.kernel.output_shape[self.kernel.vector_axis])
+        unrolled = math.prod(self.kernel.window) <= _UNROLLED
+        columns = self._inside(1, output_column, "i64") if self.along_channels else []
+        points = [self._point(source, row, column) for row in rows for column in columns] if unrolled else []
 
         def body(position: str, mask: str | None) -> None:
-            across = columns or self._inside(1, self._lane_columns(position), _WIDE)
-            best = self._search(source, rows, across, position, mask)
+            def read(point: Point) -> tuple[str, str]:
+                return self._read(point, position, mask)
+
+            if self.along_channels and unrolled:
+                best = self._first_best([lambda point=point: read(point) for point in points])  # type: ignore[misc]
+            else:
+                across = columns or self._inside(1, self._lane_columns(position), _WIDE)
+                if unrolled:
+                    best = self._first_best(
+                        [
+                            lambda row=row, column=column: read(self._point(source, row, column))  # type: ignore[misc]
+                            for row in rows
+                            for column in across
+                        ]
+                    )
+                else:
+                    best = self._search_loop(rows, across, lambda row, column: read(self._point(source, row, column)))
             store_vector(self.writer, self.target, target, self.target_step, position, mask, best)
 
         vector_loop(self.writer, "0", width, body, "window")
@@ -195,18 +215,16 @@ class _WindowArgmax:
             result.append(writer.value(f"add {kind} {start}, {writer.value(f'mul {kind} {held}, {whole(dilation)}')}"))
         return result
 
-    def _search(self, source: str, rows: list[str], columns: list[str], position: str, mask: str | None) -> str:
-        """The position (int32 lanes) of the first maximum over the window's rows and columns."""
-        points = [(row, column) for row in rows for column in columns]
-        best: tuple[str, str] | None = None
-        if len(points) <= _UNROLLED:
-            for row, column in points:
-                best = self._better(best, self._value_and_position(source, row, column, position, mask))
-            assert best is not None
-            return best[1]
-        return self._search_loop(source, rows, columns, position, mask)
+    def _first_best(self, candidates: list[Callable[[], tuple[str, str]]]) -> str:
+        """The position (int32 lanes) of the first maximum of candidates, each of which is read when its turn comes."""
+        best = candidates[0]()
+        for candidate in candidates[1:]:
+            best = self._better(best, candidate())
+        return best[1]
 
-    def _search_loop(self, source: str, rows: list[str], columns: list[str], position: str, mask: str | None) -> str:
+    def _search_loop(
+        self, rows: list[str], columns: list[str], read: Callable[[str, str], tuple[str, str]]
+    ) -> str:
         """Large windows: coordinates wait in a table on the stack, and a loop goes over them."""
         writer = self.writer
         column_kind = "i64" if self.along_channels else _WIDE
@@ -224,10 +242,10 @@ class _WindowArgmax:
                 which = writer.value(f"{index} i64 {number}, {len(columns)}")
                 place = writer.value(f"getelementptr {kind}, ptr {table}, i64 {which}")
                 parts.append(writer.value(f"load {kind}, ptr {place}, align 8"))
-            return self._value_and_position(source, parts[0], parts[1], position, mask)
+            return read(parts[0], parts[1])
 
         saved = writer.intrinsic("stacksave.p0", "ptr")
-        first = self._value_and_position(source, rows[0], columns[0], position, mask)
+        first = read(rows[0], columns[0])
         kinds = (self.value_type, self.position_type)
         final = carried_loop(
             writer, "1", str(len(rows) * len(columns)), 1, list(zip(kinds, first, strict=True)),
@@ -236,10 +254,8 @@ class _WindowArgmax:
         writer.intrinsic("stackrestore.p0", "void", ("ptr", saved))
         return final[1]
 
-    def _better(self, best: tuple[str, str] | None, candidate: tuple[str, str]) -> tuple[str, str]:
+    def _better(self, best: tuple[str, str], candidate: tuple[str, str]) -> tuple[str, str]:
         """The candidate where it is greater, or the first NaN; else the best so far."""
-        if best is None:
-            return candidate
         writer, kind, lanes = self.writer, self.value_type, vector("i1", LANES)
         if self.kernel.dtype.is_float:
             above = writer.value(f"fcmp ugt {kind} {candidate[0]}, {best[0]}")
@@ -253,28 +269,31 @@ class _WindowArgmax:
         )
         return value, where
 
-    def _value_and_position(
-        self, source: str, row: str, column: str, position: str, mask: str | None
-    ) -> tuple[str, str]:
-        """The elements at an image row and column (scalar along channels, else lanes), and h * W + w."""
+    def _point(self, source: str, row: str, column: str) -> Point:
+        """Where the elements at an image row and column lie (the column is scalar along channels, else lanes)."""
         writer, kernel = self.writer, self.kernel
-        width = kernel.shape[3]
         _, _, row_stride, column_stride = kernel.input_strides
         row_offset = writer.value(f"mul i64 {row}, {row_stride}")
-        flat_row = writer.value(f"mul i64 {row}, {width}")
+        flat_row = writer.value(f"mul i64 {row}, {kernel.shape[3]}")
         if self.along_channels:
             offset = writer.value(f"add i64 {row_offset}, {writer.value(f'mul i64 {column}, {column_stride}')}")
             place = writer.value(f"getelementptr {self.element}, ptr {source}, i64 {offset}")
-            flat = writer.value(f"trunc i64 {writer.value(f'add i64 {flat_row}, {column}')} to i32")
-            value = load_vector(writer, self.source, place, "1", position, mask)
-            return value, broadcast(writer, "i32", flat)
+            return writer.opaque("ptr", place), writer.value(f"trunc i64 {writer.value(f'add i64 {flat_row}, {column}')} to i32")
         place = writer.value(f"getelementptr {self.element}, ptr {source}, i64 {row_offset}")
         offsets = writer.value(f"mul {_WIDE} {column}, {splat('i64', str(column_stride))}")
         addresses = writer.value(f"getelementptr {self.element}, ptr {place}, {_WIDE} {offsets}")
-        kind = memory_type(kernel.dtype)
-        raw = writer.intrinsic(
-            f"masked.gather.{mangled(kind)}.v{LANES}p0", kind, (vector("ptr", LANES), addresses),
+        flat = writer.value(f"add {_WIDE} {column}, {broadcast(writer, 'i64', flat_row)}")
+        return addresses, writer.value(f"trunc {_WIDE} {flat} to {self.position_type}")
+
+    def _read(self, point: Point, position: str, mask: str | None) -> tuple[str, str]:
+        """The elements at a point for the lanes from `position` on, and h * W + w on every lane."""
+        place, flat = point
+        if self.along_channels:
+            value = load_vector(self.writer, self.source, place, "1", position, mask)
+            return value, broadcast(self.writer, "i32", flat)
+        kind = memory_type(self.kernel.dtype)
+        raw = self.writer.intrinsic(
+            f"masked.gather.{mangled(kind)}.v{LANES}p0", kind, (vector("ptr", LANES), place),
             (vector("i1", LANES), "splat (i1 true)"), (kind, "poison"),
         )  # fmt: skip
-        flat = writer.value(f"add {_WIDE} {column}, {broadcast(writer, 'i64', flat_row)}")
-        return widen(writer, raw, kernel.dtype), writer.value(f"trunc {_WIDE} {flat} to {self.position_type}")
+        return widen(self.writer, raw, self.kernel.dtype), flat
