@@ -20,7 +20,7 @@ from trainer.engine.graph.dtypes import DType
 from trainer.engine.kernels import pack
 from trainer.engine.kernels.epilogue import OperandPointers
 from trainer.engine.kernels.expression import MEMORY
-from trainer.engine.kernels.geometry import Axis, ConvolutionSpec, Correlation, correlation
+from trainer.engine.kernels.geometry import RSCK, Axis, ConvolutionSpec, Correlation, correlation
 from trainer.engine.kernels.loop_writer import Integer, LoopWriter
 from trainer.engine.kernels.tile import Level, Tile, call_tile, define_tile, lanes_of
 
@@ -129,6 +129,8 @@ class _Bounds:
 
 def render(spec: ConvolutionSpec, parameters: ConvolutionParameters, name: str) -> str:
     """The module of the kernel."""
+    if not (spec.packed or (spec.direction == "forward" and spec.weight_order == RSCK)):
+        raise ValueError(f"only the forward pass with weights in the order {RSCK} can do without packing")
     form = correlation(spec)
     grid, source = _Grid.of(form, spec.dtype, parameters), _Input.of(form, parameters)
     w = LoopWriter()
@@ -161,11 +163,14 @@ def render(spec: ConvolutionSpec, parameters: ConvolutionParameters, name: str) 
         place = w.add(w.multiply(first_image, source.image), w.multiply(top, source.row))
         x = w.pointer(x, w.add(place, w.multiply(left, source.pixel)), element)
 
-    panel_size = form.packing.depth * lanes
-    weights = w.pointer(weights, w.multiply(group, form.packing.matrix_size), element)
-    weights = w.pointer(weights, w.multiply(depth_start, lanes), element)
+    if spec.packed:
+        depth_step, panel_size, group_size = lanes, form.packing.depth * lanes, form.packing.matrix_size
+    else:
+        depth_step, panel_size, group_size = spec.filters, lanes, form.group_outputs
+    weights = w.pointer(weights, w.multiply(group, group_size), element)
+    weights = w.pointer(weights, w.multiply(depth_start, depth_step), element)
     group_channel = w.multiply(group, form.group_outputs)
-    levels, variables = _levels(w, form, source, rows.taps, columns.taps, lanes)
+    levels, variables = _levels(w, form, source, rows.taps, columns.taps, depth_step)
     tail = form.group_outputs - (vectors - 1) * lanes
 
     def tile(height: int, width: int, thick: int, active: int) -> Tile:
@@ -182,6 +187,7 @@ def render(spec: ConvolutionSpec, parameters: ConvolutionParameters, name: str) 
             active,
             levels,
             parameters.unroll,
+            b_masked=not spec.packed,
             epilogue=spec.epilogue,
         )
 
@@ -251,7 +257,7 @@ def _phase_bounds(
 
 
 def _levels(
-    w: LoopWriter, form: Correlation, source: _Input, row_taps: Integer, column_taps: Integer, lanes: int
+    w: LoopWriter, form: Correlation, source: _Input, row_taps: Integer, column_taps: Integer, depth_step: int
 ) -> tuple[tuple[Level, ...], list[Integer]]:
     """The reduction's levels, and the values of their variables: rows of taps, then taps and channels, in one where
     dense.
@@ -259,7 +265,12 @@ def _levels(
     inputs = form.group_inputs
     line = w.multiply(column_taps, inputs)
     dense = form.columns.tap_step * source.pixel == inputs or column_taps == 1
-    names = {"%row_taps": row_taps, "%column_taps": column_taps, "%line": line, "%line_step": w.multiply(line, lanes)}
+    names = {
+        "%row_taps": row_taps,
+        "%column_taps": column_taps,
+        "%line": line,
+        "%line_step": w.multiply(line, depth_step),
+    }
 
     def known(name: str) -> Integer:
         value = names[name]
@@ -267,10 +278,10 @@ def _levels(
 
     levels = [Level(known("%row_taps"), form.rows.tap_step * source.row, known("%line_step"))]
     if dense:
-        levels.append(Level(known("%line"), 1, lanes))
+        levels.append(Level(known("%line"), 1, depth_step))
     else:
-        levels.append(Level(known("%column_taps"), form.columns.tap_step * source.pixel, inputs * lanes))
-        levels.append(Level(inputs, 1, lanes))
+        levels.append(Level(known("%column_taps"), form.columns.tap_step * source.pixel, inputs * depth_step))
+        levels.append(Level(inputs, 1, depth_step))
     used = [value for level in levels for value in (level.extent, level.a_step, level.b_step)]
     return tuple(levels), [names[name] for name in dict.fromkeys(value for value in used if isinstance(value, str))]
 

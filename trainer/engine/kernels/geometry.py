@@ -7,6 +7,7 @@ each axis: there only every (s / gcd(s, dilation))-th tap meets a pixel of dy, a
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass, field
 from typing import Literal
@@ -27,7 +28,9 @@ class ConvolutionSpec:
     """A two-dimensional convolution of x[N, C, H, W] with w[K, C/groups, R, S], or one of its two gradients.
 
     Activations are dense and channels-last in memory; weights are dense with their axes in `weight_order`. `padding` is
-    ((top, bottom), (left, right)). The epilogue works on the result: y, the gradient of x, or the gradient of w.
+    ((top, bottom), (left, right)). `packed`: the weights are in panels (`convolution.pack_spec`); only the forward
+    pass with weights in RSCK order can do without. The epilogue works on the result: y, the gradient of x, or the
+    gradient of w.
     """
 
     dtype: DType
@@ -42,6 +45,7 @@ class ConvolutionSpec:
     dilation: Pair = (1, 1)
     groups: int = 1
     weight_order: tuple[int, int, int, int] = RSCK
+    packed: bool = True
     epilogue: Epilogue = field(default_factory=Epilogue)
 
     @property
@@ -152,6 +156,7 @@ class Correlation:
         return self.rows.leaves_input or self.columns.leaves_input
 
 
+@functools.lru_cache(maxsize=1024)
 def correlation(spec: ConvolutionSpec) -> Correlation:
     """The common form of the forward pass or of the input gradient."""
     forward = spec.direction == "forward"

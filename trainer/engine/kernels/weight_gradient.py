@@ -24,6 +24,9 @@ from trainer.engine.kernels.writer import vector
 
 BLOCK_PIXELS = 256
 MOST_GROUPS = 16
+WINDOW_ELEMENTS = 3 << 17
+"""At most so many elements of x that a block reads, where one pixel allows it: they are copied into scratch."""
+
 TOTALS_ELEMENTS = 1 << 20
 """At most so many elements of totals beside the result: more groups cost memory traffic."""
 
@@ -73,13 +76,31 @@ def pixel_blocks(spec: ConvolutionSpec) -> PixelBlocks:
         block = (1, 1, min(BLOCK_PIXELS, whole[2]))
     else:
         whole = (spec.images, rows, columns)
-        block_rows = min(rows, max(1, BLOCK_PIXELS // columns))
+        block_rows, block_columns = min(rows, max(1, BLOCK_PIXELS // columns)), columns
         block_images = min(spec.images, max(1, BLOCK_PIXELS // (rows * columns)))
-        block = (block_images, block_rows, columns)
+        while math.prod(_reach(spec, block_rows, block_columns)) * block_images * spec.channels > WINDOW_ELEMENTS:
+            if block_images > 1:
+                block_images = -(-block_images // 2)
+            elif block_rows > 1:
+                block_rows = -(-block_rows // 2)
+            elif block_columns > 1:
+                block_columns = -(-block_columns // 2)
+            else:
+                break
+        block = (block_images, block_rows, block_columns)
     blocks = math.prod(-(-extent // part) for extent, part in zip(whole, block, strict=True))
     groups = max(1, min(MOST_GROUPS, blocks, TOTALS_ELEMENTS // _weights(spec)))
     per_group = -(-blocks // groups)
     return PixelBlocks(whole, block, -(-blocks // per_group))
+
+
+def _reach(spec: ConvolutionSpec, rows: int, columns: int) -> tuple[int, int]:
+    """Rows and columns of x that so many rows and columns of y read."""
+    down, right = (
+        (extent - 1) * spec.strides[axis] + (spec.window[axis] - 1) * spec.dilation[axis] + 1
+        for axis, extent in enumerate((rows, columns))
+    )
+    return down, right
 
 
 def _is_product(spec: ConvolutionSpec) -> bool:
@@ -105,8 +126,8 @@ def totals_size(spec: ConvolutionSpec) -> int:
 class _Shape:
     """What rendering needs to know of the problem: where x is read, and how weights are cut into lines and tiles.
 
-    `lines` are (offset into x, offset into the weights) of runs of `run` weights whose inputs are neighbours; with
-    `spanning` there is a single tile of all weights, its rows at `places` in x.
+    `lines` are (offset into x, offset into the weights) of runs of `run` weights; `places` are a tile's rows in x. A
+    run's inputs are neighbours, unless one tile holds all weights: then its rows lie wherever their taps do.
     """
 
     blocks: PixelBlocks
@@ -119,7 +140,6 @@ class _Shape:
     lines: tuple[tuple[int, int], ...]
     run: int
     places: tuple[int, ...]
-    spanning: bool
     vectors: int
 
     @classmethod
@@ -129,25 +149,22 @@ class _Shape:
         blocks, channels = pixel_blocks(spec), spec.channels // spec.groups
         padded = any(map(any, spec.padding))
         copied = padded or parameters.copy
-        reach = [
-            (blocks.block[1 + axis] - 1) * spec.strides[axis] + (spec.window[axis] - 1) * spec.dilation[axis] + 1
-            for axis in range(2)
-        ]
+        reach = _reach(spec, *blocks.block[1:])
         height, width = spec.spatial
         pixel = channels + parameters.pixel_padding if copied else spec.channels
         row = pixel * (reach[1] if copied else width)
         image = row * (reach[0] if copied else height)
         down, right = spec.dilation[0] * row, spec.dilation[1] * pixel
         taps_rows, taps_columns = spec.window
-        every = [(r, s, c) for r in range(taps_rows) for s in range(taps_columns) for c in range(channels)]
-        spanning = len(every) <= parameters.tile_rows
-        if spanning:
+        lines: tuple[tuple[int, int], ...]
+        if taps_rows * taps_columns * channels <= parameters.tile_rows:
+            every = [(r, s, c) for r in range(taps_rows) for s in range(taps_columns) for c in range(channels)]
             lines, run = ((0, 0),), len(every)
             places = tuple(r * down + s * right + c for r, s, c in every)
         elif right == channels:
             run = taps_columns * channels
             lines = tuple((r * down, r * run * spec.filters) for r in range(taps_rows))
-            places = tuple(range(run))
+            places = tuple(range(min(run, parameters.tile_rows)))
         else:
             run = channels
             lines = tuple(
@@ -155,9 +172,9 @@ class _Shape:
                 for r in range(taps_rows)
                 for s in range(taps_columns)
             )
-            places = tuple(range(run))
+            places = tuple(range(min(run, parameters.tile_rows)))
         vectors = -(-(spec.filters // spec.groups) // lanes_of(spec.dtype))
-        return cls(blocks, copied, pixel, row, image, reach[0], reach[1], lines, run, places, spanning, vectors)
+        return cls(blocks, copied, pixel, row, image, reach[0], reach[1], lines, run, places, vectors)
 
 
 def _grid(spec: ConvolutionSpec, shape: _Shape, parameters: WeightGradientParameters) -> tuple[int, int, int, int]:

@@ -1,0 +1,80 @@
+"""The cost model: every choice fits the machine, is offered at once, and depends on nothing but shape and machine."""
+
+from __future__ import annotations
+
+import pytest
+
+from trainer.engine.autotune import defaults
+from trainer.engine.autotune.machine import AVX512, NARROW
+from trainer.engine.graph import dtypes
+from trainer.engine.kernels import contraction, convolution, weight_gradient
+from trainer.engine.kernels.contraction import MatmulSpec
+from trainer.engine.kernels.geometry import ConvolutionSpec
+
+SAME = ((1, 1), (1, 1))
+CONVOLUTIONS = [
+    (8, 64, (56, 56), 64, (3, 3), (1, 1), SAME),
+    (8, 512, (7, 7), 512, (3, 3), (1, 1), SAME),
+    (8, 256, (56, 56), 64, (1, 1), (1, 1), ((0, 0), (0, 0))),
+    (8, 3, (224, 224), 64, (7, 7), (2, 2), ((3, 3), (3, 3))),
+    (2, 512, (224, 224), 64, (3, 3), (1, 1), SAME),
+    (128, 1, (28, 28), 32, (3, 3), (1, 1), SAME),
+    (1, 2048, (250, 250), 16, (3, 3), (1, 1), SAME),
+    (1, 3, (1, 5), 1, (1, 1), (1, 1), ((0, 0), (0, 0))),
+]
+MATMULS = [(128, 512, 784), (128, 10, 512), (1, 1, 1), (1, 4096, 4096), (4096, 3, 16)]
+
+
+def convolutions(direction):
+    return [ConvolutionSpec(dtypes.float32, direction, *shape) for shape in CONVOLUTIONS]
+
+
+@pytest.mark.parametrize("machine", [AVX512, NARROW], ids=["avx512", "narrow"])
+def test_accumulators_stay_in_registers(machine):
+    for rows, columns, depth in MATMULS:
+        spec = MatmulSpec(dtypes.float32, rows, columns, depth, (depth, 1), (columns, 1))
+        for chosen in defaults.candidates(spec, machine):
+            assert chosen.tile_rows * chosen.tile_vectors + chosen.tile_vectors + 1 <= machine.vectors
+    for direction in ("forward", "input_gradient"):
+        for spec in convolutions(direction):
+            for chosen in defaults.candidates(spec, machine):
+                pixels = chosen.tile_rows * chosen.tile_columns
+                assert pixels * chosen.tile_vectors + chosen.tile_vectors + 1 <= machine.vectors
+    for spec in convolutions("weight_gradient"):
+        for chosen in defaults.candidates(spec, machine):
+            assert chosen.tile_rows * chosen.tile_vectors + chosen.tile_vectors + 1 <= machine.vectors
+
+
+@pytest.mark.parametrize("direction", ["forward", "input_gradient", "weight_gradient"])
+def test_scratch_fits_what_a_thread_has(direction):
+    module = weight_gradient if direction == "weight_gradient" else convolution
+    for spec in convolutions(direction):
+        for chosen in defaults.candidates(spec, AVX512):
+            assert module.scratch_bytes(spec, chosen) <= 4 << 20
+
+
+def test_large_problems_have_tasks_for_eight_threads():
+    for direction in ("forward", "input_gradient", "weight_gradient"):
+        module = weight_gradient if direction == "weight_gradient" else convolution
+        for spec in convolutions(direction)[:5]:
+            assert module.tasks(spec, defaults.choose(spec, AVX512)) >= 8
+    spec = MatmulSpec(dtypes.float32, 128, 512, 784, (784, 1), (512, 1))
+    assert contraction.tasks(spec, defaults.choose(spec, AVX512)) >= 8
+
+
+def test_candidates_are_distinct_and_begin_with_the_choice():
+    spec = convolutions("forward")[0]
+    candidates = defaults.candidates(spec, AVX512)
+    assert candidates[0] == defaults.choose(spec, AVX512)
+    assert len(set(candidates)) == len(candidates) > 1
+
+
+def test_only_what_gains_by_it_is_packed():
+    depth, columns = 512, 512
+    rowwise = MatmulSpec(dtypes.float32, 128, columns, depth, (depth, 1), (columns, 1))
+    columnwise = MatmulSpec(dtypes.float32, 128, columns, depth, (depth, 1), (1, depth))
+    assert not defaults.prefers_packed(rowwise, AVX512)
+    assert defaults.prefers_packed(columnwise, AVX512)
+    assert defaults.prefers_packed(convolutions("input_gradient")[0], AVX512)
+    assert not defaults.prefers_packed(convolutions("forward")[0], AVX512)
+    assert defaults.prefers_packed(convolutions("forward")[1], AVX512)

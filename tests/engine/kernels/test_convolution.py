@@ -1,0 +1,242 @@
+"""Convolutions and both gradients: values against loops over taps in float64, and the same bits for every choice."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from trainer.engine.autotune import defaults
+from trainer.engine.graph import dtypes
+from trainer.engine.kernels import convolution, pack, weight_gradient
+from trainer.engine.kernels.convolution import ConvolutionParameters
+from trainer.engine.kernels.epilogue import Epilogue, EpilogueOperand
+from trainer.engine.kernels.geometry import ConvolutionSpec
+from trainer.engine.kernels.spec import Instruction
+from trainer.engine.kernels.weight_gradient import WeightGradientParameters
+
+F32, F64 = dtypes.float32, dtypes.float64
+NONE = ((0, 0), (0, 0))
+ONE = ((1, 1), (1, 1))
+
+# images, channels, spatial, filters, window, strides, padding, dilation, groups
+GEOMETRIES = {
+    "same 3x3": (2, 3, (9, 11), 20, (3, 3), (1, 1), ONE, (1, 1), 1),
+    "stride 2 on 7x7": (1, 16, (7, 7), 32, (3, 3), (2, 2), ONE, (1, 1), 1),
+    "1x1": (2, 5, (8, 6), 7, (1, 1), (1, 1), NONE, (1, 1), 1),
+    "1x1 stride 2": (2, 3, (10, 10), 5, (1, 1), (2, 2), NONE, (1, 1), 1),
+    "everything odd": (2, 6, (13, 10), 12, (3, 2), (2, 3), ((2, 1), (0, 1)), (2, 1), 2),
+    "4x4 stride 2": (2, 4, (8, 8), 6, (4, 4), (2, 2), ONE, (1, 1), 1),
+    "depthwise": (1, 8, (6, 6), 8, (3, 3), (1, 1), ONE, (1, 1), 8),
+    "stride beyond window": (1, 2, (9, 9), 3, (2, 2), (3, 3), NONE, (1, 1), 1),
+    "dilation and stride": (1, 2, (9, 9), 3, (3, 3), (3, 3), NONE, (2, 2), 1),
+    "one channel": (3, 1, (12, 12), 9, (5, 5), (1, 1), NONE, (1, 1), 1),
+    "padding beyond image": (1, 2, (2, 3), 4, (3, 3), (1, 1), ((3, 3), (3, 3)), (1, 1), 1),
+}
+FORWARD_CHOICES = [
+    ConvolutionParameters(2, 3, 1, 2, 4, 3, 1, copy=True),
+    ConvolutionParameters(1, 4, 3, 3, 5, 8, 3, unroll=3, copy=True, pixel_padding=3),
+]
+WEIGHT_CHOICES = [
+    WeightGradientParameters(28, 1, 1, 2),
+    WeightGradientParameters(5, 3, 3, 3, copy=True),
+    WeightGradientParameters(9, 2, 1, 4, copy=True, pixel_padding=5),
+]
+
+
+def specification(name, direction, dtype=F32, **fields):
+    images, channels, spatial, filters, window, strides, padding, dilation, groups = GEOMETRIES[name]
+    return ConvolutionSpec(
+        dtype, direction, images, channels, spatial, filters, window, strides, padding, dilation, groups, **fields
+    )
+
+
+def draw(spec, seed=0):
+    """x[N,C,H,W], w[K,C/groups,R,S], y[N,K,P,Q]."""
+    generator = np.random.default_rng(seed)
+    shapes = (
+        (spec.images, spec.channels, *spec.spatial),
+        (spec.filters, spec.channels // spec.groups, *spec.window),
+        (spec.images, spec.filters, *spec.output_spatial),
+    )
+    return [generator.standard_normal(shape).astype(spec.dtype.storage) for shape in shapes]
+
+
+def trilinear(spec, x=None, w=None, y=None):
+    """The derivative of sum(y * conv(x, w)) by the one that is None, in float64, tap by tap."""
+    (rows, columns), (low, left) = spec.output_spatial, (spec.padding[0][0], spec.padding[1][0])
+    padded_shape = [extent + sum(pads) for extent, pads in zip(spec.spatial, spec.padding, strict=True)]
+    padded = np.zeros((spec.images, spec.channels, *padded_shape))
+    inside = np.s_[:, :, low : low + spec.spatial[0], left : left + spec.spatial[1]]
+    if x is not None:
+        padded[inside] = x
+    kernel = np.zeros((spec.filters, spec.channels // spec.groups, *spec.window)) if w is None else w.astype(float)
+    output = np.zeros((spec.images, spec.filters, rows, columns)) if y is None else y.astype(float)
+    for group in range(spec.groups):
+        c = np.s_[group * spec.channels // spec.groups : (group + 1) * spec.channels // spec.groups]
+        k = np.s_[group * spec.filters // spec.groups : (group + 1) * spec.filters // spec.groups]
+        for r, s in np.ndindex(*spec.window):
+            top, start = r * spec.dilation[0], s * spec.dilation[1]
+            i = np.s_[top : top + (rows - 1) * spec.strides[0] + 1 : spec.strides[0]]
+            j = np.s_[start : start + (columns - 1) * spec.strides[1] + 1 : spec.strides[1]]
+            if y is None:
+                output[:, k] += np.einsum("nchw,kc->nkhw", padded[:, c, i, j], kernel[k, :, r, s])
+            elif x is None:
+                padded[:, c, i, j] += np.einsum("nkhw,kc->nchw", output[:, k], kernel[k, :, r, s])
+            else:
+                kernel[k, :, r, s] = np.einsum("nchw,nkhw->kc", padded[:, c, i, j], output[:, k])
+    if y is None:
+        return output
+    return padded[inside] if x is None else kernel
+
+
+def channels_last(array):
+    return array.transpose(0, 2, 3, 1)
+
+
+def correlate(run_kernel, spec, parameters, source, weights, operands=()):
+    """The forward pass or the input gradient through the kernels, in logical axes; tasks run last to first."""
+    stored = run_kernel.aligned(weights.transpose(spec.weight_order))
+    if spec.packed:
+        packing = convolution.pack_spec(spec)
+        packed = run_kernel.empty([packing.size], spec.dtype.storage)
+        run_kernel(pack.render(packing, "pack"), "pack", [stored, packed], range(pack.tasks(packing)))
+        stored = packed
+    forward = spec.direction == "forward"
+    shape = (
+        spec.images,
+        *(spec.output_spatial if forward else spec.spatial),
+        spec.filters if forward else spec.channels,
+    )
+    output = run_kernel.empty(shape, spec.epilogue.output(spec.dtype).storage)
+    arrays = [run_kernel.aligned(channels_last(source)), stored, output, *operands]
+    tasks = reversed(range(convolution.tasks(spec, parameters)))
+    scratch = convolution.scratch_bytes(spec, parameters)
+    run_kernel(convolution.render(spec, parameters, "correlate"), "correlate", arrays, tasks, scratch)
+    return output.transpose(0, 3, 1, 2)
+
+
+def weigh(run_kernel, spec, parameters, x, y, operands=()):
+    """The weight gradient through the kernels, in logical axes."""
+    totals = run_kernel.empty([weight_gradient.totals_size(spec)], spec.dtype.storage)
+    arrays = [run_kernel.aligned(channels_last(x)), run_kernel.aligned(channels_last(y)), totals]
+    tasks = reversed(range(weight_gradient.tasks(spec, parameters)))
+    scratch = weight_gradient.scratch_bytes(spec, parameters)
+    run_kernel(weight_gradient.render(spec, parameters, "weigh"), "weigh", arrays, tasks, scratch)
+    output = totals
+    if weight_gradient.needs_combine(spec):
+        output = run_kernel.empty([totals.size // weight_gradient.pixel_blocks(spec).groups], spec.dtype.storage)
+        combine = weight_gradient.render_combine(spec, "combine")
+        run_kernel(combine, "combine", [totals, output, *operands], range(weight_gradient.combine_tasks(spec)))
+    shape = (*spec.window, spec.channels // spec.groups, spec.filters)
+    return output.reshape(shape).transpose(3, 2, 0, 1)
+
+
+@pytest.mark.parametrize("name", GEOMETRIES)
+@pytest.mark.parametrize("direction", ["forward", "input_gradient"])
+def test_correlation_equals_loops_whatever_the_parameters(run_kernel, name, direction):
+    spec = specification(name, direction)
+    x, w, y = draw(spec)
+    forward = direction == "forward"
+    source, expected = (x, trilinear(spec, x=x, w=w)) if forward else (y, trilinear(spec, w=w, y=y))
+    found = correlate(run_kernel, spec, defaults.choose(spec), source, w)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+    others = [replace(spec, packed=False)] if forward else []
+    for other, parameters in [(spec, choice) for choice in FORWARD_CHOICES] + [(o, FORWARD_CHOICES[0]) for o in others]:
+        assert correlate(run_kernel, other, parameters, source, w).tobytes() == found.tobytes(), parameters
+
+
+@pytest.mark.parametrize("name", ["same 3x3", "everything odd"])
+@pytest.mark.parametrize("direction", ["forward", "input_gradient"])
+def test_correlation_in_float64_with_weights_in_their_logical_order(run_kernel, name, direction):
+    spec = specification(name, direction, F64, weight_order=(0, 1, 2, 3))
+    x, w, y = draw(spec)
+    source, expected = (x, trilinear(spec, x=x, w=w)) if direction == "forward" else (y, trilinear(spec, w=w, y=y))
+    found = correlate(run_kernel, spec, defaults.choose(spec), source, w)
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", GEOMETRIES)
+def test_weight_gradient_equals_loops_whatever_the_parameters(run_kernel, name):
+    spec = specification(name, "weight_gradient")
+    x, _, y = draw(spec)
+    found = weigh(run_kernel, spec, defaults.choose(spec), x, y)
+    np.testing.assert_allclose(found, trilinear(spec, x=x, y=y), rtol=1e-4, atol=1e-4)
+    for parameters in WEIGHT_CHOICES:
+        assert weigh(run_kernel, spec, parameters, x, y).tobytes() == found.tobytes(), parameters
+
+
+def test_weight_gradient_of_many_blocks_adds_them_in_order(run_kernel):
+    spec = ConvolutionSpec(F32, "weight_gradient", 3, 16, (20, 20), 33, (3, 3), padding=ONE)
+    blocks = weight_gradient.pixel_blocks(spec)
+    assert blocks.groups > 1
+    x, _, y = draw(spec)
+    found = weigh(run_kernel, spec, defaults.choose(spec), x, y)
+    np.testing.assert_allclose(found, trilinear(spec, x=x, y=y), rtol=1e-4, atol=1e-3)
+    for parameters in WEIGHT_CHOICES:
+        assert weigh(run_kernel, spec, parameters, x, y).tobytes() == found.tobytes(), parameters
+
+
+def test_weight_gradient_of_wide_rows_of_many_channels_cuts_them(run_kernel):
+    spec = ConvolutionSpec(F32, "weight_gradient", 1, 1024, (4, 300), 5, (3, 3), padding=ONE)
+    blocks = weight_gradient.pixel_blocks(spec)
+    assert blocks.block[2] < blocks.whole[2]
+    x, _, y = draw(spec)
+    found = weigh(run_kernel, spec, defaults.choose(spec), x, y)
+    np.testing.assert_allclose(found, trilinear(spec, x=x, y=y), rtol=1e-4, atol=1e-3)
+
+
+def test_pixel_blocks_cover_every_pixel_once_and_know_nothing_of_parameters():
+    for images, spatial, window in [(8, (56, 56), (3, 3)), (7, (7, 7), (3, 3)), (3, (14, 13), (1, 1))]:
+        spec = ConvolutionSpec(F32, "weight_gradient", images, 8, spatial, 16, window)
+        blocks = weight_gradient.pixel_blocks(spec)
+        rows, columns = spec.output_spatial
+        assert np.prod(blocks.whole) == images * rows * columns
+        assert 1 <= blocks.groups <= weight_gradient.MOST_GROUPS
+        assert blocks.groups * blocks.blocks_per_group >= np.prod(blocks.counts)
+
+
+RECTIFIED = (
+    Instruction("load", (), F32, (0,)),
+    Instruction("load", (), F32, (1,)),
+    Instruction("add", (0, 1), F32),
+    Instruction("load", (), F32, (2,)),
+    Instruction("add", (2, 3), F32),
+    Instruction("constant", (), F32, (0.0,)),
+    Instruction("maximum", (4, 5), F32),
+)
+
+
+@pytest.mark.parametrize("direction", ["forward", "input_gradient"])
+@pytest.mark.parametrize("name", ["same 3x3", "everything odd", "stride beyond window"])
+def test_epilogue_of_bias_residual_and_rectifier(run_kernel, name, direction):
+    operands = (EpilogueOperand(F32, "channel"), EpilogueOperand(F32, "same"))
+    spec = specification(name, direction, epilogue=Epilogue(operands, RECTIFIED))
+    x, w, y = draw(spec)
+    forward = direction == "forward"
+    source, plain = (x, trilinear(spec, x=x, w=w)) if forward else (y, trilinear(spec, w=w, y=y))
+    bias = np.linspace(-1, 1, plain.shape[1], dtype=np.float32)
+    residual = np.random.default_rng(1).standard_normal(plain.shape).astype(np.float32)
+    arrays = [run_kernel.aligned(bias), run_kernel.aligned(channels_last(residual))]
+    found = correlate(run_kernel, spec, defaults.choose(spec), source, w, arrays)
+    expected = np.maximum(plain + bias[:, None, None] + residual, 0)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["same 3x3", "everything odd"])
+def test_epilogue_of_the_weight_gradient_is_a_gradient_step(run_kernel, name):
+    body = (
+        Instruction("load", (), F32, (0,)),
+        Instruction("load", (), F32, (1,)),
+        Instruction("multiply", (0, 1), F32),
+        Instruction("load", (), F32, (2,)),
+        Instruction("subtract", (3, 2), F32),
+    )
+    operands = (EpilogueOperand(F32, "scalar"), EpilogueOperand(F32, "same"))
+    spec = specification(name, "weight_gradient", epilogue=Epilogue(operands, body))
+    x, w, y = draw(spec)
+    rate, stored = run_kernel.aligned(np.float32([0.1])), run_kernel.aligned(w.transpose(2, 3, 1, 0))
+    found = weigh(run_kernel, spec, defaults.choose(spec), x, y, [rate, stored])
+    expected = w - np.float32(0.1) * trilinear(spec, x=x, y=y)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)

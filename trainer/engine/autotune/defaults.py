@@ -1,0 +1,234 @@
+"""The cost model: template parameters for a contraction, at once and without running anything.
+
+A tile of m rows by v vectors takes, for each step of the reduction, the longest of its multiply-adds (two a cycle),
+its loads (two a cycle), the right operand's way from the second-level cache and the latency of one multiply-add; it
+must fit the registers with v vectors of the right operand and one broadcast. Tiles that cut the shape without small
+remainders win by that. Tasks are sized so that there are enough of them for the threads, copies into scratch stay
+small, and what a task reads again stays in the second-level cache.
+
+Any choice gives the same bits: the model can only be slow, never wrong.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterable
+from typing import TypeVar
+
+from trainer.engine.autotune.machine import Machine, host_machine
+from trainer.engine.kernels import contraction, convolution, weight_gradient
+from trainer.engine.kernels.contraction import MatmulParameters, MatmulSpec
+from trainer.engine.kernels.convolution import ConvolutionParameters
+from trainer.engine.kernels.geometry import RSCK, ConvolutionSpec, correlation
+from trainer.engine.kernels.tile import lanes_of
+from trainer.engine.kernels.weight_gradient import WeightGradientParameters
+
+Spec = MatmulSpec | ConvolutionSpec
+Shape = TypeVar("Shape", bound=tuple[int, ...])
+Parameters = MatmulParameters | ConvolutionParameters | WeightGradientParameters
+
+FMA_LATENCY = 4
+TILE_OVERHEAD = 40
+TASK_OVERHEAD = 500
+COPY_BYTES_PER_CYCLE = 12
+STREAM_BYTES_PER_CYCLE = 20
+VARIANT_PENALTY = 0.004
+"""A further shape of tile costs compile time: worth less than this share of the kernel's time."""
+
+SCRATCH_LIMIT = 3 << 20
+THREADS = (2, 4, 8)
+MOST_CANDIDATES = 8
+
+
+def choose(spec: Spec, machine: Machine | None = None) -> Parameters:
+    """The parameters to begin with."""
+    return candidates(spec, machine)[0]
+
+
+@functools.lru_cache(maxsize=4096)
+def _ranked(spec: Spec, machine: Machine) -> tuple[Parameters, ...]:
+    if isinstance(spec, MatmulSpec):
+        return _matmul(spec, machine)
+    if spec.direction == "weight_gradient":
+        return _weight_gradient(spec, machine)
+    return _convolution(spec, machine)
+
+
+def candidates(spec: Spec, machine: Machine | None = None) -> list[Parameters]:
+    """Parameters worth trying, best first by the model; all of one numerics class."""
+    return list(_ranked(spec, machine or host_machine()))
+
+
+def prefers_packed(spec: Spec, machine: Machine | None = None) -> bool:
+    """Whether the right operand should be packed.
+
+    Read in place it costs as little, unless its columns are apart, or so much of it is walked in strides that the
+    second-level cache's sets overflow (measured: 3x3 convolutions lose a tenth beyond 1 MB; products do not).
+    """
+    level2 = (machine or host_machine()).level2_bytes
+    if isinstance(spec, MatmulSpec):
+        return spec.b_strides[1] != 1
+    if spec.direction != "forward" or spec.weight_order != RSCK:
+        return True
+    weights = math.prod(spec.window) * (spec.channels // spec.groups) * spec.filters * spec.dtype.itemsize
+    return math.prod(spec.window) > 1 and weights > level2
+
+
+def _pieces(total: int, tile: int) -> list[tuple[int, int]]:
+    """(size, how many) of the parts that tiles of `tile` cut `total` into."""
+    parts = [(tile, total // tile), (total % tile, 1)]
+    return [(size, count) for size, count in parts if size and count]
+
+
+def _tile_cycles(rows: int, vectors: int, depth: float) -> float:
+    products, loads, stream = rows * vectors / 2, (rows + vectors) / 2, vectors * 64 / STREAM_BYTES_PER_CYCLE
+    return depth * max(products, loads, stream, FMA_LATENCY) + TILE_OVERHEAD + 1.5 * rows * vectors
+
+
+def _fits(rows: int, vectors: int, machine: Machine) -> bool:
+    return rows * vectors + vectors + 1 <= machine.vectors
+
+
+def _cut_cycles(cuts: Iterable[list[tuple[int, int]]], vectors: list[tuple[int, int]], depth: float) -> float:
+    """Cycles of all tiles, rows cut along several axes."""
+    shapes = [(1, 1)]
+    for cut in cuts:
+        shapes = [(size * part, count * many) for size, count in shapes for part, many in cut]
+    cycles = sum(count * many * _tile_cycles(size, thick, depth) for size, count in shapes for thick, many in vectors)
+    return cycles * (1 + VARIANT_PENALTY * (len(shapes) * len(vectors) - 1))
+
+
+def _steps(tile: int, total: int) -> list[int]:
+    """Multiples of `tile`, doubling, up to one that covers `total`."""
+    sizes = [tile]
+    while sizes[-1] < total:
+        sizes.append(min(2 * sizes[-1], -(-total // tile) * tile))
+    return sizes
+
+
+def _balance(tasks: int) -> float:
+    """How much longer the slowest thread works than the mean."""
+    return sum(math.ceil(tasks / threads) * threads / tasks for threads in THREADS) / len(THREADS)
+
+
+def _best(options: Iterable[tuple[float, Parameters]]) -> tuple[Parameters, ...]:
+    """The cheapest parameters, best first."""
+    ranked = sorted(options, key=lambda option: option[0])
+    if not ranked:
+        raise ValueError(f"no tile of this problem fits {SCRATCH_LIMIT} bytes of scratch")
+    return tuple(parameters for _, parameters in ranked[:MOST_CANDIDATES])
+
+
+def _cheapest_tiles(options: Iterable[tuple[float, Shape]]) -> list[tuple[float, Shape]]:
+    """The tiles worth sizing tasks for."""
+    return sorted(set(options))[:MOST_CANDIDATES]
+
+
+def _matmul(spec: MatmulSpec, machine: Machine) -> tuple[Parameters, ...]:
+    vectors, matrices = -(-spec.columns // lanes_of(spec.dtype)), math.prod(spec.batch)
+    tiles = _cheapest_tiles(
+        [
+            (_cut_cycles([_pieces(spec.rows, m)], _pieces(vectors, v), spec.depth), (m, v))
+            for v in range(1, min(vectors, 4) + 1)
+            for m in range(1, min(spec.rows, machine.vectors) + 1)
+            if _fits(m, v, machine)
+        ]
+    )
+    options: list[tuple[float, Parameters]] = []
+    for cycles, (m, v) in tiles:
+        best: tuple[float, Parameters] | None = None
+        for task_vectors in _steps(v, vectors):
+            for task_rows in _steps(m, spec.rows):
+                parameters = MatmulParameters(m, v, task_rows, task_vectors)
+                tasks = contraction.tasks(spec, parameters)
+                slices = task_vectors * spec.depth * 64
+                rows = min(task_rows, spec.rows) * spec.depth * spec.dtype.itemsize
+                reads = tasks * (rows + (slices if slices + rows > machine.level2_bytes else 0)) + slices * matrices
+                total = (matrices * cycles + tasks * TASK_OVERHEAD + reads / STREAM_BYTES_PER_CYCLE) * _balance(tasks)
+                best = min(best or (math.inf, parameters), (total, parameters), key=lambda option: option[0])
+        if best:
+            options.append(best)
+    return _best(options)
+
+
+def _convolution(spec: ConvolutionSpec, machine: Machine) -> tuple[Parameters, ...]:
+    form = correlation(spec)
+    vectors, itemsize = form.packing.panels, spec.dtype.itemsize
+    heights, widths = ([phase.count for phase in axis.phases] for axis in (form.rows, form.columns))
+    height, width = max(heights), max(widths)
+    depth = form.packing.depth / len(form.phases)
+    pixels = form.images * form.groups * len(form.phases)
+    tiles = []
+    for v in range(1, min(vectors, 4) + 1):
+        for tile_columns in range(1, min(width, machine.vectors) + 1):
+            for tile_rows in range(1, (min(height, 4) if tile_columns < width else height) + 1):
+                if _fits(tile_rows * tile_columns, v, machine):
+                    cuts = [_pieces(height, tile_rows), _pieces(width, tile_columns)]
+                    cycles = _cut_cycles(cuts, _pieces(vectors, v), depth)
+                    tiles.append((pixels * cycles, (tile_rows, tile_columns, v)))
+    options: list[tuple[float, Parameters]] = []
+    for cycles, (tile_rows, tile_columns, v) in _cheapest_tiles(tiles):
+        best: tuple[float, Parameters] | None = None
+        for task_vectors in _steps(v, vectors):
+            for task_rows, task_columns, task_images in _areas(height, width, form.images, tile_rows, tile_columns):
+                parameters = ConvolutionParameters(
+                    tile_rows, tile_columns, v, task_images, task_rows, task_columns, task_vectors
+                )
+                scratch = convolution.scratch_bytes(spec, parameters)
+                if scratch > SCRATCH_LIMIT:
+                    continue
+                tasks = convolution.tasks(spec, parameters)
+                weights = task_vectors * depth * 64
+                outputs = min(task_rows, height) * min(task_columns, width) * task_images
+                window = scratch or outputs * form.group_inputs * itemsize
+                again = weights * task_images if weights + window > machine.level2_bytes else 0
+                total = cycles + tasks * (TASK_OVERHEAD + scratch / COPY_BYTES_PER_CYCLE)
+                total += tasks * (window + again) / STREAM_BYTES_PER_CYCLE
+                total *= _balance(tasks)
+                best = min(best or (math.inf, parameters), (total, parameters), key=lambda option: option[0])
+        if best:
+            options.append(best)
+    return _best(options)
+
+
+def _areas(height: int, width: int, images: int, rows: int, columns: int) -> list[tuple[int, int, int]]:
+    """(rows, columns, images) that a task may cover: parts of an image, or several whole ones.
+
+    Parts narrower than the image read more of it twice: they are for single rows and for images too wide for scratch.
+    """
+    all_rows, all_columns = _steps(rows, height), _steps(columns, width)
+    parts = [(part, all_columns[-1], 1) for part in all_rows]
+    parts += [(part, other, 1) for part in (all_rows if height == 1 else all_rows[:2]) for other in all_columns[:-1]]
+    return parts + [(all_rows[-1], all_columns[-1], count) for count in _steps(1, images)[1:]]
+
+
+def _weight_gradient(spec: ConvolutionSpec, machine: Machine) -> tuple[Parameters, ...]:
+    vectors = -(-(spec.filters // spec.groups) // lanes_of(spec.dtype))
+    channels, (taps_rows, taps_columns) = spec.channels // spec.groups, spec.window
+    blocks = weight_gradient.pixel_blocks(spec)
+    pixels, count = math.prod(blocks.block), math.prod(blocks.counts)
+    weights = taps_rows * taps_columns * channels
+    tiles = []
+    for v in range(1, min(vectors, 4) + 1):
+        for m in range(1, min(weights, machine.vectors) + 1):
+            if _fits(m, v, machine):
+                run = weights if weights <= m else channels * (taps_columns if spec.dilation[1] == 1 else 1)
+                lines = weights // run
+                cycles = lines * _cut_cycles([_pieces(run, min(m, run))], _pieces(vectors, v), pixels)
+                tiles.append((count * spec.groups * cycles, (min(m, run), v)))
+    options: list[tuple[float, Parameters]] = []
+    for cycles, (m, v) in _cheapest_tiles(tiles):
+        best: tuple[float, Parameters] | None = None
+        for task_vectors in _steps(v, vectors):
+            for task_lines in _steps(1, weights // max(1, min(channels, weights))):
+                parameters = WeightGradientParameters(m, v, task_lines, task_vectors)
+                scratch = weight_gradient.scratch_bytes(spec, parameters)
+                tasks = weight_gradient.tasks(spec, parameters)
+                per_task = blocks.blocks_per_group * (scratch or pixels * channels * spec.dtype.itemsize)
+                rate = COPY_BYTES_PER_CYCLE if scratch else STREAM_BYTES_PER_CYCLE
+                total = (cycles + tasks * (TASK_OVERHEAD + per_task / rate)) * _balance(tasks)
+                best = min(best or (math.inf, parameters), (total, parameters), key=lambda option: option[0])
+        if best:
+            options.append(best)
+    return _best(options)
