@@ -103,7 +103,7 @@ class Result:
 def summarise(figure: Figure, rounds: Sequence[Round], *, peer_missing: bool = False) -> Result:
     """The outcome of a figure's rounds. Undisturbed ones count; all of them where there are too few, with `ok` None."""
     clean = [item for item in rounds if item.disturbance <= DISTURBED_SHARE]
-    enough = len(clean) >= max(3, figure.rounds // 2)
+    enough = len(clean) >= min(figure.rounds, max(3, figure.rounds // 2))
     used = clean if enough else rounds
     ours = statistics.median(item.ours for item in used)
     ratios = [ratio for item in used if (ratio := _ratio(figure, item)) is not None]

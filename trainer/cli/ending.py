@@ -7,31 +7,26 @@ import sys
 from collections import deque
 
 from trainer import TrainerError
-from trainer.cli import DONE, FAILURE, INTERRUPTED, TERMINATED, USER_MISTAKE
-from trainer.cli.prepare import Prepared
+from trainer.cli.exit_codes import ALL, BY_SIGNAL, FAILURE, USER_MISTAKE
+from trainer.cli.order import Attempt
 from trainer.rundir import EndEvent, last_records
-
-EXIT_CODES = {int(signal.SIGINT): INTERRUPTED, int(signal.SIGTERM): TERMINATED}
-"""By signal; a hang-up counts as being terminated."""
-if hasattr(signal, "SIGHUP"):
-    EXIT_CODES[int(signal.SIGHUP)] = TERMINATED
 
 LOG_LINES = 12
 
 
-def settle(prepared: Prepared, returncode: int, last_words: str) -> None:
+def settle(attempt: Attempt, returncode: int, last_words: str) -> None:
     """See that the attempt has an `end` event, now that its worker has ended.
 
     Args:
-        prepared: the attempt.
+        attempt: the attempt.
         returncode: of the worker, negative for the signal that killed it.
         last_words: what the worker said when it could not write its own event.
     """
-    if end_of(prepared) is not None:
+    if end_of(attempt) is not None:
         return
-    end = explain(returncode, last_words, _log_tail(prepared))
+    end = explain(returncode, last_words, _log_tail(attempt))
     try:
-        with prepared.writer() as write:
+        with attempt.writer() as write:
             write(end)
     except TrainerError as error:  # a full disk keeps us from writing it, too: say both
         raise TrainerError(f"{end.reason}\n{error}" if str(error) != end.reason else str(error)) from error
@@ -39,9 +34,9 @@ def settle(prepared: Prepared, returncode: int, last_words: str) -> None:
 
 def explain(returncode: int, last_words: str, log: str) -> EndEvent:
     """The `end` event of a worker that left none."""
-    if -returncode in EXIT_CODES:
-        name = signal.Signals(-returncode).name
-        return EndEvent("interrupted", EXIT_CODES[-returncode], reason=f"{name} before training began")
+    if -returncode in BY_SIGNAL or returncode in BY_SIGNAL.values():
+        code = BY_SIGNAL.get(-returncode, returncode)
+        return EndEvent("interrupted", code, reason="interrupted before training began")
     if last_words:
         return EndEvent("failed", USER_MISTAKE if returncode == USER_MISTAKE else FAILURE, reason=last_words)
     if returncode < 0:
@@ -53,34 +48,39 @@ def explain(returncode: int, last_words: str, log: str) -> EndEvent:
     return EndEvent("failed", FAILURE, reason=f"{reason}\n{log}".rstrip())
 
 
-def end_of(prepared: Prepared) -> EndEvent | None:
+def early_exit_code(returncode: int) -> int:
+    """The exit code for a worker that ended with `returncode` before there was a run."""
+    return BY_SIGNAL.get(-returncode, returncode if returncode in ALL and returncode else FAILURE)
+
+
+def end_of(attempt: Attempt) -> EndEvent | None:
     """The attempt's `end` event, or None."""
-    for record in reversed(last_records(prepared.paths.events)):
-        if record.attempt == prepared.attempt and isinstance(record.event, EndEvent):
+    for record in reversed(last_records(attempt.paths.events)):
+        if record.attempt == attempt.number and isinstance(record.event, EndEvent):
             return record.event
     return None
 
 
-def report(prepared: Prepared) -> int:
+def report(attempt: Attempt) -> int:
     """Say on the error stream what went wrong, if anything did; returns the attempt's exit code."""
-    end = end_of(prepared)
+    end = end_of(attempt)
     if end is None:
-        print(f"error: {prepared.paths.events} has lost its end", file=sys.stderr)
+        print(f"error: {attempt.paths.events} has lost its end", file=sys.stderr)
         return FAILURE
     if end.status == "failed":
         print(f"error: {end.reason}", file=sys.stderr)
-        traceback = prepared.paths.traceback(prepared.attempt)
-        if prepared.debug and traceback.exists():
+        traceback = attempt.paths.traceback(attempt.number)
+        if attempt.debug and traceback.exists():
             print(traceback.read_text(encoding="utf-8"), file=sys.stderr)
         elif end.traceback:
-            print(f"  traceback: {prepared.paths.root / end.traceback}", file=sys.stderr)
-    return end.exit_code if end.exit_code in (DONE, FAILURE, USER_MISTAKE, INTERRUPTED, TERMINATED) else FAILURE
+            print(f"  traceback: {attempt.paths.root / end.traceback}", file=sys.stderr)
+    return end.exit_code if end.exit_code in ALL else FAILURE
 
 
-def _log_tail(prepared: Prepared) -> str:
+def _log_tail(attempt: Attempt) -> str:
     try:
-        with open(prepared.paths.log, encoding="utf-8", errors="replace") as log:
+        with open(attempt.paths.log, encoding="utf-8", errors="replace") as log:
             lines = deque(log, maxlen=LOG_LINES)
     except FileNotFoundError:
         return ""
-    return f"last lines of {prepared.paths.log}:\n{''.join(lines)}" if lines else ""
+    return f"last lines of {attempt.paths.log}:\n{''.join(lines)}" if lines else ""

@@ -7,18 +7,41 @@ import os
 import platform
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
 from trainer import __version__
 from trainer.cli.system import available_threads, gpu_names
+from trainer.rundir import EventSink, WarningEvent
 
 PACKAGES = (
     "numpy", "llvmlite", "pydantic", "PyYAML", "textual",
     "pillow", "pycocotools", "safetensors", "psutil", "nvidia-ml-py",
 )  # fmt: skip
+PATIENCE_SECONDS = 5.0
 LONGEST_DIFFERENCE = 1 << 20
 """Bytes of the working tree's difference that are kept."""
+
+
+class EnvironmentRecorder:
+    """Completes the file in a thread while the run is on its way; leaving the context waits for it a little."""
+
+    def __init__(self, path: Path, sink: EventSink) -> None:
+        self._path, self._sink = path, sink
+        self._thread = threading.Thread(target=self._complete, name="environment", daemon=True)
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, *exception: object) -> None:
+        self._thread.join(PATIENCE_SECONDS)
+
+    def _complete(self) -> None:
+        try:
+            complete_environment(self._path)
+        except OSError as error:
+            self._sink(WarningEvent(f"can't complete the environment file: {error}", where=str(self._path)))
 
 
 def complete_environment(path: Path) -> None:
@@ -73,7 +96,12 @@ def git_state(directory: str) -> dict[str, Any] | None:
     def git(*words: str) -> str | None:
         try:
             done = subprocess.run(
-                ["git", *words], cwd=directory, capture_output=True, timeout=10, stdin=subprocess.DEVNULL, check=False
+                ["git", *words],
+                cwd=directory,
+                capture_output=True,
+                timeout=PATIENCE_SECONDS,
+                stdin=subprocess.DEVNULL,
+                check=False,
             )
         except (OSError, subprocess.TimeoutExpired):
             return None

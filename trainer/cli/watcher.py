@@ -16,14 +16,14 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 from trainer import TrainerError
-from trainer.cli import FAILURE
-from trainer.cli.ending import EXIT_CODES
+from trainer.cli.exit_codes import BY_SIGNAL, FAILURE
 from trainer.rundir import EndEvent, EventSink, LogEvent, RunLock, RunPaths, WarningEvent, waiting_requests
 
 SAME_WISH_SECONDS = 0.5
@@ -32,6 +32,10 @@ SECONDS_BETWEEN_SAMPLES = 2.0
 SECONDS_WITHOUT_PARENT = 10.0
 """How long an attached worker may take to finish its step and save, once its parent is gone."""
 
+SECONDS_TO_REACT = 2.0
+"""How long the main thread may take to notice a signal before the learner runs. A signal that comes just as it enters a
+blocking call is noticed only when that call returns."""
+
 _PR_SET_PDEATHSIG = 1  # see prctl(2)
 
 
@@ -39,30 +43,43 @@ class Interrupted(BaseException):
     """A signal ended the work before the learner could be asked to stop."""
 
     def __init__(self, number: int) -> None:
-        self.exit_code = EXIT_CODES[number]
+        self.exit_code = BY_SIGNAL[number]
         super().__init__(f"{signal.Signals(number).name} before training began")
 
 
 class Watcher:
     """The watch over one attempt, from entering the context to leaving it."""
 
-    def __init__(self, paths: RunPaths, sink: EventSink, lock: RunLock, *, parent: int | None, attempt: int) -> None:
-        self._paths, self._sink, self._lock, self._parent, self._attempt = paths, sink, lock, parent, attempt
+    def __init__(self, paths: RunPaths, sink: EventSink, lock: RunLock, *, parent: int | None) -> None:
+        self._paths, self._sink, self._lock, self._parent = paths, sink, lock, parent
         self._first: tuple[int, float] | None = None
-        self._deadline: float | None = None
+        self._deadline: tuple[float, int, str] | None = None
         self._abort_seen = False
         self._interrupt: Callable[[int], None] | None = None
-        self._interruptible = True
+        self._interruptible = False
+        self._noticed: int | None = None
         self._over = False
         self._pipe = os.pipe()
         self._thread = threading.Thread(target=self._watch, name="watch", daemon=True)
         self._before: dict[int, Any] = {}
         self._wakeup_before = -1
 
+    @contextmanager
+    def interruptible(self) -> Iterator[None]:
+        """While inside, until the learner takes the signals, a signal raises Interrupted; so does an earlier one."""
+        if self._noticed is not None:
+            raise Interrupted(self._noticed)
+        self._interruptible = True
+        try:
+            yield
+        finally:
+            self._interruptible = False
+
     def hand_signals_to(self, interrupt: Callable[[int], None]) -> None:
         """From now on signals (SIGINT or SIGTERM) go to the learner; the function is called in the watch's thread."""
         self._interruptible = False
         self._interrupt = interrupt
+        self._deadline = None
         if self._first is not None:
             interrupt(self._first[0])
 
@@ -71,7 +88,7 @@ class Watcher:
             for end in self._pipe:
                 os.set_blocking(end, False)
             self._wakeup_before = signal.set_wakeup_fd(self._pipe[1], warn_on_full_buffer=False)
-            self._before = {number: signal.signal(number, self._on_signal) for number in EXIT_CODES}
+            self._before = {number: signal.signal(number, self._on_signal) for number in BY_SIGNAL}
         self._thread.start()
         return self
 
@@ -88,36 +105,33 @@ class Watcher:
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         """In the main thread, between two of its instructions."""
+        self._noticed = self._noticed or number
         if self._interruptible:
             self._interruptible = False
             raise Interrupted(number)
 
     def _watch(self) -> None:
-        from trainer.cli.environment import complete_environment
         from trainer.cli.system import SystemSampler
 
-        sampler = SystemSampler()
+        sampler, holds_lock = SystemSampler(), True
         try:
-            try:
-                complete_environment(self._paths.environment(self._attempt))
-            except OSError as error:
-                self._sink(WarningEvent(f"can't complete the environment file: {error}"))
             next_sample = time.monotonic() + SECONDS_BETWEEN_SAMPLES
             while not self._over:
                 ready, _, _ = select.select([self._pipe[0]], [], [], SECONDS_BETWEEN_LOOKS)
                 if ready:
                     for number in os.read(self._pipe[0], 256):
-                        if number in EXIT_CODES:
+                        if number in BY_SIGNAL:
                             self._take_signal(number)
                 self._look_after_parent()
                 self._look_for_abort()
+                if self._deadline is not None and time.monotonic() > self._deadline[0]:
+                    self._abort(*self._deadline[1:])
                 if time.monotonic() >= next_sample and not self._over:
                     next_sample += SECONDS_BETWEEN_SAMPLES
                     self._sink(sampler.sample())
-                    if not self._lock.heartbeat():
-                        self._sink(
-                            WarningEvent("run.lock was taken over by another process", where=str(self._paths.lock))
-                        )
+                    if holds_lock and not self._lock.heartbeat():
+                        holds_lock = False
+                        self._sink(WarningEvent("another process took run.lock", where=str(self._paths.lock)))
         except (TrainerError, OSError) as error:
             # The run directory can't be written. The main thread meets the same at its next event, and ends the run.
             print(f"the watch over the run ended: {error}", file=sys.stderr, flush=True)
@@ -130,18 +144,19 @@ class Watcher:
             if self._interrupt is not None:
                 self._interrupt(meant)
                 self._sink(LogEvent(f"{name}: finishing the step, saving and stopping; once more ends at once"))
+            else:
+                self._deadline = now + SECONDS_TO_REACT, BY_SIGNAL[number], f"{name} before training began"
         elif now - self._first[1] > SAME_WISH_SECONDS:
-            self._abort(EXIT_CODES[number], f"a second signal ({name})")
+            self._abort(BY_SIGNAL[number], f"a second signal ({name})")
 
     def _look_after_parent(self) -> None:
         if self._parent is None or os.getppid() == self._parent:
             return
-        if self._deadline is None:
-            self._deadline = time.monotonic() + SECONDS_WITHOUT_PARENT
-            if self._first is None:
-                self._take_signal(signal.SIGTERM)
-        elif time.monotonic() > self._deadline:
-            self._abort(EXIT_CODES[signal.SIGTERM], "the process that started this run is gone")
+        self._parent = None
+        if self._first is None:
+            self._take_signal(signal.SIGTERM)
+        reason = "the process that started this run is gone"
+        self._deadline = time.monotonic() + SECONDS_WITHOUT_PARENT, BY_SIGNAL[signal.SIGTERM], reason
 
     def _look_for_abort(self) -> None:
         """The learner takes requests itself; an abort that it has not taken from one look to the next, we carry out."""
@@ -166,4 +181,4 @@ def die_with_parent(parent: int) -> None:
 
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0)
     if os.getppid() != parent:  # it died before we could ask
-        os._exit(EXIT_CODES[signal.SIGTERM])
+        os._exit(BY_SIGNAL[signal.SIGTERM])

@@ -1,7 +1,11 @@
-"""The worker: `python -P -m trainer.cli.worker RUN_DIR`, the process that trains.
+"""The worker: `python -P -m trainer.cli.worker ORDER`, the process that trains.
 
-    take the lock → start the watch (signals, heartbeat, samples of the machine)
+    read and check the config → make the run directory → report to the command that started us
+      → take the lock → start the watch (signals, heartbeat, samples of the machine)
       → import the engine and the task → Learner.run() → `end` event → give the lock back
+
+The config is checked here and not by the command, so that the command can import the dashboard meanwhile, and so that
+what checking needs is imported once.
 
 Whatever goes wrong is in the run directory before the process ends: the reason in the `end` event, a failure's
 traceback in a file beside it.
@@ -10,49 +14,45 @@ traceback in a file beside it.
 from __future__ import annotations
 
 import argparse
+import contextlib
+import json
 import os
 import sys
 import time
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from trainer import TrainerError
-from trainer.cli import FAILURE, USER_MISTAKE
+from trainer import TrainerError, __version__
+from trainer.cli.environment import EnvironmentRecorder
+from trainer.cli.exit_codes import FAILURE, INTERRUPTED, USER_MISTAKE
+from trainer.cli.order import Attempt, Order
 from trainer.cli.watcher import Interrupted, Watcher, die_with_parent
 from trainer.rundir import (
     EndEvent,
     Event,
     EventSink,
-    EventWriter,
     MetricEvent,
     PhaseEvent,
     Record,
     ResumedEvent,
+    RunEvent,
     RunLock,
-    RunPaths,
+    host_name,
     take_requests,
+    write_error,
 )
 
-
-@dataclass(frozen=True)
-class Assignment:
-    """What a worker is to do: an attempt of a run, whose config lies in the run directory."""
-
-    paths: RunPaths
-    attempt: int
-    process_start: float
-    resumes: bool = False
-    debug: bool = False
-    parent: int | None = None
+if TYPE_CHECKING:
+    from trainer.configs import Loaded
 
 
 class RecordedSink:
     """Writes events, and remembers what the `end` event will need: the last step, and whether one was written."""
 
-    def __init__(self, write: EventSink, also: Callable[[Record], None] | None, assignment: Assignment) -> None:
-        self._write, self._also, self._assignment = write, also, assignment
+    def __init__(self, write: EventSink, also: Callable[[Record], None] | None, attempt: Attempt) -> None:
+        self._write, self._also, self._attempt = write, also, attempt
         self.step: int | None = None
         self.ended: EndEvent | None = None
 
@@ -64,39 +64,43 @@ class RecordedSink:
             self.ended = event
         if self._also is not None:
             now = time.time()
-            self._also(Record(event, now, now - self._assignment.process_start, self._assignment.attempt))
+            self._also(Record(event, now, now - self._attempt.process_start, self._attempt.number))
 
 
 def work(
-    assignment: Assignment,
+    attempt: Attempt,
+    loaded: Loaded,
     *,
-    announce: Callable[[EventSink], None] | None = None,
+    parent: int | None = None,
     also: Callable[[Record], None] | None = None,
-) -> int:
-    """Do the assignment in this process; returns the exit code, which the `end` event has too.
+) -> EndEvent:
+    """Carry out an attempt in this process; how it ended.
 
     Args:
-        assignment: what to do.
-        announce: writes the attempt's first events, where nobody else does.
+        attempt: which attempt of which run.
+        loaded: its config.
+        parent: the process to end with, if any.
         also: is shown each event after it was written.
 
     Raises:
         TrainerError: the run directory can't be written, or another process trains this run.
     """
-    paths = assignment.paths
-    writer = EventWriter(paths.events, attempt=assignment.attempt, process_start=assignment.process_start)
-    with writer, RunLock(paths) as lock:
-        sink = RecordedSink(writer, also, assignment)
-        if announce is not None:
-            announce(sink)
-        with Watcher(assignment.paths, sink, lock, parent=assignment.parent, attempt=assignment.attempt) as watcher:
-            end = _end_of_training(assignment, sink, watcher)
+    with attempt.writer() as writer, RunLock(attempt.paths) as lock:
+        sink = RecordedSink(writer, also, attempt)
+        config = loaded.config
+        sink(RunEvent(
+            attempt.paths.name, config.task, __version__, os.getpid(), host_name(), config.device, config.threads
+        ))  # fmt: skip
+        sink(PhaseEvent("config", "finished"))
+        recorder = EnvironmentRecorder(attempt.paths.environment(attempt.number), sink)
+        with recorder, Watcher(attempt.paths, sink, lock, parent=parent) as watcher:
+            end = _end_of_training(attempt, loaded, sink, watcher)
         if sink.ended is None:
             sink(end)
-        return end.exit_code
+        return end
 
 
-def _end_of_training(assignment: Assignment, sink: RecordedSink, watcher: Watcher) -> EndEvent:
+def _end_of_training(attempt: Attempt, loaded: Loaded, sink: RecordedSink, watcher: Watcher) -> EndEvent:
     """Train, and turn every way in which that can end into an `end` event."""
     begun = time.monotonic()
 
@@ -104,50 +108,50 @@ def _end_of_training(assignment: Assignment, sink: RecordedSink, watcher: Watche
         return EndEvent(status, code, sink.step, round(time.monotonic() - begun, 3), reason=reason, traceback=file)
 
     try:
-        error = _train(assignment, sink, watcher)
-        if error is not None and assignment.debug:
-            _write_traceback(assignment, error)
+        with watcher.interruptible():
+            error = _train(attempt, loaded, sink, watcher)
+        if error is not None and attempt.debug:
+            _write_traceback(attempt, error)
     except Interrupted as interruption:
         return end("interrupted", interruption.exit_code, str(interruption))
     except TrainerError as error:
-        file = _write_traceback(assignment, error) if assignment.debug else None
+        file = _write_traceback(attempt, error) if attempt.debug else None
         return end("failed", USER_MISTAKE, str(error), file)
     except (Exception, SystemExit, KeyboardInterrupt) as error:
-        return end(
-            "failed", FAILURE, f"{type(error).__name__}: {error}".rstrip(": "), _write_traceback(assignment, error)
-        )
+        return end("failed", FAILURE, f"{type(error).__name__}: {error}".rstrip(": "), _write_traceback(attempt, error))
     return sink.ended or end("failed", FAILURE, "the learner returned without an end")
 
 
-def _train(assignment: Assignment, sink: RecordedSink, watcher: Watcher) -> BaseException | None:
+def _train(attempt: Attempt, loaded: Loaded, sink: RecordedSink, watcher: Watcher) -> BaseException | None:
     """Run the learner, which writes the `end` event itself; what a failed run died of is returned."""
-    paths = assignment.paths
+    paths, config = attempt.paths, loaded.config
     sink(PhaseEvent("load", "started", now="engine and task"))
+    if config.threads is not None:
+        for library in ("OMP", "OPENBLAS", "MKL"):  # NumPy's own threads, made when it is imported
+            os.environ.setdefault(f"{library}_NUM_THREADS", str(config.threads))
     from trainer.cli.tasks import task_class
-    from trainer.configs import load_resolved
 
-    loaded = load_resolved(paths.config(assignment.attempt))
     task = task_class(loaded.task)
     from trainer.learner import Learner
     from trainer.learner.checkpoints import steps_in
 
-    resume = assignment.resumes and bool(steps_in(paths.checkpoints))
-    if assignment.resumes and not resume:  # it ended before its first checkpoint: begin again
+    resume = attempt.resumes and bool(steps_in(paths.checkpoints))
+    if attempt.resumes and not resume:  # it ended before its first checkpoint: begin again
         sink(ResumedEvent(0))
     learner = Learner(
-        task, loaded.config, loaded.options, paths=paths, sink=sink, requests=lambda: take_requests(paths),
-        attempt=assignment.attempt, resume=paths.root if resume else None,
+        task, config, loaded.options, paths=paths, sink=sink, requests=lambda: take_requests(paths),
+        attempt=attempt.number, resume=paths.root if resume else None,
     )  # fmt: skip
     sink(PhaseEvent("load", "finished"))
     watcher.hand_signals_to(learner.interrupt)
     return learner.run().error
 
 
-def _write_traceback(assignment: Assignment, error: BaseException) -> str | None:
+def _write_traceback(attempt: Attempt, error: BaseException) -> str | None:
     """Put the error's traceback into the run directory, and into the log; the file's name."""
-    text = "".join(traceback.format_exception(error))
+    text = _traceback_text(error)
     print(text, file=sys.stderr, flush=True)
-    path = assignment.paths.traceback(assignment.attempt)
+    path = attempt.paths.traceback(attempt.number)
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
@@ -156,30 +160,66 @@ def _write_traceback(assignment: Assignment, error: BaseException) -> str | None
     return path.name
 
 
+def _traceback_text(error: BaseException) -> str:
+    return "".join(traceback.format_exception(error))
+
+
+class Report:
+    """What the worker tells the command that started it, by a pipe, one JSON object a line.
+
+    {"root": …, "attempt": …}        the run directory is ready; from now on the events tell the rest
+    {"mistake": …, "traceback": …}   why there will be no run, or no further event
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def ready(self, attempt: Attempt) -> None:
+        self._tell({"root": str(attempt.paths.root), "attempt": attempt.number})
+
+    def mistake(self, error: TrainerError, *, debug: bool) -> None:
+        self._tell({"mistake": str(error), "traceback": _traceback_text(error) if debug else None})
+
+    def _tell(self, fields: dict[str, Any]) -> None:
+        with contextlib.suppress(BrokenPipeError):  # whoever started us has left: a detached run goes on
+            os.write(self._descriptor, json.dumps(fields).encode() + b"\n")
+
+
 def main(words: list[str] | None = None) -> int:
     """The worker's command line."""
-    parser = argparse.ArgumentParser(prog="trainer worker", description="Train what lies in a run directory.")
-    parser.add_argument("run_dir", type=Path)
-    parser.add_argument("--attempt", type=int, required=True)
-    parser.add_argument("--process-start", type=float, required=True, help="when the command began, since 1970")
+    parser = argparse.ArgumentParser(prog="trainer worker", description="Carry out an order of `trainer run`.")
+    parser.add_argument("order", type=Order.from_json, help="the order as JSON")
     parser.add_argument("--parent", type=int, help="end when this process, our parent, is gone")
-    parser.add_argument("--resume", action="store_true", help="go on from the latest checkpoint")
-    parser.add_argument("--last-words", type=int, metavar="FD", help="where to speak when no event can be written")
-    parser.add_argument("--debug", action="store_true", help="keep tracebacks of the user's mistakes, too")
+    parser.add_argument("--report", type=int, metavar="FD", required=True, help="where to tell how it begins")
     arguments = parser.parse_args(words)
+    order: Order = arguments.order
     if arguments.parent is not None:
         die_with_parent(arguments.parent)
-    assignment = Assignment(
-        RunPaths(arguments.run_dir), arguments.attempt, arguments.process_start,
-        resumes=arguments.resume, debug=arguments.debug, parent=arguments.parent,
-    )  # fmt: skip
+    report = Report(arguments.report)
     try:
-        return work(assignment)
+        from trainer.cli.prepare import prepare
+
+        attempt, loaded = prepare(order)
+        _output_to(attempt.paths.log)
+        report.ready(attempt)
+        return work(attempt, loaded, parent=arguments.parent).exit_code
     except TrainerError as error:
-        print(error, file=sys.stderr, flush=True)
-        if arguments.last_words is not None:
-            os.write(arguments.last_words, str(error).encode("utf-8", "replace"))
-        return FAILURE
+        report.mistake(error, debug=order.debug)
+        return USER_MISTAKE
+    except KeyboardInterrupt:  # before the watch was there
+        return INTERRUPTED
+
+
+def _output_to(log: Path) -> None:
+    """Let everything that is printed from now on, by any library, land in the run's log."""
+    try:
+        descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    except OSError as error:
+        raise write_error(log, error) from error
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+        os.dup2(descriptor, stream.fileno())
+    os.close(descriptor)
 
 
 if __name__ == "__main__":

@@ -33,16 +33,28 @@ def describe(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
+    import sys
+    import time
+
     from trainer.cli import launch
     from trainer.cli.follow import Form, on_terminal
-    from trainer.cli.prepare import prepare
+    from trainer.cli.order import Order
+    from trainer.rundir import process_age
 
-    prepared = prepare(arguments)
+    order = Order(
+        tuple(arguments.words),
+        process_start=time.time() - process_age(),
+        command=("trainer", *sys.argv[1:]),
+        name=arguments.name,
+        run_dir=arguments.run_dir,
+        resume=arguments.resume,
+        debug=arguments.debug,
+    )
     form = Form.JSON if arguments.json else Form.PLAIN
     if arguments.in_process:
-        return launch.train_here(prepared, form)
+        return launch.train_here(order, form)
     if arguments.detach:
-        return launch.detach(prepared)
+        return launch.detach(order)
     if on_terminal(arguments):
-        return launch.train_on_dashboard(prepared)
-    return launch.train_attached(prepared, form)
+        return launch.train_on_dashboard(order)
+    return launch.train_attached(order, form)

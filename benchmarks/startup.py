@@ -1,0 +1,149 @@
+"""How long one waits: for help, a check, the first sign of a run, its first step. Wall time, warm page cache.
+
+    python benchmarks/startup.py [name …] [--json] [--rounds N]
+
+Each figure is held against a fixed bound; there is no peer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from harness import Figure, checkout_environment, command_seconds, run_figures
+
+TRAINER = [sys.executable, "-P", "-m", "trainer.cli"]
+PATIENCE_SECONDS = 60.0
+
+
+def help_ms() -> float:
+    return 1e3 * command_seconds([*TRAINER, "--help"])
+
+
+def validate_ms() -> float:
+    return 1e3 * command_seconds([*TRAINER, "validate", "digits"])
+
+
+def import_ms() -> float:
+    """`import trainer`, over what a bare interpreter takes just before."""
+    bare = command_seconds([sys.executable, "-c", "pass"])
+    return 1e3 * (command_seconds([sys.executable, "-c", "import trainer"]) - bare)
+
+
+def first_line_ms() -> float:
+    """From the command to the first line of a run without a terminal."""
+    return 1e3 * _seconds_until(lambda line: True, "--plain")
+
+
+def first_step_warm_s() -> float:
+    return _seconds_until(_is_metric, "--json")
+
+
+def first_step_cold_s() -> float:
+    """The same with an empty kernel cache."""
+    with tempfile.TemporaryDirectory() as cache:
+        return _seconds_until(_is_metric, "--json", TRAINER_CACHE_DIR=cache)
+
+
+def first_frame_ms() -> float:
+    """From the command to a dashboard frame with the run's name, on a terminal of 160x50."""
+    import fcntl
+    import pty
+    import struct
+    import termios
+
+    with tempfile.TemporaryDirectory() as folder:
+        ours, theirs = pty.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 160, 0, 0))
+        environment = checkout_environment(TERM="xterm-256color")
+        start = time.perf_counter()
+        process = subprocess.Popen(
+            [*TRAINER, "run", "digits", "--name", "framed"],
+            cwd=folder, env=environment, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True,
+        )  # fmt: skip
+        os.close(theirs)
+        try:
+            seen = b""
+            while b"framed" not in seen:
+                seen += os.read(ours, 1 << 16)
+            return 1e3 * (time.perf_counter() - start)
+        finally:
+            process.kill()
+            process.wait()
+            os.close(ours)
+            _stop(Path(folder) / "runs" / "framed")
+
+
+def digits_s() -> float:
+    """The whole main job with cold kernels. Fails when the test accuracy misses 0.99."""
+    with tempfile.TemporaryDirectory() as folder:
+        environment = checkout_environment(TRAINER_CACHE_DIR=str(Path(folder) / "cache"))
+        start = time.perf_counter()
+        done = subprocess.run(
+            [*TRAINER, "run", "digits", "--json"],
+            cwd=folder,
+            env=environment,
+            check=True,
+            capture_output=True,
+            text=True,
+        )
+        seconds = time.perf_counter() - start
+        accuracy = json.loads(done.stdout.splitlines()[-1])["metrics"]["test/accuracy"]
+        if accuracy < 0.99:
+            raise RuntimeError(f"test/accuracy is {accuracy}, below 0.99")
+        return seconds
+
+
+def _is_metric(line: str) -> bool:
+    return json.loads(line)["kind"] == "metric"
+
+
+def _seconds_until(found: Callable[[str], bool], form: str, **variables: str) -> float:
+    """From starting a run of digits to the first line that is looked for; the run is ended then."""
+    with tempfile.TemporaryDirectory() as folder:
+        environment = checkout_environment(**variables)
+        start = time.perf_counter()
+        process = subprocess.Popen(
+            [*TRAINER, "run", "digits", form], cwd=folder, env=environment, stdout=subprocess.PIPE, text=True
+        )
+        assert process.stdout is not None
+        try:
+            for line in process.stdout:
+                if found(line):
+                    return time.perf_counter() - start
+            raise RuntimeError(f"the run ended with {process.wait()} before the line that was looked for")
+        finally:
+            for _ in range(2):  # the second signal ends the worker at once, without a checkpoint
+                process.terminate()
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(1.0)
+            process.communicate(timeout=PATIENCE_SECONDS)
+
+
+def _stop(run: Path) -> None:
+    """End a run that has outlived its dashboard."""
+    subprocess.run(
+        [*TRAINER, "stop", str(run), "--abort"], env=checkout_environment(), capture_output=True, check=False
+    )
+
+
+FIGURES = [
+    Figure("help", help_ms, bar=80.0),
+    Figure("validate", validate_ms, bar=220.0),
+    Figure("import", import_ms, bar=50.0),
+    Figure("first_line", first_line_ms, bar=250.0),
+    Figure("first_frame", first_frame_ms, bar=400.0),
+    Figure("first_step_warm", first_step_warm_s, bar=1.5, unit="s", rounds=5),
+    Figure("first_step_cold", first_step_cold_s, bar=3.0, unit="s", rounds=5),
+    Figure("digits", digits_s, bar=60.0, unit="s", rounds=1),
+]
+
+if __name__ == "__main__":
+    raise SystemExit(run_figures(FIGURES))

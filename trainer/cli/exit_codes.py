@@ -1,0 +1,18 @@
+"""The exit codes of the command and of its worker."""
+
+from __future__ import annotations
+
+import signal
+
+DONE = 0
+FAILURE = 1
+USER_MISTAKE = 2
+INTERRUPTED = 130
+TERMINATED = 143
+
+ALL = (DONE, FAILURE, USER_MISTAKE, INTERRUPTED, TERMINATED)
+
+BY_SIGNAL: dict[int, int] = {int(signal.SIGINT): INTERRUPTED, int(signal.SIGTERM): TERMINATED}
+"""The signals that end a run; a hang-up counts as being terminated."""
+if hasattr(signal, "SIGHUP"):
+    BY_SIGNAL[int(signal.SIGHUP)] = TERMINATED
