@@ -57,7 +57,7 @@ class Guards:
             if isinstance(value, _PLAIN) and name in target.__globals__:
                 self._watches.append(_Watch(target.__globals__, name, value, name))
         objects = list(_objects(roots))
-        self._stored = _stored_names(code) | _follow_methods(names, {kind for _, _, kind in objects})
+        self._stored = _follow(target, names, {kind for _, _, kind in objects})
         for holder, where, _ in objects:
             for key in names:
                 if key in holder and isinstance(holder[key], _PLAIN):
@@ -111,21 +111,29 @@ def _names(code: types.CodeType) -> set[str]:
     return names
 
 
-def _follow_methods(names: set[str], kinds: set[type]) -> set[str]:
-    """Add to `names` what the methods of `kinds` that it names use, until nothing new turns up; the attributes they assign."""
+def _follow(function: types.FunctionType, names: set[str], kinds: set[type]) -> set[str]:
+    """Add to `names` what `function`, the functions that it names and the methods of `kinds` use; the attributes they assign.
+
+    The engine's own functions are left out: they keep nothing of a user's.
+    """
     followed: set[types.FunctionType] = set()
     stored: set[str] = set()
-    grown = True
-    while grown:
-        grown = False
+    waiting = [function]
+    while waiting:
+        current = waiting.pop()
+        if current in followed:
+            continue
+        followed.add(current)
+        fresh = _names(current.__code__)
+        names |= fresh
+        stored |= _stored_names(current.__code__)
+        for name in fresh:
+            other = current.__globals__.get(name)
+            if isinstance(other, types.FunctionType) and not other.__module__.startswith("trainer.engine."):
+                waiting.append(other)
         for kind in kinds:
-            for name in [*names, "forward", "__call__"]:
-                method = getattr(kind, name, None)
-                if isinstance(method, types.FunctionType) and method not in followed:
-                    followed.add(method)
-                    names |= _names(method.__code__)
-                    stored |= _stored_names(method.__code__)
-                    grown = True
+            methods = (getattr(kind, name, None) for name in [*fresh, "forward", "__call__"])
+            waiting.extend(method for method in methods if isinstance(method, types.FunctionType))
     return stored
 
 

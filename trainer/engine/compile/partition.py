@@ -29,7 +29,8 @@ WEIGHTS = Layout((2, 3, 1, 0))
 class Policy:
     """When shared element-wise work is computed again in each user rather than stored once.
 
-    `recompute` off stores everything that has more than one user: the bits are the same, only time and memory differ.
+    `recompute` off stores everything that has more than one user; `channels_last` off keeps element-wise work in row-major order between
+    convolutions, which are channels-last always. The bits are the same, only time and memory differ.
     """
 
     recompute: bool = True
@@ -177,7 +178,7 @@ def _grows(node: Node, users: dict[Node, list[Node]]) -> bool:
 def _layout(node: Node, users: dict[Node, list[Node]], cost: Cost, plan: Partition, policy: Policy) -> Layout:
     """Physical order of a stored node: what its kernel writes best, else what its users read best."""
     default = Layout.row_major(node.ndim)
-    if not policy.channels_last or node.name == "reshape":
+    if node.name == "reshape":
         return default
     if node.name == "convolution_weight_gradient":
         return WEIGHTS
@@ -185,7 +186,7 @@ def _layout(node: Node, users: dict[Node, list[Node]], cost: Cost, plan: Partiti
         return CHANNELS_LAST
     if node.name in ("take_along", "scatter_add_along"):
         return is_dense(node.inputs[0].shape, plan.views[node.inputs[0]].strides) or default
-    if node.operation.family in ("contraction", "reduction", "index"):
+    if not policy.channels_last or node.operation.family in ("contraction", "reduction", "index"):
         return default
     if any(_wants_channels_last(user, node) for user in users[node]):
         return CHANNELS_LAST

@@ -83,8 +83,9 @@ class ReferenceProgram:
         wanted = [*self.results, *(node for _, node in self.updates)]
         values = evaluate(wanted, given, flush_subnormals=self.flush_subnormals)
         results = [_stored(value, node) for value, node in zip(values, self.results, strict=False)]
-        for (storage, node), value in zip(self.updates, values[len(self.results) :], strict=True):
-            storage.view()[...] = _bits(value, node.dtype)
+        news = [np.array(value) for value in values[len(self.results) :]]  # a state may get another's old value
+        for (storage, node), new in zip(self.updates, news, strict=True):
+            storage.view()[...] = _bits(new, node.dtype)
         return results
 
 

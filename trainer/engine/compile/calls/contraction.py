@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from trainer.engine.autotune import defaults
 from trainer.engine.compile.launch import Address, Buffer, KernelSource, Launch
 from trainer.engine.compile.partition import CHANNELS_LAST, WEIGHTS
 from trainer.engine.compile.views import is_dense
@@ -33,16 +35,18 @@ def emit_matmul(lowering: Lowering, root: Node, fused: Fused | None) -> None:
         node.shape[:-2],
         a_strides[:-2],
         b_strides[:-2],
-        True,
-        fused.epilogue if fused else Epilogue(),
+        epilogue=fused.epilogue if fused else Epilogue(),
     )
+    spec = replace(spec, packed=defaults.prefers_packed(spec))
     if node.size == 0:
         return
     if spec.depth == 0:
         return lowering.fill(lowering.buffer_of(root), 0)
-    right = _packed(lowering, contraction.pack_spec(spec), Address(b_buffer, b_offset * node.dtype.itemsize), node)
+    right = Address(b_buffer, b_offset * node.dtype.itemsize)
+    if spec.packed:
+        right = _packed(lowering, contraction.pack_spec(spec), right, node)
     parameters = lowering.choose(spec)
-    words = [Address(a_buffer, a_offset * node.dtype.itemsize), Address(right)]
+    words = [Address(a_buffer, a_offset * node.dtype.itemsize), right]
     _launch(
         lowering,
         root,
@@ -87,15 +91,18 @@ def _emit_direct(
     spec = _specification(node, direction, x_shape, w.shape, order, fused.epilogue if fused else Epilogue())
     if source.size == 0 or w.size == 0:
         return lowering.fill(lowering.buffer_of(root), 0)
+    spec = replace(spec, packed=defaults.prefers_packed(spec))
     place = _channels_last(lowering, source)
-    packed = _packed(lowering, convolution.pack_spec(spec), Address(weights, weights_offset * node.dtype.itemsize), node)
+    right = Address(weights, weights_offset * node.dtype.itemsize)
+    if spec.packed:
+        right = _packed(lowering, convolution.pack_spec(spec), right, node)
     parameters = lowering.choose(spec)
     _launch(
         lowering,
         root,
         fused,
         KernelSource((spec, parameters), lambda name: convolution.render(spec, parameters, name)),
-        [place, Address(packed)],
+        [place, right],
         convolution.tasks(spec, parameters),
         _label(node, x_shape, w.shape),
         convolution.scratch_bytes(spec, parameters),
@@ -139,8 +146,8 @@ def _specification(
         node.attribute("padding"),
         node.attribute("dilation"),
         node.attribute("groups"),
-        (order.order[0], order.order[1], order.order[2], order.order[3]),
-        epilogue,
+        weight_order=(order.order[0], order.order[1], order.order[2], order.order[3]),
+        epilogue=epilogue,
     )
 
 
@@ -164,11 +171,11 @@ def _strided(lowering: Lowering, node: Node) -> tuple[Buffer, int, tuple[int, ..
     return lowering.dense(node, lambda strides: True, Layout.row_major(node.ndim))
 
 
-def _packed(lowering: Lowering, spec: pack.PackSpec, source: Address, node: Node) -> Buffer:
+def _packed(lowering: Lowering, spec: pack.PackSpec, source: Address, node: Node) -> Address:
     """The right-hand operand in panels; one that is read the same way twice is packed once."""
     known = lowering.packed.get((source.buffer, source.byte_offset, spec))
     if known is not None:
-        return known
+        return Address(known)
     target = lowering.temporary(spec.size, spec.dtype, f"{node.name} panels")
     lowering.emit(
         Launch(
@@ -181,7 +188,7 @@ def _packed(lowering: Lowering, spec: pack.PackSpec, source: Address, node: Node
         )
     )
     lowering.packed[source.buffer, source.byte_offset, spec] = target
-    return target
+    return Address(target)
 
 
 def _launch(

@@ -14,6 +14,8 @@ import functools
 import os
 import platform
 import sys
+import weakref
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -370,6 +372,9 @@ class Pool:
         self._scratch_address = self._scratch[0].ctypes.data
         for thread in range(1, threads):
             self._start(thread)
+        kept = (self._library, self._scratch, self._blocks)
+        self._end = weakref.finalize(self, _end_threads, self._control, self._leave, self._handles, *kept)
+        self._end.atexit = False  # the process ends its threads
 
     def _start(self, thread: int) -> None:
         block = aligned_empty(8, np.dtype(np.int64))
@@ -392,12 +397,16 @@ class Pool:
 
     def close(self) -> None:
         """End the threads and wait for them; afterwards the pool runs on the calling thread alone."""
-        self._control[_COUNT] = -1
-        self._leave(self._address)
-        for handle in self._handles:
-            ctypes.CDLL(None).pthread_join(handle, None)
-        self._handles.clear()
+        self._end()
         self.threads = 1
+
+
+def _end_threads(control: np.ndarray, leave: Callable[[int], None], handles: list[ctypes.c_ulong], *kept: object) -> None:
+    """Wake the threads with a negative count of records, which tells them to go; `kept` is what they use until then."""
+    control[_COUNT] = -1
+    leave(control.ctypes.data)
+    for handle in handles:
+        ctypes.CDLL(None).pthread_join(handle, None)
 
 
 @functools.cache

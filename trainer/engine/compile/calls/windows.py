@@ -1,0 +1,68 @@
+"""Pooling windows and cumulative sums."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from trainer.engine.compile.launch import Address, KernelSource, Launch
+from trainer.engine.graph.node import Node
+from trainer.engine.graph.storage import Layout
+from trainer.engine.kernels import scan, window
+
+if TYPE_CHECKING:
+    from trainer.engine.compile.epilogues import Fused
+    from trainer.engine.compile.lower import Lowering
+
+
+def emit_window_argmax(lowering: Lowering, root: Node, fused: Fused | None) -> None:
+    """Where the maximum of each window lies."""
+    (x,) = root.inputs
+    if root.size == 0:
+        return
+    buffer, offset, strides = lowering.dense(x, lambda steps: True, Layout.row_major(x.ndim))
+    kernel = window.WindowArgmax(
+        x.dtype,
+        _four(x.shape),
+        root.attribute("window"),
+        root.attribute("strides"),
+        root.attribute("padding"),
+        root.attribute("dilation"),
+        _four(strides),
+        _four(lowering.plan.layouts[root].strides(root.shape)),
+    )
+    target = lowering.buffer_of(root)
+    lowering.emit(
+        Launch(
+            KernelSource(kernel, lambda name: window.render_window_argmax(kernel, name)),
+            [Address(buffer, offset * x.dtype.itemsize), Address(target)],
+            window.tasks(kernel),
+            (buffer,),
+            (target,),
+            f"window_argmax {x.shape}",
+        )
+    )
+
+
+def emit_cumulative_sum(lowering: Lowering, root: Node, fused: Fused | None) -> None:
+    """Sums of all elements up to each one along an axis."""
+    (x,) = root.inputs
+    if root.size == 0:
+        return
+    buffer, offset, strides = lowering.dense(x, lambda steps: True, Layout.row_major(x.ndim))
+    steps = lowering.plan.layouts[root].strides(root.shape)
+    kernel = scan.CumulativeSum(x.dtype, x.shape, root.attribute("axis"), strides, steps)
+    target = lowering.buffer_of(root)
+    lowering.emit(
+        Launch(
+            KernelSource(kernel, lambda name: scan.render_cumulative_sum(kernel, name)),
+            [Address(buffer, offset * x.dtype.itemsize), Address(target)],
+            scan.tasks(kernel),
+            (buffer,),
+            (target,),
+            "cumulative_sum",
+        )
+    )
+
+
+def _four(values: tuple[int, ...]) -> tuple[int, int, int, int]:
+    return values[0], values[1], values[2], values[3]
