@@ -72,7 +72,9 @@ def test_a_run_that_stands_still_shows_no_speed_and_no_time_left() -> None:
 
 
 def test_a_finished_run_shows_its_result() -> None:
-    assert "test/accuracy 0.9913" in plain(draw_header(frame(status=FINISHED), 160, 1))
+    seen = frame(status=FINISHED)
+    seen.view.finals = {"train/loss": 0.1, "test/loss": 0.2, "test/accuracy": 0.9913}
+    assert "test/accuracy 0.9913" in plain(draw_header(seen, 160, 1))
 
 
 def test_phases_show_state_count_clock_and_what_they_are_on() -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from trainer.tui.box import boxed
 from trainer.tui.glyphs import ASCII, UNICODE
-from trainer.tui.numbers import duration, number, rate, size
+from trainer.tui.numbers import duration, number, plural, rate, size
 from trainer.tui.panel import changed_regions
 from trainer.tui.text import cell_width, crop, crop_line, line_width, plain, printable, spread, wrap
 
@@ -67,4 +67,5 @@ def test_numbers_are_short() -> None:
     assert [number(value) for value in (0.12345, 12, 1.23e-5, float("nan"), -0.5)] == [
         "0.1235", "12", "1.2e-05", "nan", "-0.5"]  # fmt: skip
     assert [size(value) for value in (512, 3_400_000, 1.2e9)] == ["512 B", "3.4 MB", "1.2 GB"]
+    assert [plural(unit) for unit in ("step", "batch", "epochs")] == ["steps", "batches", "epochs"]
     assert [rate(value) for value in (41.23, 1234, 0.523)] == ["41.2", "1234", "0.52"]

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from trainer.rundir import Event, MetricEvent, PhaseEvent, Record, ResumedEvent
+from trainer.rundir import Event, MetricEvent, PhaseEvent, Record, ResumedEvent, SystemEvent
 from trainer.tui.charts import loss_chart, rate_chart, valid_chart
 from trainer.tui.panels.progress import epoch_text, remaining_seconds, train_share
 from trainer.tui.view import View
@@ -53,6 +53,21 @@ def test_progress_follows_the_epoch_between_two_phase_events() -> None:
     assert train_share(view) == pytest.approx(2 / 8) and epoch_text(view) == "2/8"
     assert remaining_seconds(view, now=20.0) == pytest.approx(60.0)
     assert remaining_seconds(view, now=25.0) == pytest.approx(55.0)
+
+
+def test_epochs_are_counted_where_the_phase_counts_steps() -> None:
+    view = told((0.0, PhaseEvent("train", "started", 0, 1250, "step")), (1.0, MetricEvent(150, 1.2, "train", {})))
+    assert epoch_text(view) == "2/10"
+
+
+def test_what_one_sample_leaves_out_stands_as_told_last() -> None:
+    view = told((0.0, SystemEvent(cpu=50, memory=1e9)), (1.0, SystemEvent(data_wait=0.1)), (2.0, SystemEvent(cpu=60)))
+    assert view.system == SystemEvent(cpu=60, memory=1e9, data_wait=0.1) and list(view.cpu_history) == [50, 60]
+
+
+def test_a_finished_phase_is_complete() -> None:
+    view = told((0.0, PhaseEvent("trace", "started", 0, 1)), (1.0, PhaseEvent("trace", "finished")))
+    assert view.phases["trace"].done == 1
 
 
 def test_what_the_worker_says_about_the_time_left_counts_first() -> None:

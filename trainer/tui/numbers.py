@@ -46,3 +46,8 @@ def size(count: float) -> str:
 def rate(value: float) -> str:
     """A rate in three significant digits: `41.2`, `0.52`, `1230`."""
     return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 1 else f"{value:.2f}"
+
+
+def plural(unit: str) -> str:
+    """A unit's name in the plural: `steps`, `batches`."""
+    return unit if unit.endswith("s") else unit + ("es" if unit.endswith(("ch", "x")) else "s")

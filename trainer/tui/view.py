@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from trainer.rundir import (
@@ -28,6 +28,7 @@ from trainer.tui.text import printable
 
 LOG_LINES = 1000
 RATE_WINDOW_SECONDS = 10.0
+_SYSTEM_FIELDS = tuple(one.name for one in fields(SystemEvent))
 
 
 @dataclass
@@ -146,6 +147,8 @@ def _phase(view: View, event: PhaseEvent, time: float) -> None:
         value = getattr(event, name)
         if value is not None:
             setattr(phase, name, value)
+    if event.state == "finished" and event.done is None:
+        phase.done = phase.total
     phase.now = printable(event.now) if event.now else None
     phase.remaining = event.remaining
     if event.state == "failed":
@@ -180,7 +183,9 @@ def _tune(view: View, event: TuneEvent, time: float) -> None:
 
 
 def _system(view: View, event: SystemEvent, time: float) -> None:
-    view.system = event
+    # Several threads sample: what one of them leaves out stands as another told it last.
+    told = {name: value for name in _SYSTEM_FIELDS if (value := getattr(event, name)) is not None}
+    view.system = event if view.system is None else replace(view.system, **told)
     if event.cpu is not None:
         view.cpu_history.append(event.cpu)
 

@@ -6,6 +6,7 @@ from trainer.tui.frame import Frame
 from trainer.tui.numbers import duration, rate
 from trainer.tui.panels.progress import epoch_text, remaining_seconds
 from trainer.tui.text import Line, crop_line, join, line_width, spread
+from trainer.tui.view import View
 
 
 def draw_header(frame: Frame, width: int, height: int) -> list[Line]:
@@ -52,7 +53,12 @@ def _parts(frame: Frame) -> list[tuple[int, Line]]:
             parts.append((4, (("ETA ", "dim"), (duration(left), "text"))))
     elif view.end is not None and view.end.seconds is not None:
         parts.append((4, (("took ", "dim"), (duration(view.end.seconds), "text"))))
-    final = next(iter(view.finals.items()), None)
-    if final is not None and status.is_over:
-        parts.append((2, ((f"{final[0]} ", "dim"), (f"{final[1]:.4f}", "strong"))))
+    result = _result(view)
+    if result is not None and status.is_over:
+        parts.append((2, ((f"{result} ", "dim"), (f"{view.finals[result]:.4f}", "strong"))))
     return parts
+
+
+def _result(view: View) -> str | None:
+    """The one final number to show: of the test split before others, and a measure of quality before a loss."""
+    return min(view.finals, key=lambda name: (not name.startswith("test"), "loss" in name), default=None)

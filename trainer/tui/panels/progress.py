@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from trainer.tui.frame import Frame
-from trainer.tui.numbers import duration
+from trainer.tui.numbers import duration, plural
 from trainer.tui.text import Line, crop_line, line_width
 from trainer.tui.view import View
 
@@ -23,12 +23,24 @@ def train_share(view: View) -> float | None:
 
 def epoch_text(view: View) -> str | None:
     """`3/10`: the epoch that is running and how many there will be."""
-    train = view.phases.get("train")
-    total = train.total if train is not None and (train.unit or "").startswith("epoch") else None
+    total = _epochs(view)
     if view.epoch is None:
         return None if total is None else f"0/{total:g}"
     current = max(1, math.ceil(view.epoch - 1e-9))
     return f"{current}/{total:g}" if total else f"{current}"
+
+
+def _epochs(view: View) -> float | None:
+    """How many epochs there will be: as the phase counts them, else by how many steps an epoch has."""
+    train = view.phases.get("train")
+    if train is None or not train.total:
+        return None
+    unit = train.unit or ""
+    if unit.startswith("epoch"):
+        return train.total
+    if unit.startswith("step") and view.epoch and view.step:
+        return round(train.total * view.epoch / view.step)
+    return None
 
 
 def remaining_seconds(view: View, now: float) -> float | None:
@@ -59,7 +71,7 @@ def draw_progress(frame: Frame, width: int, height: int) -> list[Line]:
     share = share or 0.0
     figures = f" {share:4.0%}  {phase.done or 0:g}/{phase.total:g}"
     if phase.unit:
-        figures += f" {phase.unit}"
+        figures += f" {plural(phase.unit)}"
     left = remaining_seconds(view, frame.now)
     if left is not None and frame.status.is_moving:
         figures += f"  {duration(left)} left"
