@@ -20,7 +20,7 @@ def row_value(writer: Writer, operand: Operand, place: str) -> str:
 
 
 def load_vector(writer: Writer, operand: Operand, place: str, stride: str, position: str, mask: str | None) -> str:
-    """LANES elements from `position` on; lanes outside `mask` hold some element, or 0, and are not read out of bounds."""
+    """LANES elements from `position` on; lanes outside `mask` hold 0 or some other element of the row."""
     if operand.index:
         return _index_values(writer, operand, place, stride, position)
     element, kind, itemsize = MEMORY[operand.dtype.name], memory_type(operand.dtype), operand.dtype.itemsize
@@ -38,7 +38,11 @@ def masked_load(writer: Writer, kind: str, itemsize: int, start: str, mask: str)
     """The lanes of `mask` from consecutive elements at `start`, 0 elsewhere."""
     lanes = vector("i1", LANES)
     return writer.intrinsic(
-        f"masked.load.{mangled(kind)}.p0", kind, (f"ptr align {itemsize}", start), (lanes, mask), (kind, "zeroinitializer")
+        f"masked.load.{mangled(kind)}.p0",
+        kind,
+        (f"ptr align {itemsize}", start),
+        (lanes, mask),
+        (kind, "zeroinitializer"),
     )
 
 

@@ -1,7 +1,7 @@
 """How two partial results of a reduction become one; the same code for lanes, blocks and both orientations.
 
-A partial result is a list of vectors: one of values, and for argmax and argmin also the int64 positions they were seen at.
-bfloat16 accumulates in float32 and is rounded when it is stored.
+A partial result is a list of vectors: one of values, and for argmax and argmin also their int64
+positions. bfloat16 accumulates in float32 and is rounded when it is stored.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class Accumulator:
         return writer.value(f"or {_MASK} {a}, {b}")
 
     def take(self, writer: Writer, partial: list[str], value: str, positions: str, mask: str | None) -> list[str]:
-        """`partial` with a new element on every lane of `mask`; `positions` (int64 lanes) matter where they are tracked."""
+        """`partial` with a new element on every lane of `mask`; `positions` are int64 lanes, "" where not tracked."""
         combined = self.combine(writer, partial, [value, positions][: len(partial)])
         if mask is None:
             return combined
@@ -130,9 +130,7 @@ class Accumulator:
         """As `fold_lanes`, of LANES partial results, lane by lane."""
         distance = LANES // 2
         while distance:
-            partials = [
-                self.combine(writer, partials[lane], partials[lane + distance]) for lane in range(distance)
-            ]
+            partials = [self.combine(writer, partials[lane], partials[lane + distance]) for lane in range(distance)]
             distance //= 2
         return partials[0]
 

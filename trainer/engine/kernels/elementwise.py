@@ -59,7 +59,9 @@ def render(kernel: LoopKernel, name: str) -> str:
                 for_each_row(writer, arguments, elements, run, run.count, run.places, row)
                 return
             count, rest = _render_tiles(writer, kernel, arguments, elements, run, scratch)
-            for_each_row(writer, arguments, elements, run, count, rest, lambda places: row(places, len(kernel.body) > 8))
+            for_each_row(
+                writer, arguments, elements, run, count, rest, lambda places: row(places, len(kernel.body) > 8)
+            )
 
         for_each_run(writer, arguments, elements, kernel.rank - 1, first, last, rows_of)
     writer.emit("ret void")
@@ -93,8 +95,8 @@ def _render_row(
 
 
 def _compute(
-    writer: Writer, kernel: LoopKernel, arguments: Arguments, loaded: Sequence[str], places: Sequence[str], position: str,
-    mask: str | None,
+    writer: Writer, kernel: LoopKernel, arguments: Arguments, loaded: Sequence[str], places: Sequence[str],
+    position: str, mask: str | None,
 ) -> None:  # fmt: skip
     """The body on loaded operands, and the stores of its outputs."""
     values = render_body(writer, kernel.body, loaded, LANES)
@@ -115,7 +117,7 @@ def _render_tiles(
 ) -> tuple[str, list[str]]:
     """Does the rows of `run` that fill tiles of LANES rows; returns how many are left, and their places.
 
-    Applies where every operand in `scratch` has stride 1 from row to row, which is known at run time; else all are left.
+    Applies where every operand in `scratch` has stride 1 from row to row, known at run time; else all are left.
     """
     fits = "true"
     for number in scratch:
@@ -126,9 +128,7 @@ def _render_tiles(
     def moved(rows: str) -> list[str]:
         return [
             advance(writer, operand, element, place, writer.value(f"mul i64 {rows}, {step}"))
-            for operand, element, place, step in zip(
-                arguments.operands, elements, run.places, run.steps, strict=True
-            )
+            for operand, element, place, step in zip(arguments.operands, elements, run.places, run.steps, strict=True)
         ]
 
     def group(first_row: str) -> None:

@@ -25,7 +25,8 @@ from trainer.engine.kernels.writer import Writer, mangled, vector
 LANES = 16
 
 COMPUTE = {
-    "bool": "i1", "uint8": "i8", "int32": "i32", "int64": "i64", "bfloat16": "float", "float32": "float", "float64": "double",
+    "bool": "i1", "uint8": "i8", "int32": "i32", "int64": "i64",
+    "bfloat16": "float", "float32": "float", "float64": "double",
 }  # fmt: skip
 MEMORY = {**COMPUTE, "bool": "i8", "bfloat16": "i16"}
 
@@ -172,7 +173,11 @@ def _negative(s: Step) -> str:
 def _abs(s: Step) -> str:
     if s.dtype.is_float:
         return s.floats.unary("fabs", s.values[0])
-    return s.select(s.emit("icmp slt", s.values[0], s.constant(0)), _negative(s), s.values[0]) if s.dtype.kind == "int" else s.values[0]
+    return (
+        s.select(s.emit("icmp slt", s.values[0], s.constant(0)), _negative(s), s.values[0])
+        if s.dtype.kind == "int"
+        else s.values[0]
+    )
 
 
 def _sign(s: Step) -> str:
@@ -289,7 +294,9 @@ def cast(writer: Writer, value: str, source: DType, target: DType, lanes: int = 
     if source.is_float and target.is_float:
         result = value
         if start != end:
-            result = writer.value(f"{'fpext' if source.itemsize < target.itemsize else 'fptrunc'} {start} {value} to {end}")
+            result = writer.value(
+                f"{'fpext' if source.itemsize < target.itemsize else 'fptrunc'} {start} {value} to {end}"
+            )
     elif source.is_float:
         name = f"fpto{'u' if target.kind == 'uint' else 's'}i.sat.{mangled(end)}.{mangled(start)}"
         return writer.intrinsic(name, end, (start, value))

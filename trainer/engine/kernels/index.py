@@ -1,8 +1,8 @@
 """Reading and adding at computed positions: gather, take_along and their transposes, with shapes and strides baked in.
 
-All four are one loop nest over the space of the *dense* array (the output of a gather, the updates of a scatter), in which
-an index array says where along one axis of the *table* an element lies. An index outside the axis is clamped when reading
-and dropped when adding, so no index touches memory outside the table.
+All four are one loop nest over the space of the *dense* array (the output of a gather, the updates of a scatter), in
+which an index array says where along one axis of the *table* an element lies. An index outside the axis is clamped when
+reading and dropped when adding, so no index touches memory outside the table.
 
 Adding is deterministic: tasks share no element of the table, and each walks the indices in row-major order.
 """
@@ -113,7 +113,7 @@ def scatter_add_along(
 
 @dataclass(frozen=True, slots=True)
 class _Split:
-    """How the space is walked: rows of outer dimensions, a vector dimension, and (adding) dimensions that may collide."""
+    """How the space is walked: rows of outer dimensions, a vector dimension, and those that may collide (adding)."""
 
     rows: tuple[int, ...]
     vector: int | None
@@ -155,7 +155,7 @@ def tasks(kernel: IndexKernel) -> int:
 
 
 def render_index(kernel: IndexKernel, name: str) -> str:
-    """The module text, exporting `void name(ptr arguments, i64 task)`; arguments are three addresses (see `IndexKernel`)."""
+    """The module text, exporting `void name(ptr arguments, i64 task)`; arguments are `IndexKernel`'s addresses."""
     if kernel.operation == "gather" and kernel.axis_size == 0 and 0 not in kernel.sizes:
         raise ValueError("there is nothing to gather from along an axis of length 0")
     return _Index(kernel).render(name)
@@ -269,7 +269,9 @@ class _Index:
                 value = self._gather_at(table, "zeroinitializer")
             else:
                 value = load_vector(writer, self.operands[0], table, self.steps[0], position, mask)
-            operand = self.operands[2] if self.split.vector is not None else replace(self.operands[2], inner="contiguous")
+            operand = (
+                self.operands[2] if self.split.vector is not None else replace(self.operands[2], inner="contiguous")
+            )
             store_vector(writer, operand, dense, self.steps[2], position, mask, value)
 
         vector_loop(writer, start, stop, body, "gather")

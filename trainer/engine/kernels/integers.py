@@ -67,7 +67,9 @@ def _zero_where_zero(writer: Writer, element: str, lanes: int, b: str, value: st
     return writer.value(f"select {mask} {by_zero}, {kind} {zero}, {kind} {value}")
 
 
-def random_bits(writer: Writer, lanes: int, key: tuple[str, str], index: str, counter: tuple[str, str], word: int) -> str:
+def random_bits(
+    writer: Writer, lanes: int, key: tuple[str, str], index: str, counter: tuple[str, str], word: int
+) -> str:
     """Output word `word` of Philox 4x32-10 at (index low, index high, counter), as i32 lanes.
 
     J. Salmon et al., Parallel random numbers: as easy as 1, 2, 3 (SC 2011). `index` is i64 lanes, the rest i32 lanes.

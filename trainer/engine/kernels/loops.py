@@ -10,7 +10,8 @@ from trainer.engine.kernels.spec import LoopKernel, Operand
 from trainer.engine.kernels.writer import Typed, Writer, vector
 
 IOTA = {
-    element: "<" + ", ".join(f"{element} {lane}" for lane in range(LANES)) + ">" for element in ("i8", "i16", "i32", "i64")
+    element: "<" + ", ".join(f"{element} {lane}" for lane in range(LANES)) + ">"
+    for element in ("i8", "i16", "i32", "i64")
 }
 
 
@@ -141,7 +142,7 @@ def whole_vectors(writer: Writer, start: str, stop: str) -> str:
 
 
 def vector_loop(writer: Writer, start: str, stop: str, body: Callable[[str, str | None], None], name: str) -> None:
-    """`body(position, mask)` for every LANES elements of [start, stop): whole vectors with no mask, then a masked one."""
+    """`body(position, mask)` for every LANES elements of [start, stop): whole vectors (mask None), then a masked one."""
     middle = whole_vectors(writer, start, stop)
     counted_loop(writer, start, middle, LANES, lambda position: body(position, None), f"{name}.whole")
     left = writer.value(f"sub i64 {stop}, {middle}")
@@ -247,9 +248,7 @@ def for_each_row(
     body(here)
     writer.branch(latch)
     writer.label(latch)
-    for operand, element, place, step, later in zip(
-        arguments.operands, elements, here, run.steps, moved, strict=True
-    ):
+    for operand, element, place, step, later in zip(arguments.operands, elements, here, run.steps, moved, strict=True):
         if operand.index:
             writer.emit(f"{later} = add i64 {place}, {step}")
         else:
@@ -257,4 +256,3 @@ def for_each_row(
     writer.emit(f"{following} = sub i64 {left}, 1")
     writer.branch_if(writer.value(f"icmp ne i64 {following}, 0"), head, after)
     writer.label(after)
-

@@ -23,7 +23,10 @@ MAXIMUM_ULP: dict[str, tuple[float, float]] = {  # operation: (float32, float64)
     "power": (1.0, 2.0),
 }
 
-LN2 = {"float": (0.693147182464599609375, -1.90465429995776804525e-9), "double": (0.6931471805599453, 2.319046813846299558e-17)}
+LN2 = {
+    "float": (0.693147182464599609375, -1.90465429995776804525e-9),
+    "double": (0.6931471805599453, 2.319046813846299558e-17),
+}
 _LOG2_E = 1.4426950408889634
 _SQRT_HALF_BITS = {"float": 0x3F3504F3, "double": 0x3FE6A09E667F3BCD}
 _ONE_BITS = {"float": 0x3F800000, "double": 0x3FF0000000000000}
@@ -34,7 +37,8 @@ _SMALLEST_NORMAL = {"float": 2.0**-126, "double": 2.0**-1022}
 # (e**r - 1 - r) / r**2 for |r| <= ln(2) / 2
 _EXP = {
     "float": (
-        0.00139476071833432543, 0.00836724681683637708, 0.0416662663827539875, 0.166665380151881045, 0.500000006576869119,
+        0.00139476071833432543, 0.00836724681683637708, 0.0416662663827539875, 0.166665380151881045,
+        0.500000006576869119,
     ),
     "double": (
         2.09253820322348346e-9, 2.51101788055944605e-8, 2.75572397302478088e-7, 2.75572411643532309e-6,
@@ -140,9 +144,7 @@ def split_exponent(f: Floats, x: str) -> tuple[str, str]:
     root = _SQRT_HALF_BITS[f.element]
     moved = f.integer_operation("add", bits, f.whole(_ONE_BITS[f.element] - root))
     k = f.integer_operation("sub", f.integer_operation("lshr", moved, f.whole(f.mantissa)), f.whole(f.bias))
-    correction = f.writer.value(
-        f"select <{f.lanes} x i1> {tiny}, {f.bits} {f.whole(shift)}, {f.bits} {f.whole(0)}"
-    )
+    correction = f.writer.value(f"select <{f.lanes} x i1> {tiny}, {f.bits} {f.whole(shift)}, {f.bits} {f.whole(0)}")
     fraction = f.integer_operation("and", moved, f.whole((1 << f.mantissa) - 1))
     mantissa = f.from_bits(f.integer_operation("add", fraction, f.whole(root)))
     return f.integer_operation("sub", k, correction), mantissa

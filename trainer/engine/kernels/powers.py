@@ -107,7 +107,7 @@ def _precise_log(f: Floats, x: str) -> tuple[str, str]:
 
 
 def integer_power(writer: Writer, element: str, lanes: int, signed: bool, x: str, y: str) -> str:
-    """x**y modulo the width by squaring; a negative exponent gives the truncated reciprocal (0, or +-1 where |x| = 1)."""
+    """x**y modulo the width by squaring; a negative exponent gives 0, or +-1 where |x| = 1."""
     kind, mask = vector(element, lanes), vector("i1", lanes)
     one, zero = splat(element, "1"), splat(element, "0")
 

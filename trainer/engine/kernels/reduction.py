@@ -1,7 +1,7 @@
 """Kernels that reduce one collapsed dimension, in the order that `spec.Reduction` fixes.
 
-"row" keeps the 16 lanes of the order in one vector; "column" keeps them as 16 rows of a scratch in the first-level cache
-and is vectorised over what is kept. Both add the same numbers in the same order, so they give the same bits.
+"row" keeps the 16 lanes of the order in one vector; "column" keeps them as 16 rows of a scratch in the cache and is
+vectorised over what is kept. Both add the same numbers in the same order, so they give the same bits.
 
 A partial result of argmax or argmin is its position alone: where an output has several blocks, reduce the values first.
 A bfloat16 value may be stored as float32, unrounded, to be combined with other blocks.
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from trainer.engine.kernels.access import load_vector, row_value, store_vector
 from trainer.engine.kernels.combine import Accumulator
-from trainer.engine.kernels.expression import LANES, MEMORY, cast, memory_type, narrow, render_body, widen
+from trainer.engine.kernels.expression import LANES, MEMORY, cast, memory_type, narrow, render_body
 from trainer.engine.kernels.loops import (
     IOTA,
     Arguments,
@@ -31,7 +31,6 @@ from trainer.engine.kernels.loops import (
     place_at,
     tail_mask,
     vector_loop,
-    when,
     whole_vectors,
 )
 from trainer.engine.kernels.spec import LoopKernel
@@ -104,9 +103,7 @@ class _Reduction:
         loaded = [
             fixed[number]
             if number in fixed
-            else load_vector(
-                self.writer, operand, places[number], self.arguments.strides[number][-1], position, mask
-            )
+            else load_vector(self.writer, operand, places[number], self.arguments.strides[number][-1], position, mask)
             for number, operand in enumerate(self.kernel.inputs)
         ]
         values = render_body(self.writer, self.kernel.body, loaded)
@@ -220,7 +217,10 @@ class _Reduction:
         for size in arguments.sizes[: self.reduced]:
             total = writer.value(f"mul i64 {total}, {size}")
         self.scratch = [
-            [writer.value(f"alloca [{LANES * COLUMN_PART * STRIP_PARTS} x {_scratch_element(kind)}], align 64") for kind in a.types]
+            [
+                writer.value(f"alloca [{LANES * COLUMN_PART * STRIP_PARTS} x {_scratch_element(kind)}], align 64")
+                for kind in a.types
+            ]
             for a in self.accumulators
         ]
 
@@ -229,7 +229,9 @@ class _Reduction:
         def strip(number: str) -> str:
             outer = decode(writer, writer.value(f"udiv i64 {number}, {parts}"), arguments.sizes[: self.reduced])
             inner = writer.value(f"urem i64 {number}, {parts}")
-            count = minimum(writer, writer.value(f"sub i64 {parts}, {inner}"), writer.value(f"sub i64 {last}, {number}"))
+            count = minimum(
+                writer, writer.value(f"sub i64 {parts}, {inner}"), writer.value(f"sub i64 {last}, {number}")
+            )
             count = minimum(writer, count, str(STRIP_PARTS))
             start = writer.value(f"mul i64 {inner}, {COLUMN_PART}")
             length = writer.value(f"mul i64 {count}, {COLUMN_PART}")
@@ -255,7 +257,9 @@ class _Reduction:
         self.pitch = writer.value(f"and i64 {writer.value(f'add i64 {width}, {LANES - 1}')}, {-LANES}")
 
         def clear(lane: str) -> None:
-            counted_loop(writer, "0", width, LANES, lambda offset: self._keep(lane, offset, self._identities()), "clear")
+            counted_loop(
+                writer, "0", width, LANES, lambda offset: self._keep(lane, offset, self._identities()), "clear"
+            )
 
         counted_loop(writer, "0", str(LANES), 1, clear, "lane")
         inputs = len(self.kernel.inputs)
@@ -287,11 +291,11 @@ class _Reduction:
         """Ask for what will be read some steps later: no hardware prefetcher follows strides beyond a page."""
         for number, operand in enumerate(self.kernel.inputs):
             if operand.inner == "contiguous" and not operand.index:
-                ahead = self.writer.value(
-                    f"mul i64 {self.arguments.strides[number][self.reduced]}, {PREFETCH_STEPS}"
-                )
+                ahead = self.writer.value(f"mul i64 {self.arguments.strides[number][self.reduced]}, {PREFETCH_STEPS}")
                 element = self.elements[number]
-                start = advance(self.writer, operand, element, places[number], self.writer.value(f"add i64 {ahead}, {kept}"))
+                start = advance(
+                    self.writer, operand, element, places[number], self.writer.value(f"add i64 {ahead}, {kept}")
+                )
                 arguments = (("ptr", start), ("i32", "0"), ("i32", "3"), ("i32", "1"))
                 self.writer.intrinsic("prefetch.p0", "void", *arguments)
 

@@ -56,7 +56,7 @@ def _truncated_remainder(f: Floats, a: str, b: str) -> str:
 
 
 def _write_loop(writer: Writer, lanes: int) -> None:
-    """Subtracts whole multiples of |b|: rest - trunc(rest / |b|) |b| is exact, whichever way the quotient was rounded."""
+    """Subtracts whole multiples of |b|: rest - trunc(rest / |b|) |b| is exact, however the quotient was rounded."""
     f = Floats(writer, "double", lanes)
     mask = vector("i1", lanes)
     writer.label("entry")

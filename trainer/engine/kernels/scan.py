@@ -18,7 +18,15 @@ from trainer.engine.kernels.expression import (
     render_body,
     widen,
 )
-from trainer.engine.kernels.loops import Arguments, advance, carried_loop, for_each_row, for_each_run, minimum, vector_loop
+from trainer.engine.kernels.loops import (
+    Arguments,
+    advance,
+    carried_loop,
+    for_each_row,
+    for_each_run,
+    minimum,
+    vector_loop,
+)
 from trainer.engine.kernels.spec import Instruction, Operand
 from trainer.engine.kernels.writer import Writer
 
@@ -76,7 +84,8 @@ def render_cumulative_sum(kernel: CumulativeSum, name: str) -> str:
         bases.append(writer.value(f"load ptr, ptr {place}"))
     operand = Operand(kernel.dtype, "contiguous")
     strides = [
-        [str(steps[axis]) for axis in kernel.row_axes] or ["0"] for steps in (kernel.input_strides, kernel.output_strides)
+        [str(steps[axis]) for axis in kernel.row_axes] or ["0"]
+        for steps in (kernel.input_strides, kernel.output_strides)
     ]
     sizes = [str(kernel.shape[axis]) for axis in kernel.row_axes] or ["1"]
     arguments = Arguments([operand, operand], bases, sizes, strides, "0", "0")
@@ -117,7 +126,9 @@ def _scan(
     def step(_: str, carried: list[str]) -> list[str]:
         source, target, total = carried
         if position is None:
-            value = widen(writer, writer.value(f"load {memory_type(dtype, 1)}, ptr {source}, align {itemsize}"), dtype, 1)
+            value = widen(
+                writer, writer.value(f"load {memory_type(dtype, 1)}, ptr {source}, align {itemsize}"), dtype, 1
+            )
         else:
             value = load_vector(writer, operand, source, "1", position, mask)
         total = render_body(writer, add, [total, value], lanes)[-1]

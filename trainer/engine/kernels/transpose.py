@@ -6,7 +6,9 @@ from trainer.engine.kernels.expression import LANES
 from trainer.engine.kernels.writer import Writer, vector
 
 
-def transpose_tile(writer: Writer, element: str, itemsize: int, source: str, stride: str, width: str, target: str) -> None:
+def transpose_tile(
+    writer: Writer, element: str, itemsize: int, source: str, stride: str, width: str, target: str
+) -> None:
     """Copies LANES columns of LANES consecutive elements, `stride` apart, to the rows of a dense tile at `target`.
 
     Columns from `width` on (at least 1) repeat the last one, so nothing outside is read.
@@ -45,8 +47,6 @@ def _write(writer: Writer, element: str, itemsize: int) -> None:
 
 def _shuffle(writer: Writer, kind: str, pair: tuple[str, str], distance: int, offset: int) -> str:
     """Half of a swap of blocks: lanes of the first vector where bit `distance` is clear, of the second where set."""
-    picks = [
-        lane + offset if not lane & distance else LANES + lane - distance + offset for lane in range(LANES)
-    ]
+    picks = [lane + offset if not lane & distance else LANES + lane - distance + offset for lane in range(LANES)]
     mask = ", ".join(f"i32 {pick}" for pick in picks)
     return writer.value(f"shufflevector {kind} {pair[0]}, {kind} {pair[1]}, <{LANES} x i32> <{mask}>")

@@ -148,8 +148,8 @@ def _write_reduction(f: Floats, result: str) -> None:
     writer.branch_if(more, "lane", "done")
     writer.label("done")
     kinds = (f.type, f.type, f.bits)
-    places = zip(kinds, memory[1:], strict=True)
-    _return(writer, result, [(kind, writer.value(f"load {kind}, ptr {place}, align 64")) for kind, place in places])
+    reduced = zip(kinds, memory[1:], strict=True)
+    _return(writer, result, [(kind, writer.value(f"load {kind}, ptr {place}, align 64")) for kind, place in reduced])
 
 
 def _truncated(writer: Writer, value: str, bits: int) -> str:

@@ -1,8 +1,8 @@
 """Where the maximum of each window lies: the forward half of max pooling, with shapes and strides baked in.
 
-Vectors run along channels where those are contiguous (channels-last), else along output columns. A window position in the
-padding is replaced by the nearest one inside the image, which the window holds anyway: seen twice, it changes nothing,
-so the inner loop has no masks.
+Vectors run along channels where those are contiguous (channels-last), else along output columns. A window position in
+the padding is replaced by the nearest one inside the image, which the window holds anyway: seen twice, it changes
+nothing, so the inner loop has no masks.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ Point = tuple[str, str]
 class WindowArgmax:
     """indices[n, c, oh, ow] (int32) = h * W + w of the first maximum of a window of x[N, C, H, W].
 
-    NaN is greater than any number; padding never wins. `padding` is ((before, after), (before, after)) for H and W; strides
-    are in elements along the logical axes. Addresses: (x, indices).
+    NaN is greater than any number; padding never wins. `padding` is ((before, after), (before, after)) for H and W;
+    strides are in elements along the logical axes. Addresses: (x, indices).
     """
 
     dtype: DType
@@ -127,7 +127,8 @@ class _WindowArgmax:
         strides = [source_strides, [kernel.output_strides[axis] for axis in axes], *per_axis]
         arguments = Arguments(
             [self.source, self.target, axis_operand, axis_operand], [*bases, "0", "0"],
-            [str(kernel.output_shape[axis]) for axis in axes], [[str(step) for step in row] for row in strides], "0", "0",
+            [str(kernel.output_shape[axis]) for axis in axes], [[str(step) for step in row] for row in strides],
+            "0", "0",
         )  # fmt: skip
         elements = [self.element, "i32", "i64", "i64"]
         first = writer.value(f"mul i64 %task, {kernel.rows_per_task}")
@@ -200,8 +201,9 @@ class _WindowArgmax:
             ]
         # the first and last window position inside: -(start // dilation) and (size - 1 - start) // dilation
         if dilation == 1:
-            first, last = writer.value(f"sub {kind} {whole(0)}, {start}"), writer.value(
-                f"sub {kind} {whole(size - 1)}, {start}"
+            first, last = (
+                writer.value(f"sub {kind} {whole(0)}, {start}"),
+                writer.value(f"sub {kind} {whole(size - 1)}, {start}"),
             )
         else:
             before = writer.value(f"sub {kind} {whole(dilation - 1)}, {start}")
@@ -222,9 +224,7 @@ class _WindowArgmax:
             best = self._better(best, candidate())
         return best[1]
 
-    def _search_loop(
-        self, rows: list[str], columns: list[str], read: Callable[[str, str], tuple[str, str]]
-    ) -> str:
+    def _search_loop(self, rows: list[str], columns: list[str], read: Callable[[str, str], tuple[str, str]]) -> str:
         """Large windows: coordinates wait in a table on the stack, and a loop goes over them."""
         writer = self.writer
         column_kind = "i64" if self.along_channels else _WIDE
@@ -262,7 +262,9 @@ class _WindowArgmax:
             number = writer.value(f"fcmp ord {kind} {best[0]}, {best[0]}")
             better = writer.value(f"and {lanes} {above}, {number}")
         else:
-            better = writer.value(f"icmp {'s' if self.kernel.dtype.kind == 'int' else 'u'}gt {kind} {candidate[0]}, {best[0]}")
+            better = writer.value(
+                f"icmp {'s' if self.kernel.dtype.kind == 'int' else 'u'}gt {kind} {candidate[0]}, {best[0]}"
+            )
         value = writer.value(f"select {lanes} {better}, {kind} {candidate[0]}, {kind} {best[0]}")
         where = writer.value(
             f"select {lanes} {better}, {self.position_type} {candidate[1]}, {self.position_type} {best[1]}"
@@ -278,7 +280,9 @@ class _WindowArgmax:
         if self.along_channels:
             offset = writer.value(f"add i64 {row_offset}, {writer.value(f'mul i64 {column}, {column_stride}')}")
             place = writer.value(f"getelementptr {self.element}, ptr {source}, i64 {offset}")
-            return writer.opaque("ptr", place), writer.value(f"trunc i64 {writer.value(f'add i64 {flat_row}, {column}')} to i32")
+            return writer.opaque("ptr", place), writer.value(
+                f"trunc i64 {writer.value(f'add i64 {flat_row}, {column}')} to i32"
+            )
         place = writer.value(f"getelementptr {self.element}, ptr {source}, i64 {row_offset}")
         offsets = writer.value(f"mul {_WIDE} {column}, {splat('i64', str(column_stride))}")
         addresses = writer.value(f"getelementptr {self.element}, ptr {place}, {_WIDE} {offsets}")
