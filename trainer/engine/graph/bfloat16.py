@@ -7,7 +7,8 @@ import numpy as np
 
 def to_bits(array: np.ndarray) -> np.ndarray:
     """The uint16 bit patterns of a float `array` rounded to bfloat16 (by way of float32); NaN stays NaN."""
-    single = np.ascontiguousarray(array, np.float32)
+    with np.errstate(over="ignore"):
+        single = np.ascontiguousarray(array, np.float32)
     bits = single.view(np.uint32).astype(np.uint64)
     rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
     quiet = (bits >> 16) | 0x40

@@ -1,8 +1,11 @@
-"""Reading and adding at places that are data. Reads clamp an index that is out of range, additions drop it."""
+"""Reading and adding at places that are data. Reads clamp an index that is out of range, additions drop it.
+
+So does the gradient of a read; that of an addition takes indices to be in range.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +13,7 @@ import numpy as np
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.errors import describe, refusal
 from trainer.engine.graph.node import Node, Primitive, Shape, make_node
+from trainer.engine.graph.primitives.compose import full_like
 from trainer.engine.graph.primitives.table import check_axis, check_index_dtype, register
 
 
@@ -33,6 +37,13 @@ def _readable(name: str, x: Node, axis: int, indices: Node) -> None:
 def _axis_and_size(node: Node) -> tuple[int, int]:
     (axis,) = node.attributes
     return axis, node.inputs[0].shape[axis]
+
+
+def _read_back(read: Callable[[Node, Node, int], Node], node: Node, dy: Node) -> Node:
+    """The cotangent of a scatter's updates; there is nothing to read where its result is empty."""
+    updates, indices = node.inputs
+    axis, size = node.attributes
+    return read(dy, indices, axis) if size else full_like(updates, 0.0)
 
 
 def _accumulated(result: np.ndarray, places: tuple[Any, ...], updates: np.ndarray) -> np.ndarray:
@@ -102,7 +113,7 @@ _SCATTER_ADD = register(
         "index",
         _scatter_shape,
         _summed_dtype,
-        lambda node, dy: (gather(dy, node.inputs[1], node.attributes[0]), None),
+        lambda node, dy: (_read_back(gather, node, dy), None),
         _scatter_reference,
         ("axis", "size"),
     )
@@ -186,7 +197,7 @@ _SCATTER_ADD_ALONG = register(
         "index",
         _scatter_along_shape,
         _summed_dtype,
-        lambda node, dy: (take_along(dy, node.inputs[1], node.attributes[0]), None),
+        lambda node, dy: (_read_back(take_along, node, dy), None),
         _scatter_along_reference,
         ("axis", "size"),
     )

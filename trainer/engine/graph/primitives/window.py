@@ -19,12 +19,15 @@ def _shape(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> Shape:
     if x.ndim != 4:
         raise refusal("window_argmax", "wrong rank", found=describe(inputs), expected="x [N, C, H, W]")
     extents = window_extents("window_argmax", x.shape[2:], window, strides, padding, dilation, inputs)
-    for amounts, size, spacing in zip(padding, window, dilation, strict=True):
-        if 2 * max(amounts) > spacing * (size - 1) + 1:
+    for axis, (extent, (before, _)) in enumerate(zip(x.shape[2:], padding, strict=True)):
+        offsets = [place * dilation[axis] - before for place in range(window[axis])]
+        starts = [number * strides[axis] for number in range(extents[axis])]
+        if not all(any(0 <= start + offset < extent for offset in offsets) for start in starts):
             raise refusal(
                 "window_argmax",
-                "padding is more than half the window",
-                found=f"padding {padding}, window {window}, dilation {dilation}",
+                "a window holds nothing but padding",
+                found=f"{describe([x])}, window {window}, strides {strides}, padding {padding}, dilation {dilation}",
+                expected="padding of at most half the window",
             )
     return (*x.shape[:2], *extents)
 
@@ -69,6 +72,6 @@ _WINDOW_ARGMAX = register(
 def window_argmax(x: Node, window: Pair, strides: Pair, padding: Padding, dilation: Pair) -> Node:
     """The position h·W + w of the first maximum of each window of x [N, C, H, W]: int32 [N, C, P, Q].
 
-    Padding never wins, NaN does. A window that holds nothing but padding (dilation can do that) gives 0.
+    Padding never wins, NaN does; a window that holds nothing but padding is refused.
     """
     return make_node(_WINDOW_ARGMAX, (x,), (window, strides, padding, dilation))
