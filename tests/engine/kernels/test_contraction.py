@@ -135,3 +135,21 @@ def test_epilogue_may_store_another_dtype(run_kernel):
         run_kernel, spec, MatmulParameters(4, 2, 4, 2), *map(run_kernel.aligned, (a, b)), [run_kernel.aligned(limit)]
     )
     np.testing.assert_array_equal(found, (a @ b).astype(np.float32) < limit)
+
+
+def test_long_epilogue_is_looped_over_rows(run_kernel):
+    body = (
+        Instruction("load", (), F32, (0,)),
+        Instruction("load", (), F32, (1,)),
+        Instruction("add", (0, 1), F32),
+        Instruction("logistic", (2,), F32),
+        Instruction("load", (), F32, (2,)),
+        Instruction("multiply", (3, 4), F32),
+    )
+    operands = (EpilogueOperand(F32, "channel"), EpilogueOperand(F32, "same"))
+    spec = MatmulSpec(F32, 23, 37, 5, (5, 1), (37, 1), epilogue=Epilogue(operands, body))
+    a, b, bias, scale = (draw(shape, F32, i) for i, shape in enumerate(((23, 5), (5, 37), (37,), (23, 37))))
+    arrays = [run_kernel.aligned(array) for array in (bias, scale)]
+    found = multiply(run_kernel, spec, MatmulParameters(4, 2, 8, 2), *map(run_kernel.aligned, (a, b)), arrays)
+    expected = scale / (1 + np.exp(-(a.astype(np.float64) @ b + bias)))
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)

@@ -142,7 +142,8 @@ def _write_levels(
         with writer.loop(0, transposed, lanes) as loop:
             here = writer.pointer(source, loop.index, element)
             there = writer.pointer(target, writer.multiply(loop.index, lanes), element)
-            _transpose(writer, spec, here, there, active)
+            square = _define_transpose(writer, spec, active)
+            writer.call("void", square, ("ptr", here), ("ptr", there))
     if transposed < extent:
         with writer.loop(transposed, extent) as loop:
             here = writer.pointer(source, writer.multiply(loop.index, stride), element)
@@ -161,6 +162,13 @@ def _gather(writer: LoopWriter, spec: PackSpec, source: str, active: int) -> str
         value = writer.value(f"load {element}, ptr {pointer}, align {spec.dtype.itemsize}")
         row = writer.value(f"insertelement {vector(element, lanes)} {row}, {element} {value}, i32 {lane}")
     return row
+
+
+def _define_transpose(writer: LoopWriter, spec: PackSpec, active: int) -> str:
+    """Define `transpose(source, target)` of a square: the same code for every block of a panel."""
+    parameters = [("ptr noalias", "%source"), ("ptr noalias", "%target")]
+    name = f"transpose_{active}"
+    return writer.function(name, parameters, lambda inner: _transpose(inner, spec, "%source", "%target", active))
 
 
 def _transpose(writer: LoopWriter, spec: PackSpec, source: str, target: str, active: int) -> None:

@@ -18,6 +18,12 @@ from trainer.engine.kernels.expression import MEMORY, narrow, render_body, widen
 from trainer.engine.kernels.loop_writer import Integer, LoopWriter
 from trainer.engine.kernels.writer import Typed, mangled, vector
 
+UNROLLED_INSTRUCTIONS = 400
+LONG_OPERATIONS = frozenset(
+    ("exp", "expm1", "log", "log1p", "sin", "cos", "tanh", "erf", "logistic", "power", "remainder", "floor_divide")
+)
+"""Element-wise primitives that become dozens of instructions."""
+
 
 def lanes_of(dtype: DType) -> int:
     """Elements of one accumulator vector: 64 bytes, on every host."""
@@ -70,7 +76,7 @@ def define_tile(writer: LoopWriter, name: str, tile: Tile) -> str:
     parameters: list[Typed] = [("ptr noalias", "%a"), ("ptr noalias", "%b"), ("ptr", "%output")]
     parameters += [("ptr", f"%operand{i}") for i in range(len(tile.epilogue.operands))]
     parameters += [("i64", variable) for variable in tile.variables]
-    return writer.function(name, parameters, lambda inner: _write_tile(inner, tile))
+    return writer.function(name, parameters, lambda inner: _write_tile(inner, name, tile))
 
 
 def call_tile(writer: LoopWriter, name: str, pointers: Sequence[str], variables: Sequence[Integer] = ()) -> None:
@@ -140,21 +146,51 @@ def store_vector(writer: LoopWriter, dtype: DType, value: str, pointer: str, lan
     writer.intrinsic(f"masked.store.{mangled(kind)}.p0", "void", (kind, value), ("ptr", pointer), align, mask)
 
 
-def _write_tile(writer: LoopWriter, tile: Tile) -> None:
+def _write_tile(writer: LoopWriter, name: str, tile: Tile) -> None:
     arithmetic = _Arithmetic(writer, tile.dtype)
     places = [(row, column) for row in range(len(tile.rows)) for column in range(tile.vectors)]
+    looped = _is_long(tile)
+    buffer = writer.value(f"alloca [{len(places)} x {arithmetic.type}], align 64") if looped else ""
     sums = _reduce(writer, arithmetic, tile, 0, "%a", "%b", ["zeroinitializer"] * len(places))
-    lanes = arithmetic.lanes
-    stored = tile.epilogue.output(tile.dtype)
+    if not looped:
+        for (row, column), total in zip(places, sums, strict=True):
+            _store_sum(writer, arithmetic, tile, total, tile.outputs[row], column)
+        return
+    for number, total in enumerate(sums):
+        writer.emit(f"store {arithmetic.type} {total}, ptr {writer.pointer(buffer, number, arithmetic.type)}, align 64")
+    offsets = ", ".join(f"i64 {offset}" for offset in tile.outputs)
+    table = writer.constant(f"{name}_outputs", f"[{len(tile.outputs)} x i64] [{offsets}]")
+    with writer.loop(0, len(tile.rows)) as row_loop:
+        offset = writer.value(f"load i64, ptr {writer.pointer(table, row_loop.index, 'i64')}")
+        for column in range(tile.vectors):
+            place = writer.add(writer.multiply(row_loop.index, tile.vectors), column)
+            pointer = writer.pointer(buffer, place, arithmetic.type)
+            total = writer.value(f"load {arithmetic.type}, ptr {pointer}, align 64")
+            _store_sum(writer, arithmetic, tile, total, offset, column)
+
+
+def _is_long(tile: Tile) -> bool:
+    """Whether the epilogue is written once for a row and looped over: unrolled, it would cost more to compile than to
+    run.
+    """
+    body = tile.epilogue.body
+    instructions = len(body) * len(tile.rows) * tile.vectors
+    return instructions > UNROLLED_INSTRUCTIONS or any(step.operation in LONG_OPERATIONS for step in body)
+
+
+def _store_sum(
+    writer: LoopWriter, arithmetic: _Arithmetic, tile: Tile, total: str, row_offset: Integer, column: int
+) -> None:
+    """Finish one accumulator and store it."""
+    lanes, stored = arithmetic.lanes, tile.epilogue.output(tile.dtype)
     operands = OperandPointers(tile.epilogue, tuple(f"%operand{i}" for i in range(len(tile.epilogue.operands))))
-    for (row, column), total in zip(places, sums, strict=True):
-        active = tile.lanes if column == tile.vectors - 1 else lanes
-        offset = tile.outputs[row] + column * lanes
-        pointer = writer.pointer("%output", offset, MEMORY[stored.name])
-        if tile.accumulate:
-            total = arithmetic.add(load_vector(writer, tile.dtype, pointer, lanes, active), total)
-        value = finish(writer, tile.epilogue, tile.dtype, total, operands.at(writer, offset, column * lanes), active)
-        store_vector(writer, stored, value, pointer, lanes, active)
+    active = tile.lanes if column == tile.vectors - 1 else lanes
+    offset = writer.add(row_offset, column * lanes)
+    pointer = writer.pointer("%output", offset, MEMORY[stored.name])
+    if tile.accumulate:
+        total = arithmetic.add(load_vector(writer, tile.dtype, pointer, lanes, active), total)
+    value = finish(writer, tile.epilogue, tile.dtype, total, operands.at(writer, offset, column * lanes), active)
+    store_vector(writer, stored, value, pointer, lanes, active)
 
 
 def _reduce(
