@@ -31,7 +31,7 @@ def plan_memory(launches: Sequence[Launch]) -> MemoryPlan:
     size = used = most = 0
     peak: tuple[Buffer, ...] = ()
     for index, launch in enumerate(launches):
-        for buffer in launch.writes:
+        for buffer in (*launch.writes, *launch.reads):  # one that nothing writes is empty
             if not buffer.in_arena or buffer in offsets:
                 continue
             length = -(-buffer.nbytes // ALIGNMENT) * ALIGNMENT

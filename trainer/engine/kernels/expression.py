@@ -185,7 +185,7 @@ def _sign(s: Step) -> str:
     if s.dtype.is_float:
         f = s.floats
         unit = f.copysign(f.constant(1.0), x)
-        return f.select(f.compare("one", x, f.constant(0.0)), unit, x)
+        return f.select(f.compare("one", x, f.constant(0.0)), unit, f.add(x, f.constant(0.0)))  # +0 for -0, NaN for NaN
     positive = s.select(s.emit("icmp ne", x, s.constant(0)), s.constant(1), s.constant(0))
     if s.dtype.kind != "int":
         return positive
