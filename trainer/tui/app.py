@@ -70,8 +70,11 @@ class Dashboard(App[str], inherit_bindings=False):
         self._config: tuple[str, ...] = ()
 
     def get_default_screen(self) -> Screen[None]:
-        """The overview stands at the bottom of the stack."""
-        return Overview(self)
+        """The overview stands at the bottom of the stack, laid out for this terminal from its first frame on."""
+        overview = Overview(self)
+        for length, breakpoints in zip(self.size, (self.HORIZONTAL_BREAKPOINTS, self.VERTICAL_BREAKPOINTS), strict=True):
+            overview.add_class(max(point for point in breakpoints or () if point[0] <= length)[1])
+        return overview
 
     def on_mount(self) -> None:
         """Draw once; what costs time comes after that."""
