@@ -24,6 +24,7 @@ from trainer.learner.stopwatch import Stopwatch
 from trainer.learner.task import DataSplits, Parts, Plan, Task, model_states, parts_of, training_states
 from trainer.learner.weights import load_weights
 from trainer.rundir import (
+    BadItemEvent,
     EndEvent,
     Event,
     EventSink,
@@ -37,7 +38,7 @@ from trainer.rundir import (
 
 if TYPE_CHECKING:
     from trainer.configs import RunConfig
-    from trainer.datasets import Loader
+    from trainer.datasets import BadItem, Loader
 
 
 def _no_requests() -> Sequence[Request]:
@@ -136,6 +137,9 @@ class Learner:
     def _load_data(self) -> None:
         with phase("data", self._sink):
             self.splits: DataSplits = self.task.data()
+            for loader in (self.splits.train, self.splits.valid, self.splits.test):
+                if loader is not None and loader.on_bad_item is None:
+                    loader.on_bad_item = self._tell_bad_item
         train = self.config.train
         steps_per_epoch = self.splits.train.steps_per_epoch
         total_steps = train.steps if train.steps is not None else (train.epochs or 0) * steps_per_epoch
@@ -226,6 +230,9 @@ class Learner:
     def _tell_metrics(self, split: str, values: Mapping[str, float], *, final: bool = False) -> None:
         epoch = round(self.progress.step / self.plan.steps_per_epoch, 6)
         self._sink(MetricEvent(self.progress.step, epoch, split, dict(values), final))
+
+    def _tell_bad_item(self, item: BadItem) -> None:
+        self._sink(BadItemEvent(item.source, item.reason, item.action, item.count))
 
     def _validate(self) -> list[str]:
         """Validate; ["best"] when the config's best metric improved."""
