@@ -3,9 +3,11 @@
 Signals reach the thread through a pipe that the interpreter's C handler writes to, so that they are seen while the
 main thread is inside a kernel or a compiler:
 
-    the first    before the learner runs: ends the main thread's work at once
+    the first    before the learner runs: ends the process at once, there is nothing to save
                  afterwards: the learner finishes its step, writes a checkpoint and ends
     a later one  ends the process at once (one within SAME_WISH_SECONDS is the same wish, come on two ways)
+
+No signal handler raises an exception: one that strikes inside an import leaves that import's lock taken for ever.
 """
 
 from __future__ import annotations
@@ -16,15 +18,17 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainer import TrainerError
 from trainer.cli.exit_codes import BY_SIGNAL, FAILURE
 from trainer.rundir import EndEvent, EventSink, LogEvent, RunLock, RunPaths, WarningEvent, waiting_requests
+
+if TYPE_CHECKING:
+    from trainer.cli.system import SystemSampler
 
 SAME_WISH_SECONDS = 0.5
 SECONDS_BETWEEN_LOOKS = 0.5
@@ -32,19 +36,7 @@ SECONDS_BETWEEN_SAMPLES = 2.0
 SECONDS_WITHOUT_PARENT = 10.0
 """How long an attached worker may take to finish its step and save, once its parent is gone."""
 
-SECONDS_TO_REACT = 2.0
-"""How long the main thread may take to notice a signal before the learner runs. A signal that comes just as it enters a
-blocking call is noticed only when that call returns."""
-
 _PR_SET_PDEATHSIG = 1  # see prctl(2)
-
-
-class Interrupted(BaseException):
-    """A signal ended the work before the learner could be asked to stop."""
-
-    def __init__(self, number: int) -> None:
-        self.exit_code = BY_SIGNAL[number]
-        super().__init__(f"{signal.Signals(number).name} before training began")
 
 
 class Watcher:
@@ -56,39 +48,22 @@ class Watcher:
         self._deadline: tuple[float, int, str] | None = None
         self._abort_seen = False
         self._interrupt: Callable[[int], None] | None = None
-        self._interruptible = False
-        self._noticed: int | None = None
         self._over = False
         self._pipe = os.pipe()
         self._thread = threading.Thread(target=self._watch, name="watch", daemon=True)
         self._before: dict[int, Any] = {}
         self._wakeup_before = -1
 
-    @contextmanager
-    def interruptible(self) -> Iterator[None]:
-        """While inside, until the learner takes the signals, a signal raises Interrupted; so does an earlier one."""
-        if self._noticed is not None:
-            raise Interrupted(self._noticed)
-        self._interruptible = True
-        try:
-            yield
-        finally:
-            self._interruptible = False
-
     def hand_signals_to(self, interrupt: Callable[[int], None]) -> None:
         """From now on signals (SIGINT or SIGTERM) go to the learner; the function is called in the watch's thread."""
-        self._interruptible = False
         self._interrupt = interrupt
-        self._deadline = None
-        if self._first is not None:
-            interrupt(self._first[0])
 
     def __enter__(self) -> Watcher:
         if threading.current_thread() is threading.main_thread():
             for end in self._pipe:
                 os.set_blocking(end, False)
             self._wakeup_before = signal.set_wakeup_fd(self._pipe[1], warn_on_full_buffer=False)
-            self._before = {number: signal.signal(number, self._on_signal) for number in BY_SIGNAL}
+            self._before = {number: signal.signal(number, _note) for number in BY_SIGNAL}
         self._thread.start()
         return self
 
@@ -103,17 +78,9 @@ class Watcher:
         for end in self._pipe:
             os.close(end)
 
-    def _on_signal(self, number: int, frame: FrameType | None) -> None:
-        """In the main thread, between two of its instructions."""
-        self._noticed = self._noticed or number
-        if self._interruptible:
-            self._interruptible = False
-            raise Interrupted(number)
-
     def _watch(self) -> None:
-        from trainer.cli.system import SystemSampler
-
-        sampler, holds_lock = SystemSampler(), True
+        sampler: SystemSampler | None = None
+        holds_lock = True
         try:
             next_sample = time.monotonic() + SECONDS_BETWEEN_SAMPLES
             while not self._over:
@@ -128,6 +95,7 @@ class Watcher:
                     self._abort(*self._deadline[1:])
                 if time.monotonic() >= next_sample and not self._over:
                     next_sample += SECONDS_BETWEEN_SAMPLES
+                    sampler = sampler or _sampler()
                     self._sink(sampler.sample())
                     if holds_lock and not self._lock.heartbeat():
                         holds_lock = False
@@ -145,7 +113,7 @@ class Watcher:
                 self._interrupt(meant)
                 self._sink(LogEvent(f"{name}: finishing the step, saving and stopping; once more ends at once"))
             else:
-                self._deadline = now + SECONDS_TO_REACT, BY_SIGNAL[number], f"{name} before training began"
+                self._abort(BY_SIGNAL[number], f"{name} before training began")
         elif now - self._first[1] > SAME_WISH_SECONDS:
             self._abort(BY_SIGNAL[number], f"a second signal ({name})")
 
@@ -172,6 +140,17 @@ class Watcher:
             self._lock.release()
         finally:
             os._exit(code)
+
+
+def _sampler() -> SystemSampler:
+    """Made at the first sample, not at the start: what it imports would keep the watch from seeing early signals."""
+    from trainer.cli.system import SystemSampler
+
+    return SystemSampler()
+
+
+def _note(number: int, frame: FrameType | None) -> None:
+    """Handles a signal by doing nothing: the interpreter has told the watch already."""
 
 
 def die_with_parent(parent: int) -> None:

@@ -17,6 +17,7 @@ import argparse
 import contextlib
 import json
 import os
+import signal
 import sys
 import time
 import traceback
@@ -26,9 +27,9 @@ from typing import TYPE_CHECKING, Any
 
 from trainer import TrainerError, __version__
 from trainer.cli.environment import EnvironmentRecorder
-from trainer.cli.exit_codes import FAILURE, INTERRUPTED, USER_MISTAKE
+from trainer.cli.exit_codes import FAILURE, USER_MISTAKE
 from trainer.cli.order import Attempt, Order
-from trainer.cli.watcher import Interrupted, Watcher, die_with_parent
+from trainer.cli.watcher import Watcher, die_with_parent
 from trainer.rundir import (
     EndEvent,
     Event,
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
 
 
 class RecordedSink:
-    """Writes events, and remembers what the `end` event will need: the last step, and whether one was written."""
+    """Writes events, one `end` at most, and remembers what that needs: the last step."""
 
     def __init__(self, write: EventSink, also: Callable[[Record], None] | None, attempt: Attempt) -> None:
         self._write, self._also, self._attempt = write, also, attempt
@@ -57,11 +58,13 @@ class RecordedSink:
         self.ended: EndEvent | None = None
 
     def __call__(self, event: Event) -> None:
-        self._write(event)
-        if isinstance(event, MetricEvent):
-            self.step = event.step
-        elif isinstance(event, EndEvent):
+        if isinstance(event, EndEvent):
+            if self.ended is not None:
+                return  # a signal came when all was over
             self.ended = event
+        elif isinstance(event, MetricEvent):
+            self.step = event.step
+        self._write(event)
         if self._also is not None:
             now = time.time()
             self._also(Record(event, now, now - self._attempt.process_start, self._attempt.number))
@@ -108,12 +111,9 @@ def _end_of_training(attempt: Attempt, loaded: Loaded, sink: RecordedSink, watch
         return EndEvent(status, code, sink.step, round(time.monotonic() - begun, 3), reason=reason, traceback=file)
 
     try:
-        with watcher.interruptible():
-            error = _train(attempt, loaded, sink, watcher)
+        error = _train(attempt, loaded, sink, watcher)
         if error is not None and attempt.debug:
             _write_traceback(attempt, error)
-    except Interrupted as interruption:
-        return end("interrupted", interruption.exit_code, str(interruption))
     except TrainerError as error:
         file = _write_traceback(attempt, error) if attempt.debug else None
         return end("failed", USER_MISTAKE, str(error), file)
@@ -196,6 +196,7 @@ def main(words: list[str] | None = None) -> int:
     if arguments.parent is not None:
         die_with_parent(arguments.parent)
     report = Report(arguments.report)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # until the watch is there, any signal just ends the process
     try:
         from trainer.cli.prepare import prepare
 
@@ -206,8 +207,6 @@ def main(words: list[str] | None = None) -> int:
     except TrainerError as error:
         report.mistake(error, debug=order.debug)
         return USER_MISTAKE
-    except KeyboardInterrupt:  # before the watch was there
-        return INTERRUPTED
 
 
 def _output_to(log: Path) -> None:

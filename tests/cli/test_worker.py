@@ -1,0 +1,84 @@
+"""Parts of the worker by themselves."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from trainer import TrainerError
+from trainer.cli.ending import explain
+from trainer.cli.order import Attempt, Order
+from trainer.cli.prepare import split_words
+from trainer.cli.system import SystemSampler, available_threads
+from trainer.cli.worker import RecordedSink, Report
+from trainer.rundir import EndEvent, Event, MetricEvent, RunPaths
+
+
+def test_an_order_is_the_same_on_the_other_side() -> None:
+    order = Order(("a.yaml", "x=ü"), 1.5, ("trainer", "run"), name="n", resume=None, debug=True)
+    assert Order.from_json(order.to_json()) == order
+
+
+def test_words_with_an_equals_sign_are_values_unless_a_file_has_that_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert split_words(["a=1", "digits", "b=2"], resuming=False) == ("digits", ["a=1", "b=2"])
+    (tmp_path / "lr=0.1.yaml").write_text("")
+    assert split_words(["lr=0.1.yaml", "b=2"], resuming=False) == ("lr=0.1.yaml", ["b=2"])
+    assert split_words(["a=1"], resuming=True) == (None, ["a=1"])
+
+
+@pytest.mark.parametrize(("words", "resuming"), [([], False), (["a", "b"], False), (["a"], True)])
+def test_words_that_name_no_one_config_are_refused(words: list[str], resuming: bool) -> None:
+    with pytest.raises(TrainerError):
+        split_words(words, resuming=resuming)
+
+
+def test_an_attempt_ends_once(tmp_path: Path) -> None:
+    written: list[Event] = []
+    sink = RecordedSink(written.append, None, Attempt(RunPaths(tmp_path), 1, 0.0))
+    sink(MetricEvent(7, 0.1, "train", {}))
+    sink(EndEvent("done", 0))
+    sink(EndEvent("interrupted", 143))
+    assert [event.kind for event in written] == ["metric", "end"]
+    assert sink.step == 7 and sink.ended == EndEvent("done", 0)
+
+
+@pytest.mark.parametrize(
+    ("returncode", "words", "status", "code", "said"),
+    [
+        (-2, "", "interrupted", 130, "before training"),
+        (-15, "", "interrupted", 143, "before training"),
+        (143, "", "interrupted", 143, "before training"),
+        (-9, "", "failed", 1, "SIGKILL"),
+        (-11, "", "failed", 1, "SIGSEGV"),
+        (2, "disk full", "failed", 2, "disk full"),
+        (1, "disk full", "failed", 1, "disk full"),
+        (0, "", "failed", 1, "without a word"),
+    ],
+)
+def test_a_worker_without_an_end_is_explained_by_how_it_ended(
+    returncode: int, words: str, status: str, code: int, said: str
+) -> None:
+    end = explain(returncode, words, log="")
+    assert (end.status, end.exit_code) == (status, code) and said in (end.reason or "")
+
+
+def test_a_report_that_nobody_reads_does_not_disturb_the_worker(tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    Report(writing).ready(Attempt(RunPaths(tmp_path), 2, 0.0))
+    assert json.loads(os.read(reading, 4096)) == {"root": str(tmp_path), "attempt": 2}
+    os.close(reading)
+    Report(writing).mistake(TrainerError("x"), debug=False)
+    os.close(writing)
+
+
+def test_a_sample_has_memory_and_processor_use() -> None:
+    sample = SystemSampler().sample()
+    assert sample.memory is not None and sample.memory > 1e6
+    assert sample.cpu is not None and 0 <= sample.cpu
+    assert 1 <= available_threads() <= (os.cpu_count() or 1)
