@@ -142,7 +142,7 @@ def whole_vectors(writer: Writer, start: str, stop: str) -> str:
 
 
 def vector_loop(writer: Writer, start: str, stop: str, body: Callable[[str, str | None], None], name: str) -> None:
-    """`body(position, mask)` for every LANES elements of [start, stop): whole vectors (mask None), then a masked one."""
+    """`body(position, mask)` for every LANES elements of [start, stop): whole ones (mask None), then a masked one."""
     middle = whole_vectors(writer, start, stop)
     counted_loop(writer, start, middle, LANES, lambda position: body(position, None), f"{name}.whole")
     left = writer.value(f"sub i64 {stop}, {middle}")

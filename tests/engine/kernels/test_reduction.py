@@ -1,0 +1,157 @@
+"""Reductions against the written order, executed plainly; the same bits along rows and columns."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.engine.kernels.loop_runner import (
+    addresses,
+    compiled,
+    from_bfloat16,
+    run_reduction,
+    steps,
+    to_bfloat16,
+)
+from trainer.engine.graph.dtypes import DType, bfloat16, bool_, float32, float64, int32, int64, uint8
+from trainer.engine.kernels.reduction import render_reduction
+from trainer.engine.kernels.spec import Instruction, LoopKernel, Operand, Reduction, pack_arguments
+
+LANES = 16
+SHAPES = [(1, 1), (5, 3), (16, 16), (33, 70), (100, 64), (333, 130), (40, 1100), (0, 3)]
+
+
+def in_order(array: np.ndarray, operation: np.ufunc, identity: float, block: int) -> np.ndarray:
+    """[blocks, kept]: the first axis reduced in the order that the specification writes down."""
+    results = []
+    for start in range(0, max(1, len(array)), block):
+        lanes = np.full((LANES, *array.shape[1:]), identity, array.dtype)
+        for position, term in enumerate(array[start : start + block]):
+            lanes[position % LANES] = operation(lanes[position % LANES], term)
+        while len(lanes) > 1:
+            lanes = operation(lanes[: len(lanes) // 2], lanes[len(lanes) // 2 :])
+        results.append(lanes[0])
+    return np.stack(results)
+
+
+def both_orientations(
+    operations: list[str], dtype: DType, array: np.ndarray, results: list[DType], block: int, grain: int
+) -> list[np.ndarray]:
+    """The first axis of a 2-D array reduced as a column and as a row; asserts the same bits."""
+    column = run_reduction(operations, dtype, array, 0, results, block=block, grain=grain)
+    flipped = np.ascontiguousarray(array.T)
+    row = run_reduction(operations, dtype, flipped, 1, results, block=block, grain=grain)
+    for a, b in zip(column, row, strict=True):
+        assert a.tobytes() == b.tobytes()
+    return column
+
+
+@pytest.mark.parametrize("dtype", [float32, float64], ids=str)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_sums_and_products_keep_the_written_order(shape: tuple[int, int], dtype: DType) -> None:
+    array = np.random.default_rng(0).standard_normal(shape).astype(dtype.storage)
+    for block, grain in ((16, 1), (64, 3), (4096, 2)):
+        total, product = both_orientations(["sum", "prod"], dtype, array, [dtype, dtype], block, grain)
+        np.testing.assert_array_equal(total, in_order(array, np.add, 0, block))
+        np.testing.assert_array_equal(product, in_order(array, np.multiply, 1, block))
+
+
+@pytest.mark.parametrize("dtype", [uint8, int32, int64], ids=str)
+def test_integers_wrap(dtype: DType) -> None:
+    information = np.iinfo(dtype.storage)
+    array = np.random.default_rng(0).integers(information.min, information.max, (50, 20), dtype.storage)
+    operations = ["sum", "prod", "max", "min"]
+    results = both_orientations(operations, dtype, array, [dtype] * 4, 64, 1)
+    with np.errstate(over="ignore"):
+        for result, wanted in zip(results, (np.add, np.multiply, np.maximum, np.minimum), strict=True):
+            np.testing.assert_array_equal(result[0], wanted.reduce(array, 0, dtype=dtype.storage))
+
+
+def test_any_and_all_are_the_extremes_of_booleans() -> None:
+    array = np.random.default_rng(0).random((40, 33)) < 0.05
+    some, every = both_orientations(["max", "min"], bool_, array, [bool_, bool_], 64, 1)
+    np.testing.assert_array_equal(some[0], array.any(0))
+    np.testing.assert_array_equal(every[0], array.all(0))
+    some, every = both_orientations(["max", "min"], bool_, ~array, [bool_, bool_], 64, 1)
+    np.testing.assert_array_equal(every[0], (~array).all(0))
+
+
+@pytest.mark.parametrize("dtype", [float32, float64, int32, uint8], ids=str)
+def test_extremes_and_the_first_of_equal_positions(dtype: DType) -> None:
+    array = np.random.default_rng(0).integers(0, 9, (45, 70)).astype(dtype.storage)
+    operations, results = ["max", "argmax", "min", "argmin"], [dtype, int64, dtype, int64]
+    largest, where_largest, smallest, where_smallest = both_orientations(operations, dtype, array, results, 64, 1)
+    np.testing.assert_array_equal(largest[0], array.max(0))
+    np.testing.assert_array_equal(where_largest[0], array.argmax(0))
+    np.testing.assert_array_equal(smallest[0], array.min(0))
+    np.testing.assert_array_equal(where_smallest[0], array.argmin(0))
+
+
+def test_nan_wins_every_extreme_and_the_first_nan_is_found() -> None:
+    array = np.random.default_rng(0).standard_normal((60, 18)).astype(np.float32)
+    array[[17, 33, 40], :9] = np.nan
+    array[:, 9] = -np.inf
+    array[:, 10] = np.inf
+    operations, results = ["max", "argmax", "min", "argmin"], [float32, int64, float32, int64]
+    got = both_orientations(operations, float32, array, results, 64, 1)
+    for result, wanted in zip(got, (array.max(0), array.argmax(0), array.min(0), array.argmin(0)), strict=True):
+        np.testing.assert_array_equal(result[0], wanted)
+
+
+def test_positions_count_from_the_start_of_the_axis_in_every_block() -> None:
+    array = np.random.default_rng(0).standard_normal((70, 5)).astype(np.float32)
+    (where,) = both_orientations(["argmax"], float32, array, [int64], 32, 1)
+    np.testing.assert_array_equal(where, [array[s : s + 32].argmax(0) + s for s in (0, 32, 64)])
+
+
+def test_bfloat16_accumulates_in_float32_and_is_rounded_when_stored() -> None:
+    bits = to_bfloat16(np.random.default_rng(0).standard_normal((300, 20)).astype(np.float32))
+    wanted = in_order(from_bfloat16(bits), np.add, 0, 512)
+    rounded, exact = both_orientations(["sum", "sum"], bfloat16, bits, [bfloat16, float32], 512, 1)
+    np.testing.assert_array_equal(exact, wanted)
+    np.testing.assert_array_equal(rounded, to_bfloat16(wanted))
+
+
+@pytest.mark.parametrize("axis", [2, 3])
+def test_views_of_four_dimensions(axis: int) -> None:
+    base = np.random.default_rng(0).integers(0, 50, (6, 5, 70, 40)).astype(np.float32)
+    views = [base, base.transpose(1, 0, 3, 2), base[:, :, ::2, ::-1], base.transpose(3, 2, 0, 1)]
+    views.append(np.broadcast_to(base[:, :, :1, :1], (6, 5, 19, 35)))
+    for view in views:
+        (total,) = run_reduction(["sum"], float32, view, axis, [float32], block=1024, grain=3)
+        np.testing.assert_array_equal(total[0], view.sum(axis))
+
+
+def test_a_body_is_evaluated_on_what_is_reduced() -> None:
+    """Sum of squares and of products of two arrays in one pass."""
+    x, y = np.random.default_rng(0).integers(-9, 9, (2, 30, 47)).astype(np.float32)
+    body = [Instruction("load", (), float32, (number,)) for number in range(2)]
+    body += [Instruction("multiply", (0, 0), float32), Instruction("multiply", (0, 1), float32)]
+    for orientation, axis in (("row", 1), ("column", 0)):
+        operand = Operand(float32, "contiguous")
+        outputs = ((2, operand), (3, operand))
+        reduction = Reduction(("sum", "sum"), orientation)  # type: ignore[arg-type]
+        kernel = LoopKernel(2, (operand, operand), tuple(body), outputs, reduction)
+        kept = x.shape[1 - axis]
+        squares, products = np.zeros((2, kept), np.float32)
+        own = [[1, 0], [1, 0]] if orientation == "row" else [[0, 1], [0, 1]]
+        words = pack_arguments(
+            kernel, addresses([x, y, squares, products]), x.shape, [steps(x), steps(y), *own], 64, kept
+        )
+        compiled(render_reduction(kernel, "kernel"))(words, [0])
+        np.testing.assert_array_equal(squares, (x * x).sum(axis))
+        np.testing.assert_array_equal(products, (x * y).sum(axis))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("dtype", [float32, bfloat16, int32, uint8], ids=str)
+def test_narrow_vectors_give_the_same_bits(dtype: DType) -> None:
+    array = np.random.default_rng(0).integers(0, 1000, (333, 130)).astype(dtype.storage)
+    operations, results = ["sum", "max", "argmin"], [dtype, dtype, int64]
+    for axis in (0, 1):
+        wide, narrow = (
+            run_reduction(operations, dtype, array, axis, results, block=128, grain=2, narrow=each)
+            for each in (False, True)
+        )
+        for a, b in zip(wide, narrow, strict=True):
+            assert a.tobytes() == b.tobytes()
