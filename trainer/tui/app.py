@@ -72,7 +72,8 @@ class Dashboard(App[str], inherit_bindings=False):
     def get_default_screen(self) -> Screen[None]:
         """The overview stands at the bottom of the stack, laid out for this terminal from its first frame on."""
         overview = Overview(self)
-        for length, breakpoints in zip(self.size, (self.HORIZONTAL_BREAKPOINTS, self.VERTICAL_BREAKPOINTS), strict=True):
+        both = (self.HORIZONTAL_BREAKPOINTS, self.VERTICAL_BREAKPOINTS)
+        for length, breakpoints in zip(self.size, both, strict=True):
             overview.add_class(max(point for point in breakpoints or () if point[0] <= length)[1])
         return overview
 
