@@ -7,7 +7,6 @@ Each figure is held against a fixed bound; there is no peer.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import subprocess
@@ -120,10 +119,7 @@ def _seconds_until(found: Callable[[str], bool], form: str, **variables: str) ->
                     return time.perf_counter() - start
             raise RuntimeError(f"the run ended with {process.wait()} before the line that was looked for")
         finally:
-            for _ in range(2):  # the second signal ends the worker at once, without a checkpoint
-                process.terminate()
-                with contextlib.suppress(subprocess.TimeoutExpired):
-                    process.wait(1.0)
+            _stop(Path(folder) / "runs" / "digits")
             process.communicate(timeout=PATIENCE_SECONDS)
 
 

@@ -80,5 +80,5 @@ def test_a_report_that_nobody_reads_does_not_disturb_the_worker(tmp_path: Path) 
 def test_a_sample_has_memory_and_processor_use() -> None:
     sample = SystemSampler().sample()
     assert sample.memory is not None and sample.memory > 1e6
-    assert sample.cpu is not None and 0 <= sample.cpu
+    assert sample.cpu is not None and sample.cpu >= 0
     assert 1 <= available_threads() <= (os.cpu_count() or 1)
