@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from trainer.engine import history
 from trainer.engine.graph import differentiate
 from trainer.engine.graph import primitives as p
 from trainer.engine.graph.errors import describe, refusal
+from trainer.engine.graph.node import topological
 from trainer.engine.tensor import Tensor, wrapped
 
 
@@ -33,6 +35,7 @@ def gradients(output: Tensor, wrt: Sequence[Tensor], *, cotangent: Tensor | None
         )
     nodes = [tensor.node for tensor in wrt]
     seed = p.full_like(output.node, 1.0) if cotangent is None else cotangent.node
+    _check_nothing_was_cut(output, wrt)
     found = differentiate.gradients(output.node, nodes, seed)
     results = []
     for position, (tensor, node) in enumerate(zip(wrt, found, strict=True)):
@@ -40,6 +43,18 @@ def gradients(output: Tensor, wrt: Sequence[Tensor], *, cotangent: Tensor | None
             raise _independent(position, tensor)
         results.append(wrapped(node, output, *(() if cotangent is None else (cotangent,))))
     return results
+
+
+def _check_nothing_was_cut(output: Tensor, wrt: Sequence[Tensor]) -> None:
+    cut = history.cut_paths(topological([output.node]), [tensor.node for tensor in wrt])
+    if cut and differentiate.depends(output.node, cut):
+        raise refusal(
+            "gradients",
+            "a value on the way to the output has been read, and reading dropped how it was computed",
+            found=f"{describe(cut[:3])} was computed from what the output is derived by",
+            expected="gradients taken before values on the way are read",
+            hint="Call `gradients` first, then read. engine.stop_gradient(value) holds a read value constant.",
+        )
 
 
 def _independent(position: int, tensor: Tensor) -> Exception:

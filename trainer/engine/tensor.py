@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from trainer.engine import devices, tracing
+from trainer.engine import devices, history, tracing
 from trainer.engine.graph import bfloat16, dtypes
 from trainer.engine.graph import primitives as p
 from trainer.engine.graph.dtypes import DType
@@ -30,7 +30,7 @@ class Tensor:
     """An n-dimensional array that is computed when it is read.
 
     Operators and methods follow the Python array API standard. Handles compare by identity as dictionary keys; `==`
-    compares elements.
+    compares elements. Reading a value drops its history: take gradients first, and read then.
     """
 
     __slots__ = ("__weakref__", "_since", "node")
@@ -281,8 +281,10 @@ def evaluate(*tensors: Tensor) -> None:
     if pending:
         nodes = list(dict.fromkeys(tensor.node for tensor in pending))
         storages = dict(zip(nodes, devices.current().evaluate(nodes), strict=True))
-        for tensor, storage in [(tensor, storages[tensor.node]) for tensor in pending]:
-            tensor._rebase(storage)
+        for tensor, node in [(tensor, tensor.node) for tensor in pending]:
+            tensor._rebase(storages[node])
+            if not isinstance(tensor, State):
+                history.remember(tensor.node, history.leaves(node))
 
 
 class State(Tensor):
@@ -421,9 +423,7 @@ def as_tensor(value: Any, dtype: DType | None = None, operation: str = "asarray"
     """`value` as a tensor: a tensor, a Python number, an array, or nested lists of numbers. Arrays are copied."""
     if isinstance(value, Tensor):
         return value if dtype is None else value.astype(dtype)
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, NUMBERS):
+    if isinstance(value, NUMBERS) and not isinstance(value, np.generic):
         return Tensor(p.constant(value, dtype or DEFAULT[type(value)]))
     return Tensor(p.buffer(_stored_copy(value, dtype, "", operation)))
 
@@ -463,7 +463,7 @@ def operands(operation: str, *values: Any) -> tuple[list[Node], list[Tensor]]:
     nodes = [tensor.node for tensor in known]
     numbers = [value.item() if isinstance(value, np.generic) else value for value in values]
     if not known:
-        lone = [as_tensor(number) for number in numbers]
+        lone = [as_tensor(value) for value in values]
         dtype = max((tensor.dtype for tensor in lone), key=dtypes.ALL.index)
         return [p.cast(tensor.node, dtype) if tensor.dtype is not dtype else tensor.node for tensor in lone], lone
     dtype = promoted(operation, [node.dtype for node in nodes])

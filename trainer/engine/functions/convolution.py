@@ -108,7 +108,11 @@ def max_pool(x: Any, /, window: Any, stride: Any = None, padding: Any = 0, dilat
     tensor = _images(name, x)
     sizes = pair(name, "window", window)
     strides = sizes if stride is None else pair(name, "stride", stride)
-    found = p.window_argmax(tensor.node, sizes, strides, padding_pairs(name, padding), pair(name, "dilation", dilation))
+    paddings, spacings = padding_pairs(name, padding), pair(name, "dilation", dilation)
+    reaches = [spacing * (size - 1) + 1 for size, spacing in zip(sizes, spacings, strict=True)]
+    if any(2 * max(amounts) > reach for amounts, reach in zip(paddings, reaches, strict=True)):
+        raise refusal(name, "padding is more than half the window", found=f"padding {padding}, window {sizes}")
+    found = p.window_argmax(tensor.node, sizes, strides, paddings, spacings)
     batch, channels, height, width = tensor.shape
     pixels = p.reshape(tensor.node, (batch, channels, height * width))
     places = p.reshape(found, (batch, channels, found.shape[2] * found.shape[3]))

@@ -100,6 +100,9 @@ def concat(arrays: Sequence[Any], /, *, axis: int | None = 0) -> Tensor:
     if axis is None:
         tensors, axis = [reshape(tensor, (-1,)) for tensor in tensors], 0
     number = one_axis("concat", axis, tensors[0].ndim)
+    if len({(*tensor.shape[:number], *tensor.shape[number + 1 :], tensor.ndim) for tensor in tensors}) > 1:
+        expected = f"shapes that differ along axis {number} only"
+        raise refusal("concat", "shapes don't fit together", found=describe(tensors), expected=expected)
     return wrapped(p.concatenate([tensor.node for tensor in tensors], number), *tensors)
 
 

@@ -1,0 +1,220 @@
+"""Functions of the array API standard against NumPy's of the same meaning, on random shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as nps
+
+from trainer import engine
+from trainer.engine import float32, float64, int32, int64
+
+QUICK = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+
+WIDTHS = ((1, 0), (0, 2), (0, 0))
+shapes = nps.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=4)
+
+
+def values(shape: tuple[int, ...], dtype: Any = np.float64, seed: int = 0) -> np.ndarray:
+    return np.asarray(np.random.default_rng(seed).standard_normal(shape) * 4).astype(dtype)
+
+
+def same(found: engine.Tensor, expected: Any, tolerance: float = 1e-12) -> None:
+    expected = np.asarray(expected)
+    assert found.shape == expected.shape
+    assert found.dtype.name == expected.dtype.name
+    np.testing.assert_allclose(found.numpy(), expected, rtol=tolerance, atol=tolerance)
+
+
+@QUICK
+@given(nps.mutually_broadcastable_shapes(num_shapes=2, max_dims=4, max_side=4, min_side=0))
+def test_operands_broadcast(shapes: Any) -> None:
+    a, b = (values(shape, seed=seed) for seed, shape in enumerate(shapes.input_shapes))
+    same(engine.asarray(a) - engine.asarray(b), a - b)
+    chosen = values(shapes.input_shapes[0]) > 0
+    same(engine.where(chosen, a, b), np.where(chosen, a, b))
+    same(engine.where(chosen, engine.asarray(b), 1.0), np.where(chosen, b, 1.0))
+
+
+@QUICK
+@given(st.data())
+def test_basic_indexing(data: st.DataObject) -> None:
+    shape = data.draw(shapes)
+    key = data.draw(nps.basic_indices(shape, allow_newaxis=True, allow_ellipsis=True))
+    x = values(shape)
+    same(engine.asarray(x)[key], x[key])
+
+
+@pytest.mark.parametrize("name", ["sum", "prod", "mean", "var", "std", "max", "min", "all", "any"])
+@pytest.mark.parametrize("keepdims", [False, True])
+@pytest.mark.parametrize("axis", [None, 0, -1, (0, 2), (), [1]])
+def test_reductions(name: str, keepdims: bool, axis: Any) -> None:
+    x = np.round(values((3, 4, 2)))
+    expected = getattr(np, name)(x, axis=tuple(axis) if isinstance(axis, list) else axis, keepdims=keepdims)
+    same(getattr(engine, name)(engine.asarray(x), axis=axis, keepdims=keepdims), expected)
+
+
+@pytest.mark.parametrize("name", ["argmax", "argmin"])
+@pytest.mark.parametrize("axis", [None, 0, -1])
+@pytest.mark.parametrize("keepdims", [False, True])
+def test_positions(name: str, axis: Any, keepdims: bool) -> None:
+    x = np.round(values((3, 4, 2)) / 4)
+    same(
+        getattr(engine, name)(engine.asarray(x), axis=axis, keepdims=keepdims),
+        getattr(np, name)(x, axis, keepdims=keepdims),
+    )
+
+
+def test_sums_of_small_integers_and_bools_are_int64() -> None:
+    assert engine.sum(engine.asarray(np.full(300, 200, np.uint8))).item() == 60000
+    assert engine.sum(engine.asarray([True, True, False])).dtype is int64
+    assert engine.prod(engine.asarray(np.full(3, 100000, np.int32))).item() == 10**15
+
+
+def test_sums_over_nothing() -> None:
+    x = engine.zeros((0, 3))
+    assert engine.sum(x, axis=0).numpy().tolist() == [0, 0, 0]
+    assert engine.prod(x, axis=0).numpy().tolist() == [1, 1, 1]
+    assert engine.all(x).item() is True and engine.any(x).item() is False
+    assert np.isnan(engine.mean(x, axis=0).numpy()).all()
+
+
+def test_variance_is_exact_where_the_mean_is_large() -> None:
+    x = (1000 + values((4, 256))).astype(np.float32)
+    same(
+        engine.var(engine.asarray(x), axis=1, correction=1),
+        x.astype(np.float64).var(axis=1, ddof=1).astype(np.float32),
+        1e-5,
+    )
+
+
+def test_bfloat16_means_are_summed_in_float32() -> None:
+    x = engine.ones((1000,), dtype=engine.bfloat16)
+    assert engine.mean(x).item() == 1.0
+    assert engine.mean(x).dtype is engine.bfloat16
+
+
+@pytest.mark.parametrize(
+    ("function", "reference"),
+    [
+        (lambda x: engine.reshape(x, (-1, 4)), lambda x: x.reshape(-1, 4)),
+        (lambda x: x.reshape(4, 6), lambda x: x.reshape(4, 6)),
+        (lambda x: engine.permute_dims(x, (2, 0, -2)), lambda x: x.transpose(2, 0, 1)),
+        (lambda x: engine.moveaxis(x, 0, -1), lambda x: np.moveaxis(x, 0, -1)),
+        (lambda x: engine.moveaxis(x, (0, 1), (2, 0)), lambda x: np.moveaxis(x, (0, 1), (2, 0))),
+        (lambda x: engine.expand_dims(x, axis=(0, -1)), lambda x: np.expand_dims(x, (0, -1))),
+        (lambda x: engine.squeeze(engine.expand_dims(x, axis=2), axis=2), lambda x: x),
+        (lambda x: engine.broadcast_to(x, (5, 2, 3, 4)), lambda x: np.broadcast_to(x, (5, 2, 3, 4))),
+        (lambda x: engine.flip(x, axis=(0, -1)), lambda x: np.flip(x, (0, -1))),
+        (lambda x: engine.roll(x, (1, -5), axis=(0, 2)), lambda x: np.roll(x, (1, -5), (0, 2))),
+        (lambda x: engine.roll(x, 7), lambda x: np.roll(x, 7)),
+        (lambda x: engine.concat([x, x[:, :1]], axis=1), lambda x: np.concatenate([x, x[:, :1]], 1)),
+        (lambda x: engine.concat([x, x], axis=None), lambda x: np.concatenate([x, x], None)),
+        (lambda x: engine.stack([x, -x], axis=-1), lambda x: np.stack([x, -x], -1)),
+        (lambda x: engine.stack(engine.unstack(x, axis=1)), lambda x: np.stack([x[:, i] for i in range(3)])),
+        (lambda x: engine.repeat(x, 3, axis=1), lambda x: np.repeat(x, 3, 1)),
+        (lambda x: engine.tile(x, (2, 1, 3)), lambda x: np.tile(x, (2, 1, 3))),
+        (lambda x: engine.pad(x, WIDTHS, value=7), lambda x: np.pad(x, WIDTHS, constant_values=7)),
+        (lambda x: engine.tril(x, k=1), lambda x: np.tril(x, 1)),
+        (lambda x: engine.triu(x, k=-1), lambda x: np.triu(x, -1)),
+        (lambda x: engine.clip(x, -1, 2), lambda x: np.clip(x, -1, 2)),
+        (lambda x: engine.cumulative_sum(x, axis=1), lambda x: np.cumulative_sum(x, axis=1)),
+        (
+            lambda x: engine.cumulative_sum(x, axis=0, include_initial=True),
+            lambda x: np.cumulative_sum(x, axis=0, include_initial=True),
+        ),
+        (lambda x: engine.take(x, engine.asarray([[2, 0], [1, 1]]), axis=1), lambda x: np.take(x, [[2, 0], [1, 1]], 1)),
+        (
+            lambda x: engine.take_along_axis(x, engine.asarray([[[1], [0], [2]]]), axis=2),
+            lambda x: np.take_along_axis(x, np.array([[[1], [0], [2]]]), 2),
+        ),
+        (lambda x: x.mT, lambda x: np.swapaxes(x, 1, 2)),
+        (lambda x: x[0].T, lambda x: x[0].T),
+        (lambda x: x @ x.mT, lambda x: x @ np.swapaxes(x, 1, 2)),
+        (lambda x: x @ engine.asarray(np.ones((4, 5))), lambda x: x @ np.ones((4, 5))),
+        (lambda x: x @ engine.asarray(np.ones(4)), lambda x: x @ np.ones(4)),
+        (lambda x: engine.asarray(np.ones(3)) @ x, lambda x: np.ones(3) @ x),
+        (
+            lambda x: engine.tensordot(x, engine.permute_dims(x, (1, 2, 0)), axes=2),
+            lambda x: np.tensordot(x, x.transpose(1, 2, 0), 2),
+        ),
+        (lambda x: engine.tensordot(x, x, axes=((0, 2), (0, 2))), lambda x: np.tensordot(x, x, ((0, 2), (0, 2)))),
+        (lambda x: engine.vecdot(x, x, axis=1), lambda x: (x * x).sum(1)),
+        (lambda x: abs(x) ** 0.5, lambda x: abs(x) ** 0.5),
+        (lambda x: x**3 - 2 // x + 5 % x, lambda x: x**3 - 2 // x + 5 % x),
+        (lambda x: abs(x) ** 1.7, lambda x: abs(x) ** 1.7),
+        (lambda x: 2.0**x, lambda x: 2.0**x),
+        (lambda x: engine.reciprocal(x) + engine.square(x), lambda x: 1 / x + x * x),
+    ],
+)
+def test_compositions(function: Callable[..., Any], reference: Callable[..., Any]) -> None:
+    x = values((2, 3, 4))
+    same(function(engine.asarray(x)), reference(x))
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        (lambda: engine.arange(5), np.arange(5)),
+        (lambda: engine.arange(2, 11, 3), np.arange(2, 11, 3)),
+        (lambda: engine.arange(5, 0, -2), np.arange(5, 0, -2)),
+        (lambda: engine.arange(0.0, 1.0, 0.25), np.arange(0, 1, 0.25, np.float32)),
+        (lambda: engine.arange(3, dtype=float64), np.arange(3, dtype=np.float64)),
+        (lambda: engine.linspace(0, 1, 7, dtype=float64), np.linspace(0, 1, 7)),
+        (lambda: engine.linspace(0, 1, 4, endpoint=False, dtype=float64), np.linspace(0, 1, 4, endpoint=False)),
+        (lambda: engine.linspace(3, 3, 1), np.linspace(3, 3, 1, dtype=np.float32)),
+        (lambda: engine.eye(3, 4, k=1), np.eye(3, 4, k=1, dtype=np.float32)),
+        (lambda: engine.full((2, 2), 7), np.full((2, 2), 7)),
+        (lambda: engine.full(3, engine.asarray(2.5)), np.full(3, 2.5, np.float32)),
+        (lambda: engine.zeros_like(engine.asarray([1, 2])), np.zeros(2, np.int64)),
+        (lambda: engine.ones(2, dtype=int32), np.ones(2, np.int32)),
+        (lambda: engine.one_hot(engine.asarray([2, 0]), 3), np.eye(3, dtype=np.float32)[[2, 0]]),
+    ],
+)
+def test_creation(found: Callable[[], engine.Tensor], expected: np.ndarray) -> None:
+    same(found(), expected)
+
+
+def test_integers_pass_rounding_and_are_finite() -> None:
+    x = engine.asarray([1, -2])
+    assert engine.floor(x).dtype is int64
+    assert engine.isfinite(x).numpy().all() and not engine.isnan(x).numpy().any()
+
+
+def test_bitwise_operators_on_bools_are_logical() -> None:
+    a, b = engine.asarray([True, True, False]), engine.asarray([True, False, False])
+    assert (a & b).tolist() == [True, False, False]
+    assert (a ^ b).tolist() == [False, True, False]
+    assert (~a | b).tolist() == [True, False, True]
+    assert (engine.asarray([6]) & 3).tolist() == [2]
+
+
+def test_comparisons_and_their_reflections() -> None:
+    x = engine.asarray([1.0, 2.0, 3.0])
+    assert (x > 2).tolist() == [False, False, True] and (x >= 2).tolist() == [False, True, True]
+    assert (x == np.float32([1, 0, 3])).tolist() == [True, False, True]
+    assert (np.array([1, 0, 3], np.float32) != x).tolist() == [False, True, False]
+
+
+def test_take_reads_the_nearest_where_an_index_is_out_of_range() -> None:
+    x = engine.asarray([10.0, 20.0, 30.0])
+    assert engine.take(x, engine.asarray([-5, 1, 9])).tolist() == [10.0, 20.0, 30.0]
+
+
+def test_gradients_flow_through_compositions() -> None:
+    x = engine.asarray(values((3, 4)))
+    (found,) = engine.gradients(engine.sum(engine.var(x, axis=1)), [x])
+    (second,) = engine.gradients(engine.sum(found * x), [x])
+    distance = x.numpy() - x.numpy().mean(1, keepdims=True)
+    same(found, 2 * distance / 4)
+    same(second, 4 * distance / 4)
+
+
+def test_float32_stays_float32() -> None:
+    x = engine.asarray(values((2, 3), np.float32))
+    assert engine.mean(engine.exp(x * 0.5) / 3).dtype is float32
