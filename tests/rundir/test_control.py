@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from trainer import TrainerError
-from trainer.rundir import RunPaths, create_run, send_request, take_requests
+from trainer.rundir import RunPaths, create_run, send_request, take_requests, waiting_requests
 
 
 def test_requests_are_taken_once_and_in_their_order(tmp_path: Path) -> None:
@@ -42,3 +42,10 @@ def test_a_directory_without_control_is_said(tmp_path: Path) -> None:
     with pytest.raises(TrainerError, match="can't write"):
         send_request(RunPaths(tmp_path / "gone"), "stop")
     assert take_requests(RunPaths(tmp_path / "gone")) == []
+
+
+def test_looking_at_requests_leaves_them_waiting(tmp_path: Path) -> None:
+    paths = create_run(tmp_path, "run")
+    identity = send_request(paths, "abort")
+    assert [request.id for request in waiting_requests(paths)] == [identity]
+    assert [request.id for request in take_requests(paths)] == [identity]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from trainer import TrainerError
-from trainer.rundir import create_run, latest_run, list_runs
+from trainer.rundir import create_run, create_run_at, latest_run, list_runs
 
 
 def started(root: Path, name: str, moment: float) -> None:
@@ -59,3 +59,11 @@ def test_runs_are_listed_by_when_their_last_attempt_started(tmp_path: Path) -> N
 
 def test_no_folder_has_no_runs(tmp_path: Path) -> None:
     assert list_runs(tmp_path / "runs") == [] and latest_run(tmp_path / "runs") is None
+
+
+def test_a_run_may_be_put_into_an_empty_folder_but_never_over_something(tmp_path: Path) -> None:
+    (tmp_path / "mounted").mkdir()
+    assert create_run_at(tmp_path / "mounted").control.is_dir()
+    assert create_run_at(tmp_path / "a" / "new").name == "new"
+    with pytest.raises(TrainerError, match="not empty"):
+        create_run_at(tmp_path / "mounted")

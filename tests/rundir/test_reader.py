@@ -6,7 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from trainer.rundir import EventTail, EventWriter, LogEvent, MetricEvent, read_events, reader, sample_events
+from trainer.rundir import (
+    EventTail,
+    EventWriter,
+    LogEvent,
+    MetricEvent,
+    last_records,
+    read_events,
+    reader,
+    sample_events,
+)
 from trainer.rundir.events import EndEvent, Event, PhaseEvent, ResumedEvent, encode
 
 
@@ -128,3 +137,11 @@ def test_a_short_file_is_sampled_whole(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
     path.write_bytes(logs(0, 50))
     assert len(sample_events(path)) == 50
+
+
+def test_the_end_of_a_long_file_is_read_without_its_beginning(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    assert last_records(path) == []
+    path.write_bytes(logs(0, 1000) + b'{"kind":"lo')
+    found = messages(last_records(path, last_bytes=1000))
+    assert found == [str(number) for number in range(1000 - len(found), 1000)] and 5 < len(found) < 20

@@ -67,8 +67,8 @@ class PlainLines:
 
 
 def key_values(fields: Mapping[str, Any]) -> str:
-    """`a=1 b="two words"`; fields that are None are left out."""
-    return " ".join(f"{key}={_text(value)}" for key, value in fields.items() if value is not None)
+    """`a=1 b="two words"`; fields that are None or empty are left out."""
+    return " ".join(f"{key}={_text(value)}" for key, value in fields.items() if value not in (None, ""))
 
 
 def _text(value: Any) -> str:
