@@ -85,14 +85,33 @@ def random_bits(
     for step in range(_PHILOX_ROUNDS):
         if step:
             keys = [v(f"add {narrow} {k}, {splat('i32', str(w))}") for k, w in zip(keys, _PHILOX_WEYL, strict=True)]
-        products = []
-        for position, multiplier in zip((0, 2), _PHILOX_MULTIPLIERS, strict=True):
-            extended = v(f"zext {narrow} {state[position]} to {wide}")
-            product = v(f"mul {wide} {extended}, {splat('i64', str(multiplier))}")
-            shifted = v(f"lshr {wide} {product}, {splat('i64', '32')}")
-            products.append((v(f"trunc {wide} {shifted} to {narrow}"), v(f"trunc {wide} {product} to {narrow}")))
-        (high0, low0), (high1, low1) = products
+        (high0, low0), (high1, low1) = (
+            _multiply_wide(writer, lanes, state[position], multiplier)
+            for position, multiplier in zip((0, 2), _PHILOX_MULTIPLIERS, strict=True)
+        )
         first = v(f"xor {narrow} {v(f'xor {narrow} {high1}, {state[1]}')}, {keys[0]}")
         third = v(f"xor {narrow} {v(f'xor {narrow} {high0}, {state[3]}')}, {keys[1]}")
         state = [first, low1, third, low0]
     return state[word]
+
+
+def _multiply_wide(writer: Writer, lanes: int, value: str, multiplier: int) -> tuple[str, str]:
+    """(high, low) halves of the 64-bit products of i32 lanes and a constant.
+
+    Takes an even number of lanes: even and odd ones are multiplied in place as 64-bit lanes: half the work of widening and narrowing.
+    """
+    narrow, pairs = vector("i32", lanes), vector("i64", lanes // 2)
+
+    def v(text: str) -> str:
+        return writer.value(text)
+
+    def whole(number: int) -> str:
+        return splat("i64", str(number))
+
+    joined = v(f"bitcast {narrow} {value} to {pairs}")
+    lower, upper = whole(0xFFFFFFFF), whole(-(1 << 32))
+    even = v(f"mul {pairs} {v(f'and {pairs} {joined}, {lower}')}, {whole(multiplier)}")
+    odd = v(f"mul {pairs} {v(f'lshr {pairs} {joined}, {whole(32)}')}, {whole(multiplier)}")
+    high = v(f"or {pairs} {v(f'lshr {pairs} {even}, {whole(32)}')}, {v(f'and {pairs} {odd}, {upper}')}")
+    low = v(f"or {pairs} {v(f'and {pairs} {even}, {lower}')}, {v(f'shl {pairs} {odd}, {whole(32)}')}")
+    return v(f"bitcast {pairs} {high} to {narrow}"), v(f"bitcast {pairs} {low} to {narrow}")
