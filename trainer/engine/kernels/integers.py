@@ -98,7 +98,7 @@ def random_bits(
 def _multiply_wide(writer: Writer, lanes: int, value: str, multiplier: int) -> tuple[str, str]:
     """(high, low) halves of the 64-bit products of i32 lanes and a constant.
 
-    Takes an even number of lanes: even and odd ones are multiplied in place as 64-bit lanes: half the work of widening and narrowing.
+    Takes an even number of lanes: even and odd ones are multiplied in place, as 64-bit lanes.
     """
     narrow, pairs = vector("i32", lanes), vector("i64", lanes // 2)
 
