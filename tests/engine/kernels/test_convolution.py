@@ -32,11 +32,14 @@ GEOMETRIES = {
     "stride beyond window": (1, 2, (9, 9), 3, (2, 2), (3, 3), NONE, (1, 1), 1),
     "dilation and stride": (1, 2, (9, 9), 3, (3, 3), (3, 3), NONE, (2, 2), 1),
     "one channel": (3, 1, (12, 12), 9, (5, 5), (1, 1), NONE, (1, 1), 1),
+    "dilated same": (1, 4, (7, 6), 5, (3, 3), (1, 1), ((2, 2), (2, 2)), (2, 2), 1),
     "padding beyond image": (1, 2, (2, 3), 4, (3, 3), (1, 1), ((3, 3), (3, 3)), (1, 1), 1),
 }
 FORWARD_CHOICES = [
     ConvolutionParameters(2, 3, 1, 2, 4, 3, 1, copy=True),
     ConvolutionParameters(1, 4, 3, 3, 5, 8, 3, unroll=3, copy=True, pixel_padding=3),
+    ConvolutionParameters(1, 14, 2, 1, 3, 28, 2, trim=True),
+    ConvolutionParameters(3, 4, 1, 1, 3, 8, 2, unroll=2, trim=True),
 ]
 WEIGHT_CHOICES = [
     WeightGradientParameters(28, 1, 1, 2),

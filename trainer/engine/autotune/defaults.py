@@ -20,7 +20,7 @@ from trainer.engine.autotune.machine import Machine, host_machine
 from trainer.engine.kernels import contraction, convolution, weight_gradient
 from trainer.engine.kernels.contraction import MatmulParameters, MatmulSpec
 from trainer.engine.kernels.convolution import ConvolutionParameters
-from trainer.engine.kernels.geometry import RSCK, ConvolutionSpec, correlation
+from trainer.engine.kernels.geometry import RSCK, Axis, ConvolutionSpec, correlation
 from trainer.engine.kernels.tile import lanes_of
 from trainer.engine.kernels.weight_gradient import WeightGradientParameters
 
@@ -36,8 +36,12 @@ STREAM_BYTES_PER_CYCLE = 20
 VARIANT_PENALTY = 0.004
 """A further shape of tile costs compile time: worth less than this share of the kernel's time."""
 
+TRIMMED_CHANNELS = 16
+"""Taps left and right of narrow images are left out from so many channels on; fewer make the loops too short."""
+
 SCRATCH_LIMIT = 3 << 20
 THREADS = (2, 4, 8)
+WAIT = 0.25
 MOST_CANDIDATES = 8
 
 
@@ -108,8 +112,8 @@ def _steps(tile: int, total: int) -> list[int]:
 
 
 def _balance(tasks: int) -> float:
-    """How much longer the slowest thread works than the mean."""
-    return sum(math.ceil(tasks / threads) * threads / tasks for threads in THREADS) / len(THREADS)
+    """How much longer the slowest thread works than the mean; few tasks also wait for whoever was disturbed."""
+    return sum(math.ceil(tasks / threads) * threads / tasks for threads in THREADS) / len(THREADS) + WAIT / tasks
 
 
 def _best(options: Iterable[tuple[float, Parameters]]) -> tuple[Parameters, ...]:
@@ -165,15 +169,17 @@ def _convolution(spec: ConvolutionSpec, machine: Machine) -> tuple[Parameters, .
             for tile_rows in range(1, (min(height, 4) if tile_columns < width else height) + 1):
                 if _fits(tile_rows * tile_columns, v, machine):
                     cuts = [_pieces(height, tile_rows), _pieces(width, tile_columns)]
-                    cycles = _cut_cycles(cuts, _pieces(vectors, v), depth)
+                    cycles = _cut_cycles(cuts, _pieces(vectors, v), depth * _rows_inside(form.rows, tile_rows))
                     tiles.append((pixels * cycles, (tile_rows, tile_columns, v)))
     options: list[tuple[float, Parameters]] = []
     for cycles, (tile_rows, tile_columns, v) in _cheapest_tiles(tiles):
         best: tuple[float, Parameters] | None = None
         for task_vectors in _steps(v, vectors):
             for task_rows, task_columns, task_images in _areas(height, width, form.images, tile_rows, tile_columns):
+                narrow = len(form.phases) == 1 and spec.window[1] > 1 and width <= 2 * tile_columns
+                trim = narrow and form.group_inputs >= TRIMMED_CHANNELS
                 parameters = ConvolutionParameters(
-                    tile_rows, tile_columns, v, task_images, task_rows, task_columns, task_vectors
+                    tile_rows, tile_columns, v, task_images, task_rows, task_columns, task_vectors, trim=trim
                 )
                 scratch = convolution.scratch_bytes(spec, parameters)
                 if scratch > SCRATCH_LIMIT:
@@ -190,6 +196,19 @@ def _convolution(spec: ConvolutionSpec, machine: Machine) -> tuple[Parameters, .
         if best:
             options.append(best)
     return _best(options)
+
+
+def _rows_inside(axis: Axis, tile_rows: int) -> float:
+    """The share of rows of taps that tiles of so many rows compute: those wholly in the padding are left out."""
+    if len(axis.phases) > 1 or not axis.leaves_input:
+        return 1.0
+    phase, met = axis.phases[0], 0
+    starts = range(0, phase.count, tile_rows)
+    for row in starts:
+        last = min(row + tile_rows, phase.count) - 1
+        top, bottom = (phase.input_start + edge * axis.input_step for edge in (row, last))
+        met += sum(bottom + t * axis.tap_step >= 0 and top + t * axis.tap_step < axis.extent for t in range(phase.taps))
+    return met / (phase.taps * len(starts))
 
 
 def _areas(height: int, width: int, images: int, rows: int, columns: int) -> list[tuple[int, int, int]]:

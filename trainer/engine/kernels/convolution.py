@@ -14,7 +14,8 @@ where rows in place would crowd a few sets of the cache), and computes its outpu
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.kernels import pack
@@ -22,7 +23,7 @@ from trainer.engine.kernels.epilogue import OperandPointers
 from trainer.engine.kernels.expression import MEMORY
 from trainer.engine.kernels.geometry import RSCK, Axis, ConvolutionSpec, Correlation, correlation
 from trainer.engine.kernels.loop_writer import Integer, LoopWriter
-from trainer.engine.kernels.tile import Level, Tile, call_tile, define_tile, lanes_of
+from trainer.engine.kernels.tile import Level, Run, Tile, call_tile, define_tile, lanes_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,7 @@ class ConvolutionParameters:
     unroll: int = 1
     copy: bool = False
     pixel_padding: int = 0
+    trim: bool = False
 
 
 def pack_spec(spec: ConvolutionSpec) -> pack.PackSpec:
@@ -171,9 +173,10 @@ def render(spec: ConvolutionSpec, parameters: ConvolutionParameters, name: str) 
     weights = w.pointer(weights, w.multiply(depth_start, depth_step), element)
     group_channel = w.multiply(group, form.group_outputs)
     levels, variables = _levels(w, form, source, rows.taps, columns.taps, depth_step)
+    trimmed = parameters.trim and _can_trim(form, source)
     tail = form.group_outputs - (vectors - 1) * lanes
 
-    def tile(height: int, width: int, thick: int, active: int) -> Tile:
+    def tile(height: int, width: int, thick: int, active: int, left: int) -> Tile:
         places = [(i, j) for i in range(height) for j in range(width)]
         row_step = form.rows.output_step * form.columns.output_extent * form.outputs
         return Tile(
@@ -189,10 +192,10 @@ def render(spec: ConvolutionSpec, parameters: ConvolutionParameters, name: str) 
             parameters.unroll,
             b_masked=not spec.packed,
             epilogue=spec.epilogue,
+            runs=_trimmed_runs(form, source, places, left, depth_step) if trimmed else (),
         )
 
     row_counts = [phase.count for phase in form.rows.phases]
-    column_counts = [phase.count for phase in form.columns.phases]
     with (
         w.loop(first_vector, last_vector, parameters.tile_vectors) as panel,
         w.loop(first_image, last_image) as image,
@@ -213,12 +216,39 @@ def render(spec: ConvolutionSpec, parameters: ConvolutionParameters, name: str) 
         pointers = (a_here, b_here, w.pointer(output, offset, stored), *operands.at(w, offset, channel))
         for thick, last in w.cut(panel.index, vectors, parameters.tile_vectors, last_differs=tail != lanes):
             for height, _ in w.cut(row.index, rows.count, parameters.tile_rows, row_counts):
-                for width, _ in w.cut(column.index, columns.count, parameters.tile_columns, column_counts):
-                    shape = tile(height, width, thick, tail if last else lanes)
-                    function = define_tile(w, f"tile_{height}x{width}x{thick}_{shape.lanes}", shape)
-                    call_tile(w, function, pointers, variables)
+                a_tile, b_tile, *others = pointers
+                values = dict(variables)
+                if form.rows.leaves_input:
+                    first, values["%row_taps"] = _rows_inside(w, form, rows, row.index, height)
+                    a_tile = w.pointer(a_tile, w.multiply(first, form.rows.tap_step * source.row), element)
+                    b_tile = w.pointer(b_tile, w.multiply(first, values["%line_step"]), element)
+                for width, left in _widths(w, form, parameters, columns, column.index, trimmed):
+                    shape = tile(height, width, thick, tail if last else lanes, left)
+                    at = f"_at_{left}" if trimmed else ""
+                    function = define_tile(w, f"tile_{height}x{width}x{thick}_{shape.lanes}{at}", shape)
+                    call_tile(w, function, (a_tile, b_tile, *others), [values[name] for name in shape.variables])
     w.emit("ret void")
     return w.module(name, pack.KERNEL_PARAMETERS)
+
+
+def _widths(
+    w: LoopWriter,
+    form: Correlation,
+    parameters: ConvolutionParameters,
+    columns: _Bounds,
+    column: Integer,
+    trimmed: bool,
+) -> Iterator[tuple[int, int]]:
+    """Each width that the tile at `column` may have, inside the branch where it has it, and its column where that
+    counts.
+    """
+    counts = [phase.count for phase in form.columns.phases]
+    if trimmed:
+        for left in w.places(column, range(0, counts[0], parameters.tile_columns)):
+            yield min(parameters.tile_columns, counts[0] - left), left
+    else:
+        for width, _ in w.cut(column, columns.count, parameters.tile_columns, counts):
+            yield width, 0
 
 
 def _phase_bounds(
@@ -258,13 +288,12 @@ def _phase_bounds(
 
 def _levels(
     w: LoopWriter, form: Correlation, source: _Input, row_taps: Integer, column_taps: Integer, depth_step: int
-) -> tuple[tuple[Level, ...], list[Integer]]:
+) -> tuple[tuple[Level, ...], dict[str, Integer]]:
     """The reduction's levels, and the values of their variables: rows of taps, then taps and channels, in one where
-    dense.
+    dense. How many rows of taps there are varies where some are in the padding.
     """
     inputs = form.group_inputs
     line = w.multiply(column_taps, inputs)
-    dense = form.columns.tap_step * source.pixel == inputs or column_taps == 1
     names = {
         "%row_taps": row_taps,
         "%column_taps": column_taps,
@@ -276,14 +305,51 @@ def _levels(
         value = names[name]
         return value if isinstance(value, int) else name
 
-    levels = [Level(known("%row_taps"), form.rows.tap_step * source.row, known("%line_step"))]
-    if dense:
+    rows = "%row_taps" if form.rows.leaves_input else known("%row_taps")
+    levels = [Level(rows, form.rows.tap_step * source.row, known("%line_step"))]
+    if _dense(form, source) or column_taps == 1:
         levels.append(Level(known("%line"), 1, depth_step))
     else:
         levels.append(Level(known("%column_taps"), form.columns.tap_step * source.pixel, inputs * depth_step))
         levels.append(Level(inputs, 1, depth_step))
-    used = [value for level in levels for value in (level.extent, level.a_step, level.b_step)]
-    return tuple(levels), [names[name] for name in dict.fromkeys(value for value in used if isinstance(value, str))]
+    return tuple(levels), names
+
+
+def _dense(form: Correlation, source: _Input) -> bool:
+    """Whether the inputs of neighbouring taps follow one another."""
+    return form.columns.tap_step * source.pixel == form.group_inputs
+
+
+def _can_trim(form: Correlation, source: _Input) -> bool:
+    return len(form.phases) == 1 and form.columns.leaves_input and _dense(form, source)
+
+
+def _rows_inside(w: LoopWriter, form: Correlation, rows: _Bounds, row: Integer, height: int) -> tuple[Integer, Integer]:
+    """The first row of taps that meets the image for some row of a tile, and how many do."""
+    step, tap = form.rows.input_step, form.rows.tap_step
+    top = w.add(rows.input_start, w.multiply(row, step))
+    above = w.maximum(w.subtract(0, w.add(top, (height - 1) * step)), 0)
+    first, _ = w.divide(w.add(above, tap - 1), tap)
+    below, _ = w.divide(w.maximum(w.add(w.subtract(form.rows.extent - 1, top), tap), 0), tap)
+    return first, w.subtract(w.minimum(below, rows.taps), first)
+
+
+def _trimmed_runs(
+    form: Correlation, source: _Input, places: list[tuple[int, int]], left: int, depth_step: int
+) -> tuple[Run, ...]:
+    """For each tap the pixels of a tile at column `left` that it meets inside the image; neighbouring alike taps in
+    one.
+    """
+    axis, phase, inputs = form.columns, form.columns.phases[0], form.group_inputs
+    runs: list[Run] = []
+    for tap in range(phase.taps):
+        first = phase.input_start + left * axis.input_step + tap * axis.tap_step
+        rows = tuple(n for n, (_, j) in enumerate(places) if 0 <= first + j * axis.input_step < axis.extent)
+        if runs and runs[-1].rows == rows:
+            runs[-1] = replace(runs[-1], extent=runs[-1].extent + inputs)  # type: ignore[operator]
+        else:
+            runs.append(Run(inputs, tap * axis.tap_step * source.pixel, tap * inputs * depth_step, rows))
+    return tuple(run for run in runs if run.rows)
 
 
 def _copy_input(

@@ -190,3 +190,12 @@ class LoopWriter(Writer):
         for size in sizes:
             with self.when(self.value(f"icmp eq i64 {rest}, {size}", "c")):
                 yield size, size < tile
+
+    def places(self, index: Integer, possible: Sequence[int]) -> Iterator[int]:
+        """Yield each value that `index` may have, inside the branch where it has it."""
+        for place in possible:
+            if len(possible) == 1 or index == place:
+                yield place
+            elif not isinstance(index, int):
+                with self.when(self.value(f"icmp eq i64 {index}, {place}", "c")):
+                    yield place

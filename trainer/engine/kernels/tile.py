@@ -43,12 +43,23 @@ class Level:
 
 
 @dataclass(frozen=True, slots=True)
+class Run:
+    """A part of the innermost level that concerns only some rows: its extent, and where it begins in `a` and `b`."""
+
+    extent: Integer
+    a_shift: int
+    b_shift: int
+    rows: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Tile:
     """One shape of the micro-kernel.
 
     rows: displacement of each row in `a`, in elements; outputs: of each row in the output.
     vectors, b_vector_step: how many vectors, and the elements between them in `b`.
     lanes: how many lanes of the last vector are stored; b_masked: whether they are also all that may be read.
+    runs: parts of the innermost level, instead of all of it for all rows.
     accumulate: add what the output holds already to the finished sum (then the output has the accumulator's dtype).
     """
 
@@ -63,6 +74,7 @@ class Tile:
     b_masked: bool = False
     accumulate: bool = False
     epilogue: Epilogue = field(default_factory=Epilogue)
+    runs: tuple[Run, ...] = ()
 
     @property
     def variables(self) -> tuple[str, ...]:
@@ -196,26 +208,40 @@ def _store_sum(
 def _reduce(
     writer: LoopWriter, arithmetic: _Arithmetic, tile: Tile, depth: int, a: str, b: str, sums: list[str]
 ) -> list[str]:
+    """Add the levels from `depth` inwards to `sums`, which it returns in their order."""
     level, element = tile.levels[depth], arithmetic.element
-    carried = [(arithmetic.type, value) for value in sums]
     if depth + 1 < len(tile.levels):
-        with writer.loop(0, level.extent, 1, carried) as loop:
+        with writer.loop(0, level.extent, 1, [(arithmetic.type, value) for value in sums]) as loop:
             inner_a = writer.pointer(a, writer.multiply(loop.index, level.a_step), element)
             inner_b = writer.pointer(b, writer.multiply(loop.index, level.b_step), element)
             loop.next = _reduce(writer, arithmetic, tile, depth + 1, inner_a, inner_b, loop.carried)
         return loop.next
-    unroll = tile.unroll if isinstance(level.extent, int) else 1
-    whole: Integer = level.extent - level.extent % unroll if isinstance(level.extent, int) else level.extent
+    for run in tile.runs or (Run(level.extent, 0, 0, tuple(range(len(tile.rows)))),):
+        chosen = [row * tile.vectors + column for row in run.rows for column in range(tile.vectors)]
+        run_a, run_b = writer.pointer(a, run.a_shift, element), writer.pointer(b, run.b_shift, element)
+        results = _reduce_run(writer, arithmetic, tile, run, run_a, run_b, [sums[place] for place in chosen])
+        sums = list(sums)
+        for place, value in zip(chosen, results, strict=True):
+            sums[place] = value
+    return sums
+
+
+def _reduce_run(
+    writer: LoopWriter, arithmetic: _Arithmetic, tile: Tile, run: Run, a: str, b: str, sums: list[str]
+) -> list[str]:
+    """The innermost loop over a run, unrolled, and what the unrolled steps leave."""
+    unroll = tile.unroll if isinstance(run.extent, int) else 1
+    whole: Integer = run.extent - run.extent % unroll if isinstance(run.extent, int) else run.extent
     if whole != 0:
-        with writer.loop(0, whole, unroll, carried) as loop:
+        with writer.loop(0, whole, unroll, [(arithmetic.type, value) for value in sums]) as loop:
             values = loop.carried
             for step in range(unroll):
-                values = _step(writer, arithmetic, tile, level, a, b, writer.add(loop.index, 0), step, values)
+                values = _step(writer, arithmetic, tile, run.rows, a, b, loop.index, step, values)
             loop.next = values
         sums = loop.next
-    if isinstance(level.extent, int) and isinstance(whole, int):
-        for step in range(whole, level.extent):
-            sums = _step(writer, arithmetic, tile, level, a, b, 0, step, sums)
+    if isinstance(run.extent, int) and isinstance(whole, int):
+        for step in range(whole, run.extent):
+            sums = _step(writer, arithmetic, tile, run.rows, a, b, 0, step, sums)
     return sums
 
 
@@ -223,7 +249,7 @@ def _step(
     writer: LoopWriter,
     arithmetic: _Arithmetic,
     tile: Tile,
-    level: Level,
+    rows: tuple[int, ...],
     a: str,
     b: str,
     index: Integer,
@@ -231,7 +257,7 @@ def _step(
     sums: list[str],
 ) -> list[str]:
     """One step of the innermost level: the outer product of a column of `a` and a row of `b`."""
-    element, lanes = arithmetic.element, arithmetic.lanes
+    element, lanes, level = arithmetic.element, arithmetic.lanes, tile.levels[-1]
     a_here = writer.pointer(a, writer.multiply(index, level.a_step), element)
     b_here = writer.pointer(b, writer.multiply(index, level.b_step), element)
     a_shift, b_shift = writer.multiply(step, level.a_step), writer.multiply(step, level.b_step)
@@ -241,10 +267,10 @@ def _step(
         active = tile.lanes if tile.b_masked and column == tile.vectors - 1 else lanes
         columns.append(load_vector(writer, tile.dtype, pointer, lanes, active))
     updated = []
-    for row, displacement in enumerate(tile.rows):
-        broadcast = arithmetic.broadcast(writer.pointer(a_here, writer.add(a_shift, displacement), element))
+    for number, row in enumerate(rows):
+        broadcast = arithmetic.broadcast(writer.pointer(a_here, writer.add(a_shift, tile.rows[row]), element))
         for column, value in enumerate(columns):
-            updated.append(arithmetic.multiply_add(broadcast, value, sums[row * tile.vectors + column]))
+            updated.append(arithmetic.multiply_add(broadcast, value, sums[number * tile.vectors + column]))
     return updated
 
 
