@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from trainer.rundir import events
-from trainer.rundir.events import KINDS, MetricEvent, PhaseEvent, UnknownEvent, decode, encode
+from trainer.rundir import codec, decode, encode, events
+from trainer.rundir.events import KINDS, MetricEvent, PhaseEvent, UnknownEvent
 
 
 def line_of(event: events.Event) -> dict:
@@ -97,5 +97,5 @@ def test_kinds_and_fields_are_those_of_the_contract() -> None:
     for kinds, fields in rows:
         words = set(re.findall(r"\w+", re.sub(r"\([^)]*\)|\{[^}]*\}|\[[^]]*\]", "", fields)))
         for kind in re.findall(r"`(\w+)`", kinds):
-            names = set(events._field_names(KINDS[kind]))
+            names = set(codec._field_names(KINDS[kind]))
             assert names <= words | {"threads"}, kind

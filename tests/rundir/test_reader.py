@@ -16,7 +16,8 @@ from trainer.rundir import (
     reader,
     sample_events,
 )
-from trainer.rundir.events import EndEvent, Event, PhaseEvent, ResumedEvent, encode
+from trainer.rundir.codec import encode
+from trainer.rundir.events import EndEvent, Event, PhaseEvent, ResumedEvent
 
 
 def lines(*events: Event, attempt: int = 1) -> bytes:

@@ -1,6 +1,7 @@
 """The run directory: the contract between training and everything that looks at it. Standard library only."""
 
 from trainer.rundir.attempts import without_superseded
+from trainer.rundir.codec import decode, encode
 from trainer.rundir.control import REQUESTS, Request, send_request, take_requests, waiting_requests
 from trainer.rundir.events import (
     BadItemEvent,
@@ -21,8 +22,6 @@ from trainer.rundir.events import (
     TuneEvent,
     UnknownEvent,
     WarningEvent,
-    decode,
-    encode,
 )
 from trainer.rundir.layout import RunPaths, create_run, create_run_at, latest_run, list_runs
 from trainer.rundir.lock import LockState, RunLock, read_lock

@@ -8,7 +8,8 @@ import time
 from pathlib import Path
 
 from trainer.rundir.attempts import without_superseded
-from trainer.rundir.events import Record, decode
+from trainer.rundir.codec import decode
+from trainer.rundir.events import Record
 
 CHUNK_BYTES = 1 << 18
 LINES_PER_CLOCK_LOOK = 64  # a look costs 50 ns, a line 5 µs: a time box is kept to within half a millisecond

@@ -9,7 +9,8 @@ import time
 from pathlib import Path
 
 from trainer import TrainerError
-from trainer.rundir.events import Event, encode
+from trainer.rundir.codec import encode
+from trainer.rundir.events import Event
 
 
 class EventWriter:

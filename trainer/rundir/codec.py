@@ -1,0 +1,170 @@
+"""Events as lines of `events.jsonl`, and back.
+
+A line is one JSON object with `kind`, `time` (seconds since 1970), `since_start` (seconds since this attempt's process
+started), `attempt`, and the fields of the kind. Fields that are None are left out. Non-finite numbers are the strings
+"nan", "inf" and "-inf".
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from trainer.rundir.events import KINDS, Event, Record, UnknownEvent
+
+NON_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
+
+
+def encode(event: Event, *, time: float, since_start: float, attempt: int) -> bytes:
+    """The event's line, newline included.
+
+    Raises:
+        TypeError: a field holds something that is neither a number, text, a sequence nor a mapping.
+    """
+    line: dict[str, Any] = {
+        "kind": event.kind,
+        "time": round(time, 6),
+        "since_start": round(since_start, 6),
+        "attempt": attempt,
+    }
+    if isinstance(event, UnknownEvent):
+        line.update(_plain(event.fields))
+    else:
+        for name in _field_names(type(event)):
+            value = getattr(event, name)
+            if value is not None:
+                line[name] = _plain(value)
+    return (
+        json.dumps(line, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode("utf-8", "backslashreplace")
+        + b"\n"
+    )
+
+
+def decode(line: bytes | str) -> Record | None:
+    """The record in one complete line, or None when the line is not a JSON object (a torn or foreign line)."""
+    try:
+        fields = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(fields, dict):
+        return None
+    kind = fields.pop("kind", "")
+    time, since_start, attempt = fields.pop("time", 0.0), fields.pop("since_start", 0.0), fields.pop("attempt", 1)
+    return Record(
+        _event(kind, fields),
+        time if isinstance(time, int | float) else 0.0,
+        since_start if isinstance(since_start, int | float) else 0.0,
+        attempt if isinstance(attempt, int) else 1,
+    )
+
+
+def _event(kind: object, fields: dict[str, Any]) -> Event:
+    known = KINDS.get(kind) if isinstance(kind, str) else None
+    if known is None:
+        return UnknownEvent(str(kind), fields)
+    values = {}
+    for name, reads, required in _readers(known):
+        if name in fields:
+            value = reads(fields[name])
+            if value is None:
+                return UnknownEvent(known.kind, fields)
+            values[name] = value
+        elif required:
+            return UnknownEvent(known.kind, fields)
+    return known(**values)
+
+
+def _plain(value: Any) -> Any:
+    """The value in JSON's own types; NumPy scalars count as the numbers they are."""
+    if value is None or isinstance(value, str | bool):
+        return value
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, Sequence):
+        return [_plain(item) for item in value]
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if hasattr(value, "__index__"):
+        return int(value)
+    if hasattr(value, "__float__"):
+        number = float(value)
+        return number if math.isfinite(number) else str(number)
+    raise TypeError(f"an event can't hold a {type(value).__name__}: {value!r}")
+
+
+# --- reading: a function a declared type, from a JSON value to the field's value, None when it doesn't fit ----------
+
+
+def _read_text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _read_int(value: Any) -> int | None:
+    return value if isinstance(value, int) else None
+
+
+def _read_bool(value: Any) -> bool | None:
+    return value if isinstance(value, bool) else None
+
+
+def _read_float(value: Any) -> float | None:
+    if isinstance(value, int | float):
+        return value
+    return NON_FINITE.get(value) if isinstance(value, str) else None
+
+
+def _read_numbers(value: Any) -> dict[str, float] | None:
+    if not isinstance(value, dict):
+        return None
+    numbers = {}
+    for name, item in value.items():
+        number = _read_float(item)
+        if number is None:
+            return None
+        numbers[name] = number
+    return numbers
+
+
+def _read_texts(value: Any) -> tuple[str, ...] | None:
+    return tuple(value) if isinstance(value, list) and all(isinstance(item, str) for item in value) else None
+
+
+def _read_number_rows(value: Any) -> tuple[dict[str, float], ...] | None:
+    rows = [_read_numbers(item) for item in value] if isinstance(value, list) else [None]
+    return None if any(row is None for row in rows) else tuple(row for row in rows if row is not None)
+
+
+_READ_BY_TYPE: dict[str, Callable[[Any], Any]] = {
+    "str": _read_text,
+    "int": _read_int,
+    "bool": _read_bool,
+    "float": _read_float,
+    "Mapping[str, float]": _read_numbers,
+    "Mapping[str, int]": _read_numbers,
+    "Sequence[str]": _read_texts,
+    "Sequence[Mapping[str, float]]": _read_number_rows,
+}
+
+_READERS: dict[type[Event], tuple[tuple[str, Callable[[Any], Any], bool], ...]] = {}
+
+
+def _readers(kind: type[Event]) -> tuple[tuple[str, Callable[[Any], Any], bool], ...]:
+    """(name, reader, required) for each field of a kind, worked out once from its declarations."""
+    if kind not in _READERS:
+        _READERS[kind] = tuple(
+            (
+                item.name,
+                _READ_BY_TYPE[str(item.type).removesuffix(" | None")],
+                item.default is dataclasses.MISSING and item.default_factory is dataclasses.MISSING,
+            )
+            for item in dataclasses.fields(kind)
+        )
+    return _READERS[kind]
+
+
+def _field_names(kind: type[Event]) -> tuple[str, ...]:
+    return tuple(name for name, _, _ in _readers(kind))
