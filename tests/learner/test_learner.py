@@ -359,3 +359,12 @@ def test_a_full_disk_ends_the_run_with_the_reason(blobs, config, tmp_path, monke
     monkeypatch.undo()
     assert steps_in(paths.checkpoints) == [2]
     read_checkpoint(paths.checkpoints / "step-2")
+
+
+def test_a_best_that_is_found_by_request_is_kept(blobs, config, tmp_path):
+    paths = create_run(tmp_path, "blobs")
+    best = {"keep_last": 1, "best": {"metric": "valid/loss", "mode": "max"}}
+    # Two polls come before the first step; the loss never is as high again as it is then.
+    Learner(blobs, config(checkpoint=best), paths=paths, requests=Requests(poll4="evaluate")).run().check()
+    assert pointed(paths.checkpoints, "best").name == "step-1"
+    assert steps_in(paths.checkpoints) == [1, 16]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import traceback
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,9 +12,10 @@ from trainer.engine.nn import RandomState
 from trainer.learner.accumulators import Accumulators
 from trainer.learner.checkpoints import CheckpointKeeper, checkpoint_folder, is_better, read_checkpoint, restore
 from trainer.learner.device import device_for
-from trainer.learner.failures import TrainingFailure, not_finite
+from trainer.learner.failures import not_finite
 from trainer.learner.inbox import Inbox, Stopped, TakeRequests
-from trainer.learner.outcome import Outcome
+from trainer.learner.optimizers import learning_rates
+from trainer.learner.outcome import DONE, Outcome, outcome_of, tell_end
 from trainer.learner.phases import CompilePhases, Phase, phase
 from trainer.learner.programs import Program, evaluation_program, set_mode, train_program
 from trainer.learner.progress import Progress
@@ -25,7 +25,6 @@ from trainer.learner.task import DataSplits, Parts, Plan, Task, model_states, pa
 from trainer.learner.weights import load_weights
 from trainer.rundir import (
     BadItemEvent,
-    EndEvent,
     Event,
     EventSink,
     MetricEvent,
@@ -33,7 +32,6 @@ from trainer.rundir import (
     ResumedEvent,
     RunPaths,
     SystemEvent,
-    write_error,
 )
 
 if TYPE_CHECKING:
@@ -105,16 +103,11 @@ class Learner:
         try:
             with engine.device(device_for(self.config)):
                 outcome = self._run()
-        except Stopped as stop:
-            outcome = Outcome(stop.status, stop.exit_code, self.progress.step, self.metrics, stop.reason)
-        except TrainingFailure as failure:
-            outcome = Outcome("failed", 1, self.progress.step, self.metrics, str(failure), failure)
-        except TrainerError as mistake:
-            outcome = Outcome("failed", 2, self.progress.step, self.metrics, str(mistake), mistake)
         except Exception as error:
-            reason = f"{type(error).__name__}: {error}"
-            outcome = Outcome("failed", 1, self.progress.step, self.metrics, reason, error)
-        return self._ended(outcome)
+            outcome = outcome_of(error, self.progress.step, self.metrics)
+        seconds = time.perf_counter() - self._started
+        tell_end(outcome, self._sink, seconds=seconds, paths=self.paths, attempt=self.attempt)
+        return outcome
 
     def interrupt(self, signal_number: int) -> None:
         """End after the step that is under way, with a checkpoint; a signal handler may call it."""
@@ -132,7 +125,7 @@ class Learner:
                 self._save("stopped")
             raise
         self._test()
-        return Outcome("done", 0, self.progress.step, self.metrics)
+        return Outcome("done", DONE, self.progress.step, self.metrics)
 
     def _load_data(self) -> None:
         with phase("data", self._sink):
@@ -164,10 +157,9 @@ class Learner:
                 if self.progress.step >= self.plan.total_steps:
                     break
                 self._train_epoch(running)
-        if self.progress.validated_step != self.progress.step:
-            self._validate()
-        if self.progress.saved_step != self.progress.step:
-            self._save("end")
+        reasons = [] if self.progress.validated_step == self.progress.step else self._validate()
+        if reasons or self.progress.saved_step != self.progress.step:
+            self._save(*reasons, "end")
 
     def _train_epoch(self, running: Phase) -> None:
         """Steps to the end of the epoch or of the run."""
@@ -210,22 +202,13 @@ class Learner:
         self.metrics.update({f"train/{name}": value for name, value in values.items()})
         reading = self._stopwatch.take(loader.data_wait)
         speed = {} if reading is None else {"samples_per_second": round(reading.samples_per_second, 3)}
-        self._tell_metrics("train", {**values, **self._learning_rates(), **speed})
+        self._tell_metrics("train", {**values, **learning_rates(self.parts.optimizers, self.progress.step), **speed})
         if reading is not None:
             self._sink(SystemEvent(data_wait=round(reading.data_wait, 4), step_ms=round(reading.step_ms, 3)))
 
     def _refuse_not_finite(self) -> None:
         if (bad := self._train_sums.first_not_finite()) is not None:
-            raise not_finite(*bad, self._learning_rates())
-
-    def _learning_rates(self) -> dict[str, float]:
-        """The learning rates of the last step, by optimiser where there are several."""
-        optimizers = self.parts.optimizers
-        step = max(0, self.progress.step - 1)
-        if len(optimizers) == 1:
-            (optimizer,) = optimizers.values()
-            return {"learning_rate": optimizer.learning_rate.at(step)}
-        return {f"learning_rate/{name}": optimizer.learning_rate.at(step) for name, optimizer in optimizers.items()}
+            raise not_finite(*bad, learning_rates(self.parts.optimizers, self.progress.step))
 
     def _tell_metrics(self, split: str, values: Mapping[str, float], *, final: bool = False) -> None:
         epoch = round(self.progress.step / self.plan.steps_per_epoch, 6)
@@ -306,7 +289,8 @@ class Learner:
         with self._stopwatch.apart():
             self.inbox.check()
             while (request := self.inbox.next("evaluate")) is not None:
-                self._validate()
+                if reasons := self._validate():
+                    self._save(*reasons)
                 self._train_program.prepare()
                 self.inbox.done(request)
             while (request := self.inbox.next("checkpoint")) is not None:
@@ -336,25 +320,3 @@ class Learner:
             self._train_sums.prepare(checkpoint.state["accumulators"])
             restore(checkpoint, self._groups(), where=str(folder))
         self._sink(ResumedEvent(self.progress.step, f"checkpoints/{folder.name}"))
-
-    def _ended(self, outcome: Outcome) -> Outcome:
-        file = None
-        if outcome.error is not None and not isinstance(outcome.error, TrainerError) and self.paths is not None:
-            path = self.paths.traceback(self.attempt)
-            try:
-                path.write_text("".join(traceback.format_exception(outcome.error)), encoding="utf-8")
-            except OSError as error:
-                raise write_error(path, error) from outcome.error
-            file = path.name
-        self._sink(
-            EndEvent(
-                outcome.status,
-                outcome.exit_code,
-                outcome.step,
-                round(time.perf_counter() - self._started, 6),
-                dict(outcome.metrics),
-                outcome.reason,
-                file,
-            )
-        )
-        return outcome

@@ -1,9 +1,17 @@
-"""How a run ended."""
+"""How a run ended: from what was raised to the outcome, and from the outcome to the end event."""
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+
+from trainer import TrainerError
+from trainer.learner.failures import TrainingFailure
+from trainer.learner.inbox import Stopped
+from trainer.rundir import EndEvent, EventSink, RunPaths, write_error
+
+DONE, FAILURE, USER_MISTAKE = 0, 1, 2
 
 
 @dataclass(frozen=True)
@@ -25,3 +33,42 @@ class Outcome:
         if self.error is not None:
             raise self.error
         return self
+
+
+def outcome_of(error: Exception, step: int, metrics: Mapping[str, float]) -> Outcome:
+    """The outcome of a run that `error` ended: a stop, failed training, the user's mistake, or a fault of ours."""
+    match error:
+        case Stopped():
+            return Outcome(error.status, error.exit_code, step, metrics, error.reason)
+        case TrainingFailure():
+            return Outcome("failed", FAILURE, step, metrics, str(error), error)
+        case TrainerError():
+            return Outcome("failed", USER_MISTAKE, step, metrics, str(error), error)
+    return Outcome("failed", FAILURE, step, metrics, f"{type(error).__name__}: {error}", error)
+
+
+def tell_end(outcome: Outcome, sink: EventSink, *, seconds: float, paths: RunPaths | None, attempt: int) -> None:
+    """Tell of the end; the traceback of a fault of ours goes into a file of the run directory first.
+
+    Raises:
+        TrainerError: the run directory can't be written.
+    """
+    file = None
+    if outcome.error is not None and not isinstance(outcome.error, TrainerError) and paths is not None:
+        path = paths.traceback(attempt)
+        try:
+            path.write_text("".join(traceback.format_exception(outcome.error)), encoding="utf-8")
+        except OSError as error:
+            raise write_error(path, error) from outcome.error
+        file = path.name
+    sink(
+        EndEvent(
+            outcome.status,
+            outcome.exit_code,
+            outcome.step,
+            round(seconds, 6),
+            dict(outcome.metrics),
+            outcome.reason,
+            file,
+        )
+    )
