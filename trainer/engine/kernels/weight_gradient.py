@@ -12,6 +12,7 @@ blocks][R][S][C/groups][K], and the result itself where `needs_combine(spec)` is
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from trainer.engine.kernels import pack
@@ -103,6 +104,13 @@ def _reach(spec: ConvolutionSpec, rows: int, columns: int) -> tuple[int, int]:
     return down, right
 
 
+def _rows_inside(spec: ConvolutionSpec, tap: int) -> tuple[int, int]:
+    """The rows of y, [first, last), for which the row of taps `tap` meets the image."""
+    stride, shift = spec.strides[0], spec.padding[0][0] - tap * spec.dilation[0]
+    first = max(0, -(-shift // stride))
+    return first, max(first, min(spec.output_spatial[0], (spec.spatial[0] - 1 + shift) // stride + 1))
+
+
 def _is_product(spec: ConvolutionSpec) -> bool:
     """Whether all pixels lie in one row: a matrix product."""
     return spec.window == (1, 1) and spec.strides == (1, 1) and not any(map(any, spec.padding))
@@ -126,8 +134,9 @@ def totals_size(spec: ConvolutionSpec) -> int:
 class _Shape:
     """What rendering needs to know of the problem: where x is read, and how weights are cut into lines and tiles.
 
-    `lines` are (offset into x, offset into the weights) of runs of `run` weights; `places` are a tile's rows in x. A
-    run's inputs are neighbours, unless one tile holds all weights: then its rows lie wherever their taps do.
+    `lines` are (offset into x, offset into the weights, first row of y, last row + 1) of runs of `run` weights; the
+    other rows of y meet only padding there. `places` are a tile's rows in x. A run's inputs are neighbours, unless one
+    tile holds all weights: then its rows lie wherever their taps do.
     """
 
     blocks: PixelBlocks
@@ -137,7 +146,7 @@ class _Shape:
     image: int
     block_rows: int
     block_columns: int
-    lines: tuple[tuple[int, int], ...]
+    lines: tuple[tuple[int, int, int, int], ...]
     run: int
     places: tuple[int, ...]
     vectors: int
@@ -156,19 +165,19 @@ class _Shape:
         image = row * (reach[0] if copied else height)
         down, right = spec.dilation[0] * row, spec.dilation[1] * pixel
         taps_rows, taps_columns = spec.window
-        lines: tuple[tuple[int, int], ...]
+        lines: tuple[tuple[int, int, int, int], ...]
         if taps_rows * taps_columns * channels <= parameters.tile_rows:
             every = [(r, s, c) for r in range(taps_rows) for s in range(taps_columns) for c in range(channels)]
-            lines, run = ((0, 0),), len(every)
+            lines, run = ((0, 0, 0, spec.output_spatial[0]),), len(every)
             places = tuple(r * down + s * right + c for r, s, c in every)
         elif right == channels:
             run = taps_columns * channels
-            lines = tuple((r * down, r * run * spec.filters) for r in range(taps_rows))
+            lines = tuple((r * down, r * run * spec.filters, *_rows_inside(spec, r)) for r in range(taps_rows))
             places = tuple(range(min(run, parameters.tile_rows)))
         else:
             run = channels
             lines = tuple(
-                (r * down + s * right, (r * taps_columns + s) * run * spec.filters)
+                (r * down + s * right, (r * taps_columns + s) * run * spec.filters, *_rows_inside(spec, r))
                 for r in range(taps_rows)
                 for s in range(taps_columns)
             )
@@ -213,17 +222,16 @@ def render(spec: ConvolutionSpec, parameters: WeightGradientParameters, name: st
     last_vector = w.minimum(w.add(first_vector, parameters.task_vectors), shape.vectors)
     first_line = w.multiply(line_task, parameters.task_lines)
     last_line = w.minimum(w.add(first_line, parameters.task_lines), len(shape.lines))
-    x_table, weight_table = (
-        w.constant(table, f"[{len(shape.lines)} x i64] [{', '.join(f'i64 {line[side]}' for line in shape.lines)}]")
-        for side, table in enumerate(("lines_of_x", "lines_of_weights"))
-    )
+    words = ", ".join(f"i64 {word}" for line in shape.lines for word in line)
+    table = w.constant("lines", f"[{4 * len(shape.lines)} x i64] [{words}]")
 
-    def line_offset(table: str, line: Integer) -> Integer:
+    def line_fields(line: Integer) -> list[Integer]:
         if isinstance(line, int):
-            return shape.lines[line][0 if table == x_table else 1]
-        return w.value(f"load i64, ptr {w.pointer(table, line, 'i64')}")
+            return [*shape.lines[line]]
+        start = w.pointer(table, w.multiply(line, 4), "i64")
+        return [w.value(f"load i64, ptr {w.pointer(start, field, 'i64')}") for field in range(4)]
 
-    _clear_totals(w, spec, shape, totals, (first_line, last_line), (first_vector, last_vector), weight_table)
+    _clear_totals(w, spec, shape, totals, (first_line, last_line), (first_vector, last_vector), line_fields)
     tail = filters - (shape.vectors - 1) * lanes
     first_block = w.multiply(block_group, shape.blocks.blocks_per_group)
     all_blocks = math.prod(shape.blocks.counts)
@@ -231,7 +239,6 @@ def render(spec: ConvolutionSpec, parameters: WeightGradientParameters, name: st
     levels, variables = _levels(spec, shape)
     with w.loop(first_block, last_block) as block:
         starts, extents = _block_bounds(w, shape.blocks, block.index)
-        values = [extent for extent, variable in zip(extents, variables, strict=True) if variable]
         y_rows, y_columns = spec.output_spatial if not _is_product(spec) else (1, shape.blocks.whole[2])
         pixel = w.add(w.multiply(w.add(w.multiply(starts[0], y_rows), starts[1]), y_columns), starts[2])
         dy_block = w.pointer(dy, w.multiply(pixel, spec.filters), element)
@@ -247,9 +254,17 @@ def render(spec: ConvolutionSpec, parameters: WeightGradientParameters, name: st
             w.loop(first_line, last_line) as line,
             w.loop(0, shape.run, parameters.tile_rows) as run,
         ):
-            b_here = w.pointer(dy_block, w.multiply(panel.index, lanes), element)
-            a_here = w.pointer(x_block, w.add(line_offset(x_table, line.index), run.index), element)
-            weight = w.add(line_offset(weight_table, line.index), w.multiply(run.index, spec.filters))
+            line_x, line_weight, top, bottom = line_fields(line.index)
+            first_row = w.maximum(starts[1], top) if variables[1] else starts[1]
+            last_row = w.minimum(w.add(starts[1], extents[1]), bottom)
+            row_count = w.maximum(w.subtract(last_row, first_row), 0) if variables[1] else extents[1]
+            skipped = w.subtract(first_row, starts[1]) if variables[1] else 0
+            counts = extents[0], row_count, extents[2]
+            values = [count for count, variable in zip(counts, variables, strict=True) if variable]
+            dy_row, x_row = (w.multiply(skipped, step) for step in (levels[1].b_step, levels[1].a_step))
+            b_here = w.pointer(dy_block, w.add(dy_row, w.multiply(panel.index, lanes)), element)
+            a_here = w.pointer(x_block, w.add(x_row, w.add(line_x, run.index)), element)
+            weight = w.add(line_weight, w.multiply(run.index, spec.filters))
             result = w.pointer(totals, w.add(weight, w.multiply(panel.index, lanes)), element)
             for thick, last in w.cut(panel.index, shape.vectors, parameters.tile_vectors, last_differs=tail != lanes):
                 for height, _ in w.cut(run.index, shape.run, parameters.tile_rows):
@@ -273,10 +288,10 @@ def render(spec: ConvolutionSpec, parameters: WeightGradientParameters, name: st
 def _levels(spec: ConvolutionSpec, shape: _Shape) -> tuple[tuple[Level, ...], tuple[str, ...]]:
     """Loops over the pixels of a block, and for each the register of its extent where blocks differ ("" where not)."""
     whole, block = shape.blocks.whole, shape.blocks.block
-    variables = tuple(
-        name if extent % part else ""
-        for name, extent, part in zip(("%images", "%rows", "%columns"), whole, block, strict=True)
-    )
+    cut_rows = any(line[2] > 0 or line[3] < spec.output_spatial[0] for line in shape.lines)
+    differs = (whole[0] % block[0], whole[1] % block[1] or cut_rows, whole[2] % block[2])
+    names = ("%images", "%rows", "%columns")
+    variables = tuple(name if varies else "" for name, varies in zip(names, differs, strict=True))
     steps = (
         (shape.image, whole[1] * whole[2] * spec.filters),
         (spec.strides[0] * shape.row, whole[2] * spec.filters),
@@ -305,15 +320,14 @@ def _clear_totals(
     totals: str,
     lines: tuple[Integer, Integer],
     vectors: tuple[Integer, Integer],
-    weight_table: str,
+    line_fields: Callable[[Integer], list[Integer]],
 ) -> None:
     element, lanes = MEMORY[spec.dtype.name], lanes_of(spec.dtype)
     clear = pack.define_clear(w, spec.dtype)
     first = w.multiply(vectors[0], lanes)
     count = w.subtract(w.minimum(w.multiply(vectors[1], lanes), spec.filters // spec.groups), first)
     with w.loop(*lines) as line, w.loop(0, shape.run) as run:
-        start: Integer = w.value(f"load i64, ptr {w.pointer(weight_table, line.index, 'i64')}")
-        place = w.add(w.add(start, w.multiply(run.index, spec.filters)), first)
+        place = w.add(w.add(line_fields(line.index)[1], w.multiply(run.index, spec.filters)), first)
         w.call("void", clear, ("ptr", w.pointer(totals, place, element)), ("i64", str(count)))
 
 
