@@ -15,6 +15,9 @@ from trainer.engine.graph.storage import aligned_empty
 class KernelRunner:
     """Compiles modules and calls their tasks; scratch begins as NaN and is guarded behind its end."""
 
+    target: native.Target | None = None
+    """Compile for another machine than the host: one with narrower vectors."""
+
     def aligned(self, array: np.ndarray) -> np.ndarray:
         """A 64-byte aligned copy in row-major order."""
         copy = aligned_empty(array.size, array.dtype)[: array.size].reshape(array.shape)
@@ -31,7 +34,7 @@ class KernelRunner:
         self, ir: str, name: str, arrays: Sequence[np.ndarray], tasks: Iterable[int], scratch_bytes: int = 0
     ) -> None:
         """Call the tasks of a kernel whose argument block is the addresses of `arrays`."""
-        library = native.link({name: native.compile_object(ir)})
+        library = native.link({name: native.compile_object(ir, self.target)})
         function = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)(library[name])
         words = np.array([array.ctypes.data for array in arrays], np.int64)
         scratch = aligned_empty(scratch_bytes + 64, np.dtype(np.uint8))

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from trainer.engine.autotune import defaults
+from trainer.engine.autotune.machine import AVX512, NARROW
+from trainer.engine.devices.cpu import native
 from trainer.engine.graph import dtypes
 from trainer.engine.kernels import convolution, pack, weight_gradient
 from trainer.engine.kernels.convolution import ConvolutionParameters
@@ -243,3 +245,19 @@ def test_epilogue_of_the_weight_gradient_is_a_gradient_step(run_kernel, name):
     found = weigh(run_kernel, spec, defaults.choose(spec), x, y, [rate, stored])
     expected = w - np.float32(0.1) * trilinear(spec, x=x, y=y)
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["same 3x3", "everything odd"])
+def test_narrow_vectors_give_the_same_bits(run_kernel, name, monkeypatch):
+    forward, weight = specification(name, "forward"), specification(name, "weight_gradient")
+    x, w, y = draw(forward)
+    wide = [
+        correlate(run_kernel, forward, defaults.choose(forward, AVX512), x, w),
+        weigh(run_kernel, weight, defaults.choose(weight, AVX512), x, y),
+    ]
+    monkeypatch.setattr(run_kernel, "target", native.host_target(narrow=True))
+    narrow = [
+        correlate(run_kernel, forward, defaults.choose(forward, NARROW), x, w),
+        weigh(run_kernel, weight, defaults.choose(weight, NARROW), x, y),
+    ]
+    assert [array.tobytes() for array in narrow] == [array.tobytes() for array in wide]
