@@ -1,6 +1,6 @@
 """Training steps beside PyTorch: the thinnest slice of a network and an MLP, and what a step costs in Python.
 
-    python benchmarks/steps.py [conv_bn_relu_conv mlp …] [--json] [--peer-python PATH]
+python benchmarks/steps.py [conv_bn_relu_conv mlp …] [--json] [--peer-python PATH]
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Training steps on our engine: answers each line of standard input with the milliseconds of one step (median of several).
+"""Training steps on our engine: answers each line of standard input with the milliseconds of one step (median of
+several).
 
 Usage: ours.py WORKLOAD [--threads N] [--steps N]
 """
@@ -22,7 +23,10 @@ from trainer.learner.optimizers import SGD, Adam
 def conv_bn_relu_conv() -> Callable[[], object]:
     """Convolution, batch norm, ReLU, convolution on 8 x 64 x 56 x 56, mean square, SGD with momentum."""
     network = nn.Sequential(
-        nn.Conv2d(64, 64, 3, padding=1, bias=False), nn.BatchNorm2d(64), nn.ReLU(), nn.Conv2d(64, 64, 3, padding=1, bias=False)
+        nn.Conv2d(64, 64, 3, padding=1, bias=False),
+        nn.BatchNorm2d(64),
+        nn.ReLU(),
+        nn.Conv2d(64, 64, 3, padding=1, bias=False),
     )
     optimizer = SGD(network, 1e-3, momentum=0.9)
     x = np.random.default_rng(0).standard_normal((8, 64, 56, 56), dtype=np.float32)

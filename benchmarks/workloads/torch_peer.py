@@ -19,7 +19,10 @@ from torch.nn import functional as F
 def conv_bn_relu_conv(channels_last: bool) -> Callable[[], object]:
     """Convolution, batch norm, ReLU, convolution on 8 x 64 x 56 x 56, mean square, SGD with momentum."""
     network = nn.Sequential(
-        nn.Conv2d(64, 64, 3, padding=1, bias=False), nn.BatchNorm2d(64), nn.ReLU(True), nn.Conv2d(64, 64, 3, padding=1, bias=False)
+        nn.Conv2d(64, 64, 3, padding=1, bias=False),
+        nn.BatchNorm2d(64),
+        nn.ReLU(True),
+        nn.Conv2d(64, 64, 3, padding=1, bias=False),
     )
     x = torch.randn(8, 64, 56, 56)
     if channels_last:

@@ -4,6 +4,7 @@ import ctypes
 
 import numpy as np
 import pytest
+
 from trainer.engine.devices.cpu import native
 from trainer.engine.devices.cpu.pool import BARRIER, RECORD_WORDS, SINGLE, Pool, available_threads
 from trainer.engine.graph.storage import aligned_empty

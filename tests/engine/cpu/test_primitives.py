@@ -1,7 +1,7 @@
 """Every primitive on the `cpu` device equals the reference device, on random shapes, strides, layouts and dtypes.
 
-What only moves, compares, counts or rounds once has the same bits. Approximated functions may differ by their stated error, and sums
-by the rounding of another order.
+What only moves, compares, counts or rounds once has the same bits. Approximated functions may differ by their stated
+error, and sums by the rounding of another order.
 """
 
 from __future__ import annotations
@@ -48,7 +48,11 @@ def check(sample: Sample, device: CpuDevice) -> None:
     if node.dtype.is_float and sample.name in APPROXIMATED | SUMMED:
         scale = 0.0
         if sample.name in SUMMED and expected_values.size:
-            terms = [np.abs(array[np.isfinite(array)].astype(np.float64)) for array in sample.arrays() if array.dtype.kind == "f"]
+            terms = [
+                np.abs(array[np.isfinite(array)].astype(np.float64))
+                for array in sample.arrays()
+                if array.dtype.kind == "f"
+            ]
             largest = float(np.prod([term.max(initial=0.0) for term in terms]))
             scale = largest * max(term.size for term in terms)
         epsilon = EPSILON[node.dtype.name]

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from trainer import engine
 from trainer.engine import nn
 from trainer.engine.autotune import defaults

@@ -42,7 +42,9 @@ class Body:
 
     def holds(self, node: Node, load: Load) -> bool:
         """Whether `load` reads, at each point, exactly the element of stored `node` that belongs to this point."""
-        same = all(a == b for a, b, n in zip(load.strides, self.views[node].strides, self.shape, strict=False) if n != 1)
+        same = all(
+            a == b for a, b, n in zip(load.strides, self.views[node].strides, self.shape, strict=False) if n != 1
+        )
         return node.shape == self.shape and load.offset == 0 and same
 
     def value(self, node: Node, coordinates: Coordinates) -> int:
@@ -119,6 +121,14 @@ class Body:
             position = self._known[instruction] = len(self.instructions)
             self.instructions.append(instruction)
         return position
+
+
+def stand_in(node: Node) -> Node:
+    """A key of its own for a temporary that holds values of `node`'s; it never enters a graph."""
+    key = Node.__new__(Node)
+    key.operation, key.inputs, key.attributes = node.operation, node.inputs, node.attributes
+    key.shape, key.dtype, key.sequence = node.shape, node.dtype, node.sequence
+    return key
 
 
 def prune(instructions: Sequence[Instruction], wanted: Sequence[int]) -> tuple[list[Instruction], dict[int, int]]:

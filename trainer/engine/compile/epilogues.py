@@ -27,8 +27,12 @@ class Fused:
     loads: tuple[Load, ...]
 
 
-def fuse_epilogues(groups: Sequence[Group], plan: Partition, results: set[Node]) -> tuple[list[Group], dict[Node, Fused]]:
-    """Groups with every fitting loop turned into the call of the contraction before it; and what to fuse, by the loop's root."""
+def fuse_epilogues(
+    groups: Sequence[Group], plan: Partition, results: set[Node]
+) -> tuple[list[Group], dict[Node, Fused]]:
+    """Groups with every fitting loop turned into the call of the contraction before it; and what to fuse, by the
+    loop's root.
+    """
     readers: dict[Node, list[Group]] = {}
     for item in groups:
         for node in item.reads:
@@ -39,13 +43,13 @@ def fuse_epilogues(groups: Sequence[Group], plan: Partition, results: set[Node])
         if item.kind != "loop" or len(item.roots) != 1 or item.body is None:
             continue
         for load in item.body.loads:
-            node = load.base
-            if node is None or node.name not in _TAKES or node in results or node in absorbed or readers[node] != [item]:
+            source = load.base
+            if source is None or source.name not in _TAKES or source in results or source in absorbed:
                 continue
-            found = _fit(node, item.roots[0], item.body, plan)
+            found = _fit(source, item.roots[0], item.body, plan) if readers[source] == [item] else None
             if found is not None:
                 fused[item.roots[0]] = found
-                absorbed.add(node)
+                absorbed.add(source)
                 break
     owner = {item.roots[0]: item for item in groups if item.kind == "call"}
     kept: list[Group] = []
@@ -104,4 +108,3 @@ def _addressing(load: Load, root: Node, layout: Layout, channel: int) -> Address
         return "channel"
     dense = {axis: step for axis, step in enumerate(layout.strides(root.shape)) if root.shape[axis] != 1}
     return "same" if steps == dense else None
-

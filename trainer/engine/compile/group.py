@@ -1,7 +1,7 @@
 """Grouping: which stored nodes one kernel computes together.
 
-Element-wise results over the same space that share what they read go into one loop with several outputs; reductions of the same space
-over the same axes go into one pass. Groups come out in an order in which each one's inputs exist.
+Element-wise results over the same space that share what they read go into one loop with several outputs; reductions of
+the same space over the same axes go into one pass. Groups come out in an order in which each one's inputs exist.
 """
 
 from __future__ import annotations
@@ -61,12 +61,18 @@ def group(plan: Partition) -> list[Group]:
 
 
 def iteration_shape(root: Node) -> Shape:
-    """The space that a root's kernel runs over: its own, or its input's where a reduction or a merging reshape ends it."""
+    """The space that a root's kernel runs over: its own, or its input's where a reduction or a merging reshape ends
+    it.
+    """
     return root.inputs[0].shape if root.name in REDUCTIONS or root.name == "reshape" else root.shape
 
 
 def _single(root: Node, plan: Partition) -> Group:
-    if root.name in COPIED or root.operation.family in ("contraction", "window", "index") or root.name == "cumulative_sum":
+    if (
+        root.name in COPIED
+        or root.operation.family in ("contraction", "window", "index")
+        or root.name == "cumulative_sum"
+    ):
         return Group("call", [root], None, call_reads(root, plan))
     body = Body(iteration_shape(root), plan.views)
     if root.name in REDUCTIONS:
@@ -111,7 +117,7 @@ def _joins(fresh: Group, item: Group, plan: Partition) -> bool:
         alike = first.attributes == second.attributes and first.name[:3] != "arg" and second.name[:3] != "arg"
         return alike and not fresh.reads.intersection(item.roots) and _shares(fresh, item)
     for load in fresh.body.loads:
-        if load.base in item.roots and not item.body.holds(load.base, load):  # type: ignore[arg-type]
+        if load.base in item.roots and not item.body.holds(load.base, load):
             return False
     points = 1
     for extent in fresh.body.shape:
@@ -123,7 +129,9 @@ def _shares(fresh: Group, item: Group) -> bool:
     points = 1
     for extent in fresh.shape:
         points *= extent
-    return any(load.base.size * 2 > points for load in fresh.body.loads if load.base and load in item.body.loads)  # type: ignore[union-attr]
+    assert fresh.body is not None and item.body is not None
+    shared = [load.base for load in fresh.body.loads if load in item.body.loads]
+    return any(base.size * 2 > points for base in shared if base is not None)
 
 
 def _extend(item: Group, fresh: Group) -> None:

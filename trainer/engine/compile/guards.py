@@ -1,7 +1,8 @@
 """Guards: Python values that a traced step was built from, checked before each replay so that none goes stale.
 
-Watched are the numbers, strings and flags that the function can see without being handed them: closure cells, globals that its code
-names, and attributes that its code names on the objects in reach (the task itself, its modules and optimisers).
+Watched are the numbers, strings and flags that the function can see without being handed them: closure cells, globals
+that its code names, and attributes that its code names on the objects in reach (the task itself, its modules and
+optimisers).
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class Guards:
         self._watches: list[_Watch] = []
         self._stored: set[str] = set()
         code = getattr(target, "__code__", None)
-        if code is None:
+        if code is None or not isinstance(target, types.FunctionType):
             return
         self._place = f"{code.co_filename}:{code.co_firstlineno}"
         names = _names(code)
@@ -98,7 +99,7 @@ class Guards:
             where=self._place,
             found=repr(now),
             expected=f"{before!r}, as it was when the step was traced",
-            hint="Make it a State (engine.State) and assign to it, or pass it to the step as an argument that is an array.",
+            hint="Make it a State (engine.State) and assign to it, or pass it to the step as an array.",
         )
 
 
@@ -112,7 +113,8 @@ def _names(code: types.CodeType) -> set[str]:
 
 
 def _follow(function: types.FunctionType, names: set[str], kinds: set[type]) -> set[str]:
-    """Add to `names` what `function`, the functions that it names and the methods of `kinds` use; the attributes they assign.
+    """Add to `names` what `function`, the functions that it names and the methods of `kinds` use; the attributes they
+    assign.
 
     The engine's own functions are left out: they keep nothing of a user's.
     """
@@ -150,7 +152,9 @@ def _stored_names(code: types.CodeType) -> set[str]:
 
 
 def _objects(roots: list[tuple[Any, str]]) -> Iterator[tuple[dict[str, Any], str, type]]:
-    """Attribute dictionaries and types of the objects in reach of `roots` through attributes, lists, tuples and dictionaries."""
+    """Attribute dictionaries and types of the objects in reach of `roots` through attributes, lists, tuples and
+    dictionaries.
+    """
     seen: set[int] = set()
     stack = list(reversed(roots))
     while stack and len(seen) < _LARGEST:

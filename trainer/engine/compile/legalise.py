@@ -1,4 +1,6 @@
-"""What the templates take: products and sums of narrow types are computed in wide ones, by cast nodes that round where the graph says."""
+"""What the templates take: products and sums of narrow types are computed in wide ones, by cast nodes that round where
+the graph says.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ _ACCUMULATING = frozenset(
 
 
 def legalise(outputs: Sequence[Node]) -> list[Node]:
-    """Graph to graph: accumulate bfloat16 in float32 (rounding once, at the end) and bytes in int32; drop spent markers."""
+    """Graph to graph: accumulate bfloat16 in float32 (rounding once, at the end) and bytes in int32; drop spent
+    markers.
+    """
     fresh: dict[Node, Node] = {}
     for node in topological(outputs):
         inputs = tuple(fresh[source] for source in node.inputs)

@@ -77,23 +77,7 @@ def loop_launch(
     ]
     words = pack_arguments(kernel, addresses, sizes, strides, chunk)  # type: ignore[arg-type]
     source = KernelSource(kernel, lambda name: elementwise.render(kernel, name))
-    return Launch(
-        source, list(words), tasks, read_buffers(loads, buffers), tuple(t.buffer for t in targets), label
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class ReductionPlan:
-    """A reduction as a loop nest: kept extents outside, T reduced elements, split into blocks."""
-
-    orientation: Literal["row", "column"]
-    kept: tuple[int, ...]
-    length: int
-    block: int
-
-    @property
-    def blocks(self) -> int:
-        return -(-self.length // self.block)
+    return Launch(source, list(words), tasks, read_buffers(loads, buffers), tuple(t.buffer for t in targets), label)
 
 
 def reduction_block(length: int) -> int:
@@ -114,8 +98,8 @@ def reduction_launch(
 ) -> Launch:
     """One pass of a reduction.
 
-    `inputs` are loads with strides over (kept..., t); `outputs` are (instruction, operation, buffer, strides over (kept..., block)).
-    "column" runs the last kept axis innermost.
+    `inputs` are loads with strides over (kept..., t); `outputs` are (instruction, operation, buffer, strides over
+    (kept..., block)). "column" runs the last kept axis innermost.
     """
     operands = [steps for _, steps in inputs] + [steps for *_, steps in outputs]
     count = len(kept)
@@ -151,9 +135,7 @@ def reduction_launch(
     addresses = load_words(loads, buffers) + [Address(buffer) for _, _, buffer, _ in outputs]
     words = pack_arguments(kernel, addresses, sizes, laid, block, grain)  # type: ignore[arg-type]
     source = KernelSource(kernel, lambda name: reduction.render_reduction(kernel, name))
-    return Launch(
-        source, list(words), tasks, read_buffers(loads, buffers), tuple(o[2] for o in outputs), label
-    )
+    return Launch(source, list(words), tasks, read_buffers(loads, buffers), tuple(o[2] for o in outputs), label)
 
 
 def collapse(

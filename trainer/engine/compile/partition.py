@@ -1,7 +1,8 @@
 """Which nodes get memory of their own, and in which layout; everything else is computed inside its users' kernels.
 
-One forward walk decides, node by node, from what is known of its inputs and its users: contractions, reductions and the like always
-have memory; element-wise work is recomputed in each user as long as that is cheaper than writing it down and reading it back.
+One forward walk decides, node by node, from what is known of its inputs and its users: contractions, reductions and
+the like always have memory; element-wise work is recomputed in each user as long as that is cheaper than writing it
+down and reading it back.
 """
 
 from __future__ import annotations
@@ -29,8 +30,9 @@ WEIGHTS = Layout((2, 3, 1, 0))
 class Policy:
     """When shared element-wise work is computed again in each user rather than stored once.
 
-    `recompute` off stores everything that has more than one user; `channels_last` off keeps element-wise work in row-major order between
-    convolutions, which are channels-last always. The bits are the same, only time and memory differ.
+    `recompute` off stores everything that has more than one user; `channels_last` off keeps element-wise work in row-
+    major order between convolutions, which are channels-last always. The bits are the same, only time and memory
+    differ.
     """
 
     recompute: bool = True
@@ -96,18 +98,17 @@ def _wanted_in_memory(order: Sequence[Node], results: Sequence[Node]) -> set[Nod
     """Results, and what kernels other than loops read."""
     wanted = set(results)
     for node in order:
-        if node.operation.family in ("contraction", "window", "index") or node.name == "cumulative_sum":
-            wanted.update(node.inputs)
-        elif node.name == "random_bits":
+        if node.operation.family in ("contraction", "window", "index") or node.name in (
+            "cumulative_sum",
+            "random_bits",
+        ):
             wanted.update(node.inputs)
     return wanted
 
 
 def _reads_dense(node: Node, users: dict[Node, list[Node]]) -> bool:
     """Whether a user of `node` takes a dense array and no strided view of one."""
-    return any(
-        user.name in CONVOLUTIONS or user.operation.family == "window" for user in users[node]
-    )
+    return any(user.name in CONVOLUTIONS or user.operation.family == "window" for user in users[node])
 
 
 def _existing_view(node: Node, plan: Partition, dense: bool) -> View | None:

@@ -62,8 +62,8 @@ def _lowest_gap(live: Sequence[tuple[int, int, Buffer]], length: int) -> int:
 def barriers(launches: Sequence[Launch], offsets: dict[Buffer, int]) -> list[bool]:
     """For each launch, whether all earlier ones must have ended before it starts.
 
-    Two launches conflict where one writes memory that the other touches. Launches of a single task run on the calling thread in order
-    and never wait for each other.
+    Two launches conflict where one writes memory that the other touches. Launches of a single task run on the calling
+    thread in order and never wait for each other.
     """
     flags: list[bool] = []
     read: list[tuple[object, int, int]] = []

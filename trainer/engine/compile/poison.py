@@ -9,9 +9,7 @@ from trainer.engine.graph.dtypes import uint8
 from trainer.engine.kernels import elementwise
 from trainer.engine.kernels.spec import Instruction, LoopKernel, Operand, pack_arguments
 
-_FILL = LoopKernel(
-    1, (), (Instruction("constant", (), uint8, (0xFF,)),), ((0, Operand(uint8, "contiguous")),)
-)
+_FILL = LoopKernel(1, (), (Instruction("constant", (), uint8, (0xFF,)),), ((0, Operand(uint8, "contiguous")),))
 _CHUNK = 1 << 20
 
 

@@ -35,7 +35,13 @@ class Program:
     """Compiled code and its argument blocks. `run` patches the addresses of inputs and results and walks the tape."""
 
     def __init__(
-        self, device: CpuDevice, lowered: Lowered, inputs: Sequence[Node], shapes: Sequence[tuple[int, ...]], *, flush: bool
+        self,
+        device: CpuDevice,
+        lowered: Lowered,
+        inputs: Sequence[Node],
+        shapes: Sequence[tuple[int, ...]],
+        *,
+        flush: bool,
     ) -> None:
         self.device, self.flush = device, flush
         self.launches: list[Launch] = lowered.launches
@@ -46,7 +52,7 @@ class Program:
         self._words = aligned_empty(int(starts[-1]), np.dtype(np.int64))
         self._tape = aligned_empty(max(1, len(self.launches)) * RECORD_WORDS, np.dtype(np.int64))
         self._tape[:] = 0
-        self._patch = memoryview(self._words).cast("B").cast("q")
+        self._patch = memoryview(self._words.data).cast("B").cast("q")
         self._keep: list[Storage] = []
         in_arena: list[tuple[int, int]] = []
         by_buffer: dict[Buffer, list[tuple[int, int]]] = {}
@@ -67,7 +73,9 @@ class Program:
         for index, (launch, start, wait) in enumerate(zip(self.launches, starts, flags, strict=False)):
             record = self._tape[index * RECORD_WORDS : (index + 1) * RECORD_WORDS]
             if launch.scratch > SCRATCH_BYTES:
-                raise AssertionError(f"{launch.label} wants {launch.scratch} bytes of scratch, threads have {SCRATCH_BYTES}")
+                raise AssertionError(
+                    f"{launch.label} wants {launch.scratch} bytes of scratch, threads have {SCRATCH_BYTES}"
+                )
             kind = (BARRIER if wait else 0) | (SINGLE if launch.tasks <= 1 else 0)
             record[:4] = self._functions[launch.source], base + int(start) * 8, launch.tasks, kind
         self.barriers = sum(flags)
@@ -141,7 +149,7 @@ class _Hold:
 
 
 def _free_slot(result: _Result) -> tuple[Storage, int]:
-    """Memory for a result that no one holds any more, or new memory: a slot is not written again before it is let go."""
+    """Memory for a result that no one holds any more, or new memory."""
     for slot in result.slots:
         storage = slot[0]
         if sys.getrefcount(storage) <= 3 and sys.getrefcount(storage.memory) <= 2:

@@ -1,4 +1,6 @@
-"""The one layout that a state has for every program: convolution weights lie as the kernels read them, and so do their moments."""
+"""The one layout that a state has for every program: convolution weights lie as the kernels read them, and so do their
+moments.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ from trainer.engine.graph.storage import Storage
 
 def settle_layouts(order: Sequence[Node], updates: Sequence[tuple[Storage, Node]]) -> None:
     """Lay out the states of a program that no earlier program is bound to; from here on they stay as they are."""
-    states = {node: node.attributes[0] for node in order if node.operation.family == "leaf" and node.attributes[0].is_state}
+    states = {
+        node: node.attributes[0] for node in order if node.operation.family == "leaf" and node.attributes[0].is_state
+    }
     wanted: set[Storage] = set()
     for node in order:
         if node.name in ("convolution", "convolution_input_gradient"):

@@ -1,4 +1,6 @@
-"""trace: a Python function captured once for each input signature as one program, and replayed without Python per operation."""
+"""trace: a Python function captured once for each input signature as one program, and replayed without Python per
+operation.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +62,7 @@ class Recorder:
 
 @dataclass(slots=True)
 class _Entry:
-    """One compiled signature: the program, the states it is bound to, and how to give back what the function returned."""
+    """One compiled signature: the program, the states it is bound to, and how to give back what was returned."""
 
     program: Any
     device: devices.Device
@@ -179,7 +181,11 @@ class Traced(Generic[Parameters, Result]):
             else:
                 positions.append(None)
         updated = recorder.updated()
-        key = structural_key([*results, *(recorder.assigned[state] for state in updated)])[0] if self.check_every else None
+        key = (
+            structural_key([*results, *(recorder.assigned[state] for state in updated)])[0]
+            if self.check_every
+            else None
+        )
         updates = [(state.storage, recorder.assigned[state]) for state in updated]
         program = device.compile(results, updates, placeholders, flush=True, progress=self.progress)
         states = [(state, state.storage.memory) for state in recorder.leaves]
@@ -237,9 +243,10 @@ def trace(
 ) -> Traced[Parameters, Result]:
     """Capture `function`, a whole step (forward, backward, update, metrics), as one planned program.
 
-    The first call with each signature (shapes and dtypes of the arrays among the arguments) runs the Python code once and compiles;
-    later calls replay the program. Arguments and results are nested dictionaries, lists and tuples; NumPy arrays and tensors in them
-    are inputs, strings and flags select a program, a number must not change. States that the function assigns to are updated in place.
+    The first call with each signature (shapes and dtypes of the arrays among the arguments) runs the Python code once
+    and compiles; later calls replay the program. Arguments and results are nested dictionaries, lists and tuples;
+    NumPy arrays and tensors in them are inputs, strings and flags select a program, a number must not change. States
+    that the function assigns to are updated in place.
 
     Args:
         progress: called with (kernels compiled, kernels in all, what is compiled now).

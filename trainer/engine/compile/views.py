@@ -1,12 +1,14 @@
 """Affine coordinates: how movement operations fold into the strides of a kernel's operands.
 
-A `Coordinates` gives, for each axis of a node, its index as a linear form of the kernel's iteration axes. A `View` gives the
-element that a materialised array holds at each index of a node. Both are values; composing them never touches data.
+A `Coordinates` gives, for each axis of a node, its index as a linear form of the kernel's iteration axes. A `View`
+gives the element that a materialised array holds at each index of a node. Both are values; composing them never
+touches data.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 from trainer.engine.graph.node import Node, Shape
 from trainer.engine.graph.storage import Layout
@@ -139,7 +141,7 @@ def view_through(node: Node, view: View) -> View | None:
     if node.name == "reshape":
         strides = [0] * node.ndim
         for inputs, outputs in reshape_groups(source.shape, node.shape) if node.size else ():
-            for outer, inner in zip(inputs, inputs[1:], strict=False):
+            for outer, inner in pairwise(inputs):
                 if view.strides[outer] != view.strides[inner] * source.shape[inner]:
                     return None
             step = view.strides[inputs[-1]]

@@ -19,7 +19,9 @@ def replaced(outputs: Sequence[Node], instead: Mapping[Node, Node]) -> list[Node
 
 
 def structural_key(outputs: Sequence[Node]) -> tuple[Any, list[Node]]:
-    """A hashable key of the graph that does not depend on which memory its leaves hold, and the leaves in the key's order."""
+    """A hashable key of the graph that does not depend on which memory its leaves hold, and the leaves in the key's
+    order.
+    """
     order = topological(outputs)
     number: dict[Node, int] = {}
     parts: list[Any] = []

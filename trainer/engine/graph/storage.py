@@ -12,7 +12,9 @@ from trainer.engine.graph.node import Shape
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The order in which logical axes lie in memory, slowest first; dense. (0, 1, 2, 3) is NCHW, (0, 2, 3, 1) channels-last."""
+    """The order in which logical axes lie in memory, slowest first; dense. (0, 1, 2, 3) is NCHW, (0, 2, 3, 1)
+    channels-last.
+    """
 
     order: tuple[int, ...]
 
@@ -37,8 +39,8 @@ class Layout:
 class Storage:
     """Memory of one tensor: a dense, 64-byte aligned array in `layout`; None until something is put there.
 
-    `is_state` marks memory that programs update in place (parameters, moments, counters). Once a program is bound to it, its layout
-    is `settled`: every later program reads it as it lies.
+    `is_state` marks memory that programs update in place (parameters, moments, counters). Once a program is bound to
+    it, its layout is `settled`: every later program reads it as it lies.
     """
 
     __slots__ = ("__weakref__", "dtype", "is_state", "layout", "memory", "name", "settled", "shape")

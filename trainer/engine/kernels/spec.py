@@ -78,12 +78,14 @@ class LoopKernel:
 #   [I .. I+O)            addresses of outputs
 #   next `rank`           sizes of the iteration space, outermost first
 #   next I*rank           strides of each input in elements (operand-major)
-#   next O*rank           strides of each output in elements; along the reduced dimension: elements between partials of blocks
+#   next O*rank           strides of each output in elements; along the reduced dimension: elements between partials of
+#   blocks
 #   next 1                `chunk`: element-wise: what one task covers; reduction: the block length (a multiple of 16)
 #   next 1                `grain`: reduction: kept parts that one task covers; element-wise kernels ignore it
 # Function: `void kernel(ptr arguments, i64 task)`.
 #   element-wise, rank 1: task covers elements [task*chunk, (task+1)*chunk) of the one dimension.
-#   element-wise, rank>1: task covers rows [task*chunk, (task+1)*chunk) of the flattened outer dimensions (all but the innermost).
+#   element-wise, rank>1: task covers rows [task*chunk, (task+1)*chunk) of the flattened outer dimensions (all but the
+#   innermost).
 #   reduction: blocks = ceil(T/chunk); task = group * blocks + b; the task does block b of the kept parts
 #     [group*grain, (group+1)*grain). row: kept part = flattened index of the outer dimensions (one row each).
 #     column: kept part = outer_flat * ceil(K/64) + column part of 64 elements of the innermost dimension (K elements).

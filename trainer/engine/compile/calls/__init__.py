@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from trainer.engine.compile.calls.contraction import emit_convolution, emit_input_gradient, emit_matmul, emit_weight_gradient
+from trainer.engine.compile.calls.contraction import (
+    emit_convolution,
+    emit_input_gradient,
+    emit_matmul,
+    emit_weight_gradient,
+)
 from trainer.engine.compile.calls.copies import emit_concatenate, emit_pad
 from trainer.engine.compile.calls.indexing import (
     emit_gather,

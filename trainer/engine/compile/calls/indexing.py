@@ -81,9 +81,7 @@ def _operand(lowering: Lowering, node: Node) -> tuple[Address, tuple[int, ...]]:
     return Address(buffer, offset * node.dtype.itemsize), strides
 
 
-def _launch(
-    lowering: Lowering, root: Node, kernel: index.IndexKernel, places: list[Address], target: Address
-) -> None:
+def _launch(lowering: Lowering, root: Node, kernel: index.IndexKernel, places: list[Address], target: Address) -> None:
     reads = tuple(dict.fromkeys(place.buffer for place in places if place is not target))
     source = KernelSource(kernel, lambda name: index.render_index(kernel, name))
     lowering.emit(Launch(source, [*places], index.tasks(kernel), reads, (target.buffer,), root.name))

@@ -35,8 +35,8 @@ CACHED_PROGRAMS = 512
 class CpuDevice:
     """Compiled programs, kernels and memory of the host's processor.
 
-    `poison` fills memory with NaN when its buffer has ended; `profile` counts cycles of each launch; `narrow` compiles for
-    256-bit vectors; `choose` picks the parameters of each template. Results have the same bits in every setting.
+    `poison` fills memory with NaN when its buffer has ended; `profile` counts cycles of each launch; `narrow` compiles
+    for 256-bit vectors; `choose` picks the parameters of each template. Results have the same bits in every setting.
     """
 
     name = "cpu"
@@ -73,7 +73,9 @@ class CpuDevice:
         flush: bool = False,
         progress: Progress | None = None,
     ) -> Program:
-        """A program that computes `results` and stores `updates` in place; `inputs` are leaves whose address is given to each run."""
+        """A program that computes `results` and stores `updates` in place; `inputs` are leaves whose address is given
+        to each run.
+        """
         outputs = simplify([*results, *(node for _, node in updates)])
         outputs = legalise(outputs)
         values, targets = outputs[: len(results)], outputs[len(results) :]
@@ -107,7 +109,9 @@ class CpuDevice:
     # Kernels
 
     def functions(self, sources: Sequence[KernelSource]) -> dict[KernelSource, int]:
-        """Addresses of compiled kernels; what is new is rendered, compiled (or read from the cache) and linked at once."""
+        """Addresses of compiled kernels; what is new is rendered, compiled (or read from the cache) and linked at
+        once.
+        """
         missing = [source for source in dict.fromkeys(sources) if source not in self._functions]
         objects: dict[str, bytes] = {}
         names: dict[KernelSource, str] = {}
@@ -130,7 +134,6 @@ class CpuDevice:
 
 def _stand_ins(leaves: Sequence[Node]) -> dict[Node, Node]:
     """Leaves of the same shape, dtype and layout without memory, so that a cached program holds on to nobody's data."""
-    from trainer.engine.graph.primitives import buffer as make_leaf
 
     slots = {}
     for index, node in enumerate(leaves):
@@ -139,4 +142,3 @@ def _stand_ins(leaves: Sequence[Node]) -> dict[Node, Node]:
         storage.layout = original.layout
         slots[node] = primitives.buffer(storage)
     return slots
-

@@ -1,7 +1,7 @@
 """Native code: textual LLVM IR to object code, a verified cache of objects, and linking through LLJIT.
 
-The cache is private to the user, keyed by what decides the machine code (IR, features, LLVM version), written by rename and
-verified by hash before anything is loaded: it is native code.
+The cache is private to the user, keyed by what decides the machine code (IR, features, LLVM version), written by
+rename and verified by hash before anything is loaded: it is native code.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _initialise() -> None:
 
 @functools.cache
 def host_features() -> dict[str, bool]:
-    """CPU features of the host as LLVM names them; the CPU's *name* can be wrong in virtual machines and is not used."""
+    """CPU features of the host by LLVM's names; the CPU's *name* can be wrong in virtual machines and is not used."""
     _initialise()
     return dict(llvm.get_host_cpu_features())
 
@@ -133,7 +133,7 @@ def cache_directory() -> Path:
 
 @functools.cache
 def _private_directory(path: Path) -> Path | None:
-    """`path` once it exists and only this user can write there; None where that can't be had (then nothing is cached)."""
+    """`path` once it exists and only this user can write there; None, and nothing is cached, where that can't be."""
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         status = path.stat()

@@ -1,8 +1,9 @@
 """The thread pool: native threads that walk a program's tape together and meet at barriers.
 
-The runtime is LLVM IR like the kernels, so that a step costs one dispatch from Python. A waiting thread spins for some tens of
-microseconds and then sleeps on a futex, so that a busy machine costs little. Every thread claims tasks by an atomic counter;
-results never depend on who ran a task, because tasks write disjoint memory and their split comes from the shape alone.
+The runtime is LLVM IR like the kernels, so that a step costs one dispatch from Python. A waiting thread spins for some
+tens of microseconds and then sleeps on a futex, so that a busy machine costs little. Every thread claims tasks by an
+atomic counter; results never depend on who ran a task, because tasks write disjoint memory and their split comes from
+the shape alone.
 
 Record of a tape (8 words): function, argument block, tasks, flags, claimed tasks, cycles spent (profiling), 2 spare.
 """
@@ -128,6 +129,9 @@ def _runtime_ir() -> str:
     def field(name: str, word: int) -> str:
         return f"  %{name} = getelementptr i64, ptr %pool, i64 {word}\n"
 
+    handed = {"launch": _LAUNCH, "p.tape": _TAPE, "p.count": _COUNT, "p.threads": _THREADS}
+    handed |= {"p.flush": _FLUSH, "p.profile": _PROFILE}
+    fields = "".join(field(name, word) for name, word in handed.items())
     wait = f"""
 define internal void @wait_past(ptr %pool, ptr %address, i32 %value) {{
 entry:
@@ -268,7 +272,7 @@ entry:
   %thread = load i64, ptr %p.thread
   %p.scratch = getelementptr i64, ptr %block, i64 2
   %scratch = load ptr, ptr %p.scratch
-{field("launch", _LAUNCH)}{field("p.tape", _TAPE)}{field("p.count", _COUNT)}{field("p.threads", _THREADS)}{field("p.flush", _FLUSH)}{field("p.profile", _PROFILE)}{field("ready", _READY)}  %start = load atomic i32, ptr %launch acquire, align 4
+{fields}{field("ready", _READY)}  %start = load atomic i32, ptr %launch acquire, align 4
   %r = atomicrmw add ptr %ready, i64 1 seq_cst
   br label %idle
 idle:
@@ -318,7 +322,7 @@ ready:
   %shared = icmp sgt i64 %threads, 1
   br i1 %shared, label %launching, label %body
 launching:
-{field("launch", _LAUNCH)}{field("p.tape", _TAPE)}{field("p.count", _COUNT)}{field("p.threads", _THREADS)}{field("p.flush", _FLUSH)}{field("p.profile", _PROFILE)}  store ptr %tape, ptr %p.tape
+{fields}  store ptr %tape, ptr %p.tape
   store i64 %count, ptr %p.count
   store i64 %threads, ptr %p.threads
   store i64 %flush, ptr %p.flush
@@ -361,7 +365,9 @@ class Pool:
         self.threads = threads
         self._control = aligned_empty(128, np.dtype(np.int64))
         self._control[:] = 0
-        library = native.link({"run": native.compile_object(_runtime_ir())}, "runtime", exports=("run", "work", "leave"))
+        library = native.link(
+            {"run": native.compile_object(_runtime_ir())}, "runtime", exports=("run", "work", "leave")
+        )
         self._library = library
         self._leave = ctypes.CFUNCTYPE(None, ctypes.c_int64)(library["leave"])
         self._run = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 7)(library["run"])
@@ -401,7 +407,9 @@ class Pool:
         self.threads = 1
 
 
-def _end_threads(control: np.ndarray, leave: Callable[[int], None], handles: list[ctypes.c_ulong], *kept: object) -> None:
+def _end_threads(
+    control: np.ndarray, leave: Callable[[int], None], handles: list[ctypes.c_ulong], *kept: object
+) -> None:
     """Wake the threads with a negative count of records, which tells them to go; `kept` is what they use until then."""
     control[_COUNT] = -1
     leave(control.ctypes.data)

@@ -1,0 +1,164 @@
+"""Reductions: how the axes of a group become the loop nest of a kernel, one pass or two.
+
+The order of the sum comes from the number of reduced elements alone, in their logical order: `kernels.spec.Reduction`
+has the tree.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Literal
+
+from trainer.engine.compile.body import Load, stand_in
+from trainer.engine.compile.group import Group
+from trainer.engine.compile.loops import Target, loop_launch, reduction_block, reduction_launch
+from trainer.engine.compile.tidy import tidy
+from trainer.engine.compile.views import identity
+from trainer.engine.graph.node import Node, Shape
+from trainer.engine.graph.storage import Layout
+from trainer.engine.kernels.spec import Instruction
+
+if TYPE_CHECKING:
+    from trainer.engine.compile.lower import Lowering
+
+WIDE_ENOUGH = 8
+"""Kept neighbours from which on it pays to run along them rather than along the reduced elements."""
+
+_EMPTY = {"sum": 0, "prod": 1}
+
+
+@dataclass(frozen=True, slots=True)
+class _Terms:
+    """What is reduced: a body, its operands, and the instruction of each reduction's term."""
+
+    instructions: list[Instruction]
+    loads: list[Load]
+    positions: list[int]
+
+
+def emit_reduction(lowering: Lowering, item: Group) -> None:
+    """Add the launches of a group of reductions over the same axes of the same space."""
+    first = item.roots[0]
+    if first.size == 0:
+        return
+    axes = first.attributes[0]
+    axes = axes if isinstance(axes, tuple) else (axes,)
+    shape = item.shape
+    names = [root.name.removeprefix("reduce_") for root in item.roots]
+    reduced = [axis for axis in axes if shape[axis] != 1]
+    length = math.prod(shape[axis] for axis in reduced)
+    finals = [lowering.buffer_of(root) for root in item.roots]
+    if length == 0:
+        for buffer, name in zip(finals, names, strict=True):
+            lowering.fill(buffer, _EMPTY[name])
+        return
+    kept = [axis for axis in range(len(shape)) if axis not in axes]
+    terms = _terms(lowering, item)
+    if not all(_runs_as_one(load.strides, shape, reduced) for load in terms.loads):
+        terms = _lay_out(lowering, item, shape, kept, reduced, terms)
+    order, orientation = _orientation(shape, kept, reduced, terms.loads)
+    whole = names[0].startswith("arg")  # positions can't be combined from blocks
+    block = max(16, length + 15 & ~15) if whole else reduction_block(length)
+    extents = [shape[axis] for axis in order]
+    dense = Layout.row_major(len(kept)).strides(tuple(shape[axis] for axis in kept))
+    placed = tuple(dense[kept.index(axis)] for axis in order)
+    steps = [load.strides[reduced[-1]] if reduced else 0 for load in terms.loads]
+    inputs = [
+        (load, (*(load.strides[axis] for axis in order), step)) for load, step in zip(terms.loads, steps, strict=True)
+    ]
+    label = "+".join(root.name for root in item.roots[:3])
+    blocks = -(-length // block)
+    if blocks == 1:
+        targets, ends = finals, (*placed, 0)
+    else:
+        targets = [
+            lowering.temporary(first.size * blocks, terms.instructions[position].dtype, "partials")
+            for position in terms.positions
+        ]
+        ends = (*placed, first.size) if orientation == "column" else (*(step * blocks for step in placed), 1)
+    outputs = [
+        (position, name, buffer, ends) for position, name, buffer in zip(terms.positions, names, targets, strict=True)
+    ]
+    lowering.emit(
+        reduction_launch(
+            extents, length, orientation, block, terms.instructions, inputs, outputs, lowering.buffers, label
+        )
+    )
+    if blocks == 1:
+        return
+    for root, name, partial, final in zip(item.roots, names, targets, finals, strict=True):
+        key = stand_in(root)
+        lowering.buffers[key] = partial
+        lowering.emit(
+            reduction_launch(
+                extents,
+                blocks,
+                orientation,
+                reduction_block(blocks),
+                [Instruction("load", (), partial.dtype, (0,))],
+                [(Load(key, 0, ()), ends)],
+                [(0, name, final, (*placed, 0))],
+                lowering.buffers,
+                f"{label} blocks",
+            )
+        )
+
+
+def _terms(lowering: Lowering, item: Group) -> _Terms:
+    body = item.body
+    assert body is not None
+    positions = [body.value(root.inputs[0], identity(body.shape)) for root in item.roots]
+    lowering.place(body.loads)
+    targets = [
+        Target(lowering.buffer_of(root), 0, (), position) for root, position in zip(item.roots, positions, strict=True)
+    ]
+    instructions, loads, moved = tidy(body, targets)
+    return _Terms(instructions, loads, [target.instruction for target in moved])
+
+
+def _orientation(
+    shape: Shape, kept: Sequence[int], reduced: Sequence[int], loads: Sequence[Load]
+) -> tuple[list[int], Literal["row", "column"]]:
+    """The kept axes from the outermost loop inwards, and which way vectors run, as the largest operand lies best."""
+    lead = max(
+        (load.strides for load in loads),
+        key=lambda strides: sum(extent for extent, step in zip(shape, strides, strict=True) if step),
+        default=(0,) * len(shape),
+    )
+    order = sorted((axis for axis in kept if shape[axis] != 1), key=lambda axis: (-abs(lead[axis]), axis))
+    column = (
+        bool(order)
+        and bool(reduced)
+        and abs(lead[reduced[-1]]) != 1
+        and lead[order[-1]] == 1
+        and shape[order[-1]] >= WIDE_ENOUGH
+    )
+    return order, "column" if column else "row"
+
+
+def _lay_out(
+    lowering: Lowering, item: Group, shape: Shape, kept: Sequence[int], reduced: Sequence[int], terms: _Terms
+) -> _Terms:
+    """Store the terms so that the reduced axes run as one: their order is the logical one, whatever the layout."""
+    ones = [axis for axis in range(len(shape)) if axis not in kept and axis not in reduced]
+    strides = Layout((*ones, *kept, *reduced)).strides(shape)
+    targets: list[Target] = []
+    loads: list[Load] = []
+    instructions: list[Instruction] = []
+    for root, position in zip(item.roots, terms.positions, strict=True):
+        buffer = lowering.temporary(math.prod(shape), terms.instructions[position].dtype, "terms")
+        key: Node = stand_in(root.inputs[0])
+        lowering.buffers[key] = buffer
+        targets.append(Target(buffer, 0, strides, position))
+        instructions.append(Instruction("load", (), buffer.dtype, (len(loads),)))
+        loads.append(Load(key, 0, strides))
+    lowering.emit(loop_launch(shape, terms.instructions, terms.loads, targets, lowering.buffers, "terms"))
+    return _Terms(instructions, loads, list(range(len(loads))))
+
+
+def _runs_as_one(strides: tuple[int, ...], shape: Shape, axes: Sequence[int]) -> bool:
+    """Whether stepping through `axes` in logical order is stepping through one axis."""
+    return all(strides[outer] == strides[inner] * shape[inner] for outer, inner in pairwise(axes))
