@@ -32,7 +32,11 @@ SCRATCH_BYTES = 4 << 20
 _SPIN = 3000
 
 # Words of the pool's control block, each on a cache line of its own.
-_LAUNCH, _ARRIVED, _GENERATION, _SLEEPERS, _TAPE, _COUNT, _THREADS, _FLUSH, _PROFILE, _READY = range(0, 80, 8)
+_LAUNCH, _ARRIVED, _GENERATION, _SLEEPERS, _TAPE, _COUNT, _THREADS, _FLUSH, _PROFILE, _READY, _CPU = range(0, 88, 8)
+# What the system offers, as addresses: written once, so that the runtime's object code is the same in every process.
+_WAIT, _CURRENT_CPU, _PLACE, _MASKS = range(96, 100)
+
+_MASK_BYTES = 128  # of a set of processors, as the system's calls take it
 
 
 def available_threads() -> int:
@@ -94,35 +98,98 @@ define internal void @relax() {
 """
 
 
-def _waiting_ir() -> str:
-    """IR of `sleep_while(address, value)` and `wake(address)`: futex where there is one, else a yielding nap."""
+def _system_functions() -> dict[int, int]:
+    """The addresses of the system's functions that the runtime calls, by their word in the control block."""
     libc = ctypes.CDLL(None)
+    names = {_WAIT: "usleep"}
     if sys.platform == "linux":
-        syscall = ctypes.cast(libc.syscall, ctypes.c_void_p).value
+        names = {_WAIT: "syscall", _CURRENT_CPU: "sched_getcpu", _PLACE: "sched_setaffinity"}
+    return {word: ctypes.cast(getattr(libc, name), ctypes.c_void_p).value or 0 for word, name in names.items()}
+
+
+def _waiting_ir() -> str:
+    """IR of `sleep_while(address, value)` and `wake(address)`: futex where there is one, else short naps."""
+    if sys.platform == "linux":
         number = {"x86_64": 202, "aarch64": 98}[platform.machine()]
         return f"""
-define internal void @sleep_while(ptr %address, i32 %value) {{
-  %f = inttoptr i64 {syscall} to ptr
+define internal void @sleep_while(ptr %pool, ptr %address, i32 %value) {{
+  %word = getelementptr i64, ptr %pool, i64 {_WAIT}
+  %f = load ptr, ptr %word
   call i64 (i64, ...) %f(i64 {number}, ptr %address, i64 128, i32 %value, ptr null, ptr null, i64 0)
   ret void
 }}
-define internal void @wake(ptr %address) {{
-  %f = inttoptr i64 {syscall} to ptr
+define internal void @wake(ptr %pool, ptr %address) {{
+  %word = getelementptr i64, ptr %pool, i64 {_WAIT}
+  %f = load ptr, ptr %word
   call i64 (i64, ...) %f(i64 {number}, ptr %address, i64 129, i32 2147483647, ptr null, ptr null, i64 0)
   ret void
 }}
 """
-    nap = ctypes.cast(libc.usleep, ctypes.c_void_p).value
     return f"""
-define internal void @sleep_while(ptr %address, i32 %value) {{
-  %f = inttoptr i64 {nap} to ptr
+define internal void @sleep_while(ptr %pool, ptr %address, i32 %value) {{
+  %word = getelementptr i64, ptr %pool, i64 {_WAIT}
+  %f = load ptr, ptr %word
   call i32 %f(i32 50)
   ret void
 }}
-define internal void @wake(ptr %address) {{
+define internal void @wake(ptr %pool, ptr %address) {{
   ret void
 }}
 """
+
+
+def _placement_ir() -> str:
+    """IR of `current_cpu(pool)` and `leave_cpu(pool, cpu)`: a thread on the same core as the calling one moves to
+    another.
+
+    A scheduler may leave two threads that spin on one core while another idles, which halves the speed (measured). The
+    masks are sets of processors: all that are allowed, then for each processor all but this one; null where threads
+    can't be placed.
+    """
+    return f"""
+define internal i64 @current_cpu(ptr %pool) {{
+  %masks.word = getelementptr i64, ptr %pool, i64 {_MASKS}
+  %masks = load i64, ptr %masks.word
+  %known = icmp ne i64 %masks, 0
+  br i1 %known, label %ask, label %unknown
+ask:
+  %word = getelementptr i64, ptr %pool, i64 {_CURRENT_CPU}
+  %f = load ptr, ptr %word
+  %cpu = call i32 %f()
+  %wide = sext i32 %cpu to i64
+  ret i64 %wide
+unknown:
+  ret i64 -1
+}}
+define internal void @leave_cpu(ptr %pool, i64 %cpu) {{
+  %masks.word = getelementptr i64, ptr %pool, i64 {_MASKS}
+  %all = load ptr, ptr %masks.word
+  %word = getelementptr i64, ptr %pool, i64 {_PLACE}
+  %f = load ptr, ptr %word
+  %row = add i64 %cpu, 1
+  %offset = mul i64 %row, {_MASK_BYTES}
+  %others = getelementptr i8, ptr %all, i64 %offset
+  %a = call i32 %f(i32 0, i64 {_MASK_BYTES}, ptr %others)
+  %b = call i32 %f(i32 0, i64 {_MASK_BYTES}, ptr %all)
+  ret void
+}}
+"""
+
+
+def _processor_masks() -> np.ndarray | None:
+    """The allowed processors as a set, then for each processor number the same without it; None where that isn't
+    known.
+    """
+    if sys.platform != "linux":
+        return None
+    allowed = os.sched_getaffinity(0)
+    if len(allowed) < 2 or max(allowed) >= _MASK_BYTES * 8:
+        return None
+    masks = np.zeros((max(allowed) + 2, _MASK_BYTES * 8), np.uint8)
+    masks[:, sorted(allowed)] = 1
+    for cpu in allowed:
+        masks[cpu + 1, cpu] = 0
+    return np.ascontiguousarray(np.packbits(masks, axis=1, bitorder="little"))
 
 
 def _runtime_ir() -> str:
@@ -130,7 +197,7 @@ def _runtime_ir() -> str:
         return f"  %{name} = getelementptr i64, ptr %pool, i64 {word}\n"
 
     handed = {"launch": _LAUNCH, "p.tape": _TAPE, "p.count": _COUNT, "p.threads": _THREADS}
-    handed |= {"p.flush": _FLUSH, "p.profile": _PROFILE}
+    handed |= {"p.flush": _FLUSH, "p.profile": _PROFILE, "p.cpu": _CPU}
     fields = "".join(field(name, word) for name, word in handed.items())
     wait = f"""
 define internal void @wait_past(ptr %pool, ptr %address, i32 %value) {{
@@ -154,7 +221,7 @@ check:
   %still = icmp eq i32 %now, %value
   br i1 %still, label %sleep, label %rise
 sleep:
-  call void @sleep_while(ptr %address, i32 %value)
+  call void @sleep_while(ptr %pool, ptr %address, i32 %value)
   br label %check
 rise:
   %b = atomicrmw sub ptr %sleepers, i64 1 seq_cst
@@ -168,7 +235,7 @@ define internal void @advance(ptr %pool, ptr %address) {{
   %any = icmp sgt i64 %asleep, 0
   br i1 %any, label %ring, label %done
 ring:
-  call void @wake(ptr %address)
+  call void @wake(ptr %pool, ptr %address)
   br label %done
 done:
   ret void
@@ -283,6 +350,16 @@ idle:
   %quit = icmp slt i64 %count, 0
   br i1 %quit, label %exit, label %step
 step:
+  %taken = load i64, ptr %p.cpu
+  %cpu = call i64 @current_cpu(ptr %pool)
+  %clash0 = icmp eq i64 %cpu, %taken
+  %known = icmp sge i64 %cpu, 0
+  %clash = and i1 %clash0, %known
+  br i1 %clash, label %move, label %placed
+move:
+  call void @leave_cpu(ptr %pool, i64 %cpu)
+  br label %placed
+placed:
   %tape = load ptr, ptr %p.tape
   %threads = load i64, ptr %p.threads
   %flush = load i64, ptr %p.flush
@@ -322,7 +399,9 @@ ready:
   %shared = icmp sgt i64 %threads, 1
   br i1 %shared, label %launching, label %body
 launching:
-{fields}  store ptr %tape, ptr %p.tape
+{fields}  %cpu = call i64 @current_cpu(ptr %pool)
+  store i64 %cpu, ptr %p.cpu
+  store ptr %tape, ptr %p.tape
   store i64 %count, ptr %p.count
   store i64 %threads, ptr %p.threads
   store i64 %flush, ptr %p.flush
@@ -355,7 +434,7 @@ define void @leave(ptr %pool) {{
   ret void
 }}
 """
-    return leave + _floating_point_ir() + _waiting_ir() + wait + walk + worker + run
+    return leave + _placement_ir() + _floating_point_ir() + _waiting_ir() + wait + walk + worker + run
 
 
 class Pool:
@@ -365,6 +444,10 @@ class Pool:
         self.threads = threads
         self._control = aligned_empty(128, np.dtype(np.int64))
         self._control[:] = 0
+        self._masks = _processor_masks()
+        self._control[_MASKS] = 0 if self._masks is None else self._masks.ctypes.data
+        for word, address in _system_functions().items():
+            self._control[word] = address
         library = native.link(
             {"run": native.compile_object(_runtime_ir())}, "runtime", exports=("run", "work", "leave")
         )
@@ -378,7 +461,7 @@ class Pool:
         self._scratch_address = self._scratch[0].ctypes.data
         for thread in range(1, threads):
             self._start(thread)
-        kept = (self._library, self._scratch, self._blocks)
+        kept = (self._library, self._scratch, self._blocks, self._masks)
         self._end = weakref.finalize(self, _end_threads, self._control, self._leave, self._handles, *kept)
         self._end.atexit = False  # the process ends its threads
 
