@@ -141,6 +141,21 @@ def test_leaving_the_dashboard_leaves_the_run_training(
     assert after.status == "stopped"
 
 
+def test_a_run_whose_terminal_is_closed_goes_on_training(
+    tmp_path: Path, environment: dict[str, str], detached: RunPaths
+) -> None:
+    terminal = Terminal(tmp_path, environment, "run", "digits", "train.epochs=1000", "--name", "long")
+    terminal.read_until(b"phases")
+    os.close(terminal.descriptor)
+    assert terminal.process.wait(PATIENCE) == 143
+    after = trainer.open_run(detached.root)
+    deadline = time.monotonic() + PATIENCE
+    while "train/loss" not in after.metrics:
+        assert time.monotonic() < deadline and after.status in ("starting", "running")
+        after.refresh()
+        time.sleep(0.01)
+
+
 def test_a_mistake_on_a_terminal_is_said_in_plain_text(tmp_path: Path, environment: dict[str, str]) -> None:
     terminal = Terminal(tmp_path, environment, "run", "digits", "train.epoch=3")
     assert terminal.end() == 2

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import termios
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -18,26 +18,39 @@ import pytest
 from trainer.rundir import RunPaths
 
 ROOT = Path(__file__).parents[2]
-WATCH = "import sys; from pathlib import Path; from trainer.tui import watch; print(watch(Path(sys.argv[1])).action)"
+WATCH = """
+import sys
+from pathlib import Path
+from trainer.tui import watch
+action = watch(Path(sys.argv[1])).action
+Path(sys.argv[1], "left").write_text(action)
+if action != "hung_up":
+    print(action)
+"""
 
 
 @contextmanager
-def terminal(run: Path, **environment: str) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
-    """The dashboard in a terminal of 100x30."""
+def terminal(
+    run: Path, *, controlling: bool = False, **environment: str
+) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+    """The dashboard in a terminal of 100x30; a `controlling` one sends SIGHUP when it is closed."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
     variables = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "COLUMNS", "LINES")}
     variables |= {"PYTHONPATH": str(ROOT), "TERM": "xterm-256color", "LC_ALL": "C.UTF-8", **environment}
     process = subprocess.Popen(
-        [sys.executable, "-c", WATCH, str(run)], stdin=theirs, stdout=theirs, stderr=theirs, env=variables
-    )
+        [sys.executable, "-c", WATCH, str(run)], stdin=theirs, stdout=theirs, stderr=theirs, env=variables,
+        start_new_session=controlling,
+        preexec_fn=(lambda: fcntl.ioctl(theirs, termios.TIOCSCTTY, 0)) if controlling else None,
+    )  # fmt: skip
     os.close(theirs)
     try:
         yield process, ours
     finally:
         process.kill()
         process.wait()
-        os.close(ours)
+        with suppress(OSError):  # some tests close it themselves
+            os.close(ours)
 
 
 def read_until(descriptor: int, *texts: bytes) -> bytes:
@@ -97,3 +110,20 @@ def test_preparing_leaves_little_to_import_for_the_first_frame() -> None:
 
 def test_importing_the_room_does_not_import_textual() -> None:
     assert "textual" not in loaded_by("import trainer.tui")
+
+
+@pytest.mark.parametrize("has_controlling_terminal", [True, False])
+def test_a_dashboard_ends_with_its_terminal(finished: RunPaths, has_controlling_terminal: bool) -> None:
+    with terminal(finished.root, controlling=has_controlling_terminal) as (process, descriptor):
+        read_until(descriptor, b"FINISHED", b"step 1000")
+        os.close(descriptor)
+        assert process.wait(20) == 0
+    assert (finished.root / "left").read_text() == "hung_up"
+
+
+def test_a_terminated_dashboard_gives_the_terminal_back(finished: RunPaths) -> None:
+    with terminal(finished.root) as (process, descriptor):
+        read_until(descriptor, b"FINISHED", b"step 1000")
+        process.terminate()
+        assert b"\x1b[?1049l" in read_until(descriptor, b"terminated")
+        assert process.wait(20) == 0

@@ -18,6 +18,7 @@ from typing import Any
 import trainer
 from trainer import TrainerError
 from trainer.cli.ending import early_exit_code, end_of, report, settle
+from trainer.cli.exit_codes import DONE, TERMINATED
 from trainer.cli.follow import Form, Printer, follow
 from trainer.cli.forwarding import forwarded_signals
 from trainer.cli.order import Attempt, Order
@@ -127,10 +128,13 @@ def train_on_dashboard(order: Order) -> int:
     if attempt is None:
         return early_exit_code(worker.process.returncode)
     result = watch(attempt.paths.root, owner=True)
-    if result.action == "detached" and not worker.over():
+    if result.action == "hung_up":  # there is nobody to say anything to
+        worker.leave()
+        return TERMINATED
+    if result.action in ("detached", "terminated") and not worker.over():
         print(f"{attempt.paths.root} goes on training.\n{_how_to(attempt)}")
         worker.leave()
-        return 0
+        return TERMINATED if result.action == "terminated" else DONE
     worker.process.wait()
     worker.over()
     end = end_of(attempt)

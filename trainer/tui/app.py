@@ -38,7 +38,7 @@ Dialogue { align: center middle; background: transparent; }
 
 
 class Dashboard(App[str], inherit_bindings=False):
-    """The dashboard of one run. Its result is one of `detached`, `finished`, `stopped`.
+    """The dashboard of one run. Its result is one of `detached`, `finished`, `stopped`, `terminated`, `hung_up`.
 
     Args:
         feed: the run.
@@ -183,6 +183,10 @@ class Dashboard(App[str], inherit_bindings=False):
 
     def action_scroll_end(self) -> None:
         self._on_screen(lambda screen: screen.scroll_lines(1_000_000))
+
+    def leave(self, how: str) -> None:
+        """End the dashboard for a reason from outside: `terminated` by a signal, `hung_up` without a terminal."""
+        self.exit(how)
 
     def interrupt_worker(self) -> str:
         """Send the worker the interrupt that a second Ctrl-C asks for; says what was done."""

@@ -1,8 +1,20 @@
-"""The terminal driver: draws before it asks the terminal anything, and speaks plain ASCII where it must."""
+"""The terminal driver: draws before it asks anything, speaks plain ASCII where it must, ends with its terminal."""
 
 from __future__ import annotations
 
+import select
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TextIO
+
 from textual.drivers.linux_driver import LinuxDriver
+
+from trainer.tui.glyphs import ASCII
+
+if TYPE_CHECKING:
+    from trainer.tui.app import Dashboard
 
 _LOOKALIKES = {
     "|": "│┃▊▎▌▐",
@@ -25,9 +37,38 @@ class DashboardDriver(LinuxDriver):
     """Textual's driver, with its questions (synchronised output, in-band resizing) put off until `ask_terminal`.
 
     A terminal that is slow to answer, or that prints questions which it does not know, then does so below a frame.
+
+    A terminal that is gone (its window was closed, the connection was lost) ends the dashboard: Textual would read its
+    end of file over and over, and wait for ever for what it writes. A SIGTERM ends it, too, which gives the terminal
+    back.
     """
 
-    ascii_only = False
+    _app: Dashboard
+
+    def __init__(self, app: Dashboard, **options: Any) -> None:
+        super().__init__(app, **options)
+        self.ascii_only = app.glyphs is ASCII
+        self.exit_event = self._end_of_input = _EndOfInput(self.fileno)
+        self._file = _Output(sys.__stderr__, self._say_gone)  # type: ignore[assignment, arg-type]
+
+    def start_application_mode(self) -> None:
+        """Take the terminal over."""
+        super().start_application_mode()
+        if threading.current_thread() is threading.main_thread():
+            self._loop.add_signal_handler(signal.SIGHUP, self._app.leave, "hung_up")
+            self._loop.add_signal_handler(signal.SIGTERM, self._app.leave, "terminated")
+
+    def run_input_thread(self) -> None:
+        """Read keys until the dashboard ends, or the terminal."""
+        try:
+            super().run_input_thread()
+        except OSError:  # how some systems say that the terminal is gone
+            self._end_of_input.terminal_is_gone = True
+        if self._end_of_input.terminal_is_gone:
+            self._say_gone()
+
+    def _say_gone(self) -> None:
+        self._loop.call_soon_threadsafe(self._app.leave, "hung_up")
 
     def _request_terminal_sync_mode_support(self) -> None:
         pass  # asked in ask_terminal
@@ -45,3 +86,47 @@ class DashboardDriver(LinuxDriver):
         if self.ascii_only and not data.isascii():
             data = data.translate(_TO_ASCII).encode("ascii", "replace").decode("ascii")
         super().write(data)
+
+
+class _EndOfInput(threading.Event):
+    """What Textual's input loop asks before each look: whether it was told to end, or the terminal is gone."""
+
+    def __init__(self, descriptor: int) -> None:
+        super().__init__()
+        self.terminal_is_gone = False
+        self._poll = select.poll()
+        self._poll.register(descriptor, 0)  # a hang-up is reported even though nothing is asked for
+
+    def is_set(self) -> bool:
+        """Whether to end."""
+        if not self.terminal_is_gone:
+            self.terminal_is_gone = any(state & (select.POLLHUP | select.POLLERR) for _, state in self._poll.poll(0))
+        return super().is_set() or self.terminal_is_gone
+
+
+class _Output:
+    """The terminal to write to. Once it is gone, that is said once, and what is written goes nowhere."""
+
+    def __init__(self, file: TextIO, say_gone: Callable[[], None]) -> None:
+        self._file, self._say_gone, self._is_gone = file, say_gone, False
+
+    def write(self, text: str) -> None:
+        """Write some text."""
+        self._unless_gone(lambda: self._file.write(text))
+
+    def flush(self) -> None:
+        """See that it is on the screen."""
+        self._unless_gone(self._file.flush)
+
+    def fileno(self) -> int:
+        """The terminal's descriptor."""
+        return self._file.fileno()
+
+    def _unless_gone(self, act: Callable[[], object]) -> None:
+        if self._is_gone:
+            return
+        try:
+            act()
+        except OSError:
+            self._is_gone = True
+            self._say_gone()

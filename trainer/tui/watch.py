@@ -12,14 +12,19 @@ from typing import Literal, cast
 from trainer.tui.feed import Feed
 from trainer.tui.pace import READ_SECONDS
 
+Action = Literal["detached", "finished", "stopped", "terminated", "hung_up"]
 _IMPORTED_BY_TEXTUAL_ON_THE_WAY = ("textual.pilot", "textual.scrollbar", "textual.layouts.factory")
 
 
 @dataclass(frozen=True)
 class TuiResult:
-    """How the dashboard was left: training goes on (`detached`), the run was over (`finished`), or it was stopped."""
+    """How the dashboard was left.
 
-    action: Literal["detached", "finished", "stopped"]
+    Training goes on (`detached`), the run was over (`finished`), or it was stopped (`stopped`); or the dashboard alone
+    was ended from outside, by a SIGTERM (`terminated`) or because its terminal is gone (`hung_up`).
+    """
+
+    action: Action
 
 
 def prepare_dashboard() -> None:
@@ -51,4 +56,4 @@ def watch(run_path: Path, *, owner: bool = False) -> TuiResult:
         feed.close()
     if app.return_code:
         raise RuntimeError("the dashboard failed, see above; the run is not affected")
-    return TuiResult(cast(Literal["detached", "finished", "stopped"], action or "detached"))
+    return TuiResult(cast(Action, action or "detached"))

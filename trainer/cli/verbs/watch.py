@@ -27,10 +27,10 @@ def execute(arguments: argparse.Namespace) -> int:
 
     paths = find_run(arguments.run)
     if on_terminal(arguments):
+        from trainer.cli.exit_codes import DONE, TERMINATED
         from trainer.tui import watch
 
-        watch(paths.root, owner=False)
-        return 0
+        return TERMINATED if watch(paths.root).action in ("terminated", "hung_up") else DONE
     from trainer.rundir import open_run
 
     run = open_run(paths.root)
