@@ -1,13 +1,14 @@
 """Training steps on our engine: answers each line of standard input with the milliseconds of one step (median of
-several).
+several), or another measure of it.
 
-Usage: ours.py WORKLOAD [--threads N] [--steps N]
+Usage: ours.py WORKLOAD [--measure NAME] [--threads N] [--steps N]
 """
 
 from __future__ import annotations
 
 import argparse
 import statistics
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -15,7 +16,7 @@ from collections.abc import Callable
 import numpy as np
 
 from trainer import engine
-from trainer.engine import Tensor, nn
+from trainer.engine import Tensor, devices, nn
 from trainer.engine.devices.cpu.device import CpuDevice
 from trainer.learner.optimizers import SGD, Adam
 
@@ -62,9 +63,45 @@ def mlp() -> Callable[[], object]:
 WORKLOADS = {function.__name__: function for function in (conv_bn_relu_conv, mlp)}
 
 
+def step_ms(run: Callable[[], object], steps: int) -> float:
+    """Milliseconds of a step: the median of several."""
+    times = []
+    for _ in range(steps):
+        start = time.perf_counter()
+        run()
+        times.append(time.perf_counter() - start)
+    return statistics.median(times) * 1e3
+
+
+def python_share(run: Callable[[], object], steps: int) -> float:
+    """Percent of a step's time that is spent outside the compiled program."""
+    whole = step_ms(run, steps)
+    pool = devices.current().pool
+    launch, pool.run = pool.run, lambda *arguments, **options: None
+    try:
+        return 100 * step_ms(run, steps) / whole
+    finally:
+        pool.run = launch
+
+
+def kept_beside_busy(run: Callable[[], object], steps: int) -> float:
+    """The share of its speed that a step keeps while another process uses a whole core."""
+    alone = step_ms(run, steps)
+    busy = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    try:
+        return alone / step_ms(run, 4 * steps)
+    finally:
+        busy.kill()
+        busy.wait()
+
+
+MEASURES = {"step_ms": step_ms, "python_share": python_share, "kept_beside_busy": kept_beside_busy}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("workload", choices=WORKLOADS)
+    parser.add_argument("--measure", choices=MEASURES, default="step_ms")
     parser.add_argument("--threads", type=int, default=None)
     parser.add_argument("--steps", type=int, default=20)
     arguments = parser.parse_args()
@@ -74,12 +111,7 @@ def main() -> None:
     for _ in range(3):
         run()
     for _ in sys.stdin:
-        times = []
-        for _ in range(arguments.steps):
-            start = time.perf_counter()
-            run()
-            times.append(time.perf_counter() - start)
-        print(statistics.median(times) * 1e3, flush=True)
+        print(MEASURES[arguments.measure](run, arguments.steps), flush=True)
 
 
 if __name__ == "__main__":

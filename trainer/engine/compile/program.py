@@ -18,6 +18,7 @@ from trainer.engine.graph.storage import Layout, Storage, aligned_empty
 
 if TYPE_CHECKING:
     from trainer.engine.devices.cpu.device import CpuDevice
+    from trainer.engine.devices.cpu.kernels import Kernel
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,7 @@ class Program:
         self,
         device: CpuDevice,
         lowered: Lowered,
+        kernels: Sequence[Kernel],
         inputs: Sequence[Node],
         shapes: Sequence[tuple[int, ...]],
         *,
@@ -46,7 +48,7 @@ class Program:
         self.device, self.flush = device, flush
         self.launches: list[Launch] = lowered.launches
         self.memory: MemoryPlan = plan_memory(self.launches)
-        self._functions = device.functions([launch.source for launch in self.launches])
+        self._kernels = list(kernels)  # holds the code
         self.single = all(launch.tasks <= 1 for launch in self.launches)
         starts = np.cumsum([0, *[len(launch.words) for launch in self.launches]])
         self._words = aligned_empty(int(starts[-1]), np.dtype(np.int64))
@@ -70,14 +72,14 @@ class Program:
         self._arena_generation = -1
         flags = barriers(self.launches, self.memory.offsets)
         base = self._words.ctypes.data
-        for index, (launch, start, wait) in enumerate(zip(self.launches, starts, flags, strict=False)):
+        for index, (launch, kernel, start, wait) in enumerate(zip(self.launches, kernels, starts, flags, strict=False)):
             record = self._tape[index * RECORD_WORDS : (index + 1) * RECORD_WORDS]
             if launch.scratch > SCRATCH_BYTES:
                 raise AssertionError(
                     f"{launch.label} wants {launch.scratch} bytes of scratch, threads have {SCRATCH_BYTES}"
                 )
             kind = (BARRIER if wait else 0) | (SINGLE if launch.tasks <= 1 else 0)
-            record[:4] = self._functions[launch.source], base + int(start) * 8, launch.tasks, kind
+            record[:4] = kernel.address, base + int(start) * 8, launch.tasks, kind
         self.barriers = sum(flags)
         self._tape_address = self._tape.ctypes.data
         self._bind(lowered, inputs, shapes, by_buffer)

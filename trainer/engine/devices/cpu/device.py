@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from trainer.engine.autotune import defaults
-from trainer.engine.compile.launch import KernelSource
 from trainer.engine.compile.legalise import legalise
 from trainer.engine.compile.lower import Request, lower
 from trainer.engine.compile.partition import Policy
@@ -18,15 +16,13 @@ from trainer.engine.compile.program import Program
 from trainer.engine.compile.states import settle_layouts
 from trainer.engine.devices.cpu import native
 from trainer.engine.devices.cpu.arena import Arena
+from trainer.engine.devices.cpu.kernels import Kernels, Progress
 from trainer.engine.devices.cpu.pool import Pool, shared_pool
 from trainer.engine.graph import primitives
 from trainer.engine.graph.node import Node, topological
 from trainer.engine.graph.rewrite import replaced, structural_key
 from trainer.engine.graph.simplify import simplify
 from trainer.engine.graph.storage import Storage
-
-Progress = Callable[[int, int, str], None]
-"""Called with (kernels done, kernels in all, what is compiled now)."""
 
 POISON_VARIABLE = "TRAINER_POISON"
 CACHED_PROGRAMS = 512
@@ -56,11 +52,8 @@ class CpuDevice:
         self.poison = os.environ.get(POISON_VARIABLE) == "1" if poison is None else poison
         self.profile = False
         self.arena = Arena()
-        self._target = native.host_target(narrow)
-        self._functions: dict[KernelSource, int] = {}
-        self._libraries: list[native.Library] = []
+        self.kernels = Kernels(native.host_target(narrow))
         self._programs: OrderedDict[Any, Program] = OrderedDict()
-        self._progress: Progress | None = None
 
     # Programs
 
@@ -85,11 +78,8 @@ class CpuDevice:
         lowered = lower(Request(tuple(values), tuple(news)), self.policy, self._choose)
         if self.poison:
             lowered.launches = poisoned(lowered.launches)
-        self._progress = progress
-        try:
-            return Program(self, lowered, inputs, [node.shape for node in results], flush=flush)
-        finally:
-            self._progress = None
+        kernels = self.kernels.of(lowered.launches, progress)
+        return Program(self, lowered, kernels, inputs, [node.shape for node in results], flush=flush)
 
     def evaluate(self, nodes: Sequence[Node]) -> list[Storage]:
         """The values of `nodes`, computed now; equal graphs share a compiled program."""
@@ -105,31 +95,6 @@ class CpuDevice:
         else:
             self._programs.move_to_end(key)
         return program.run([leaf.attributes[0] for leaf in leaves])
-
-    # Kernels
-
-    def functions(self, sources: Sequence[KernelSource]) -> dict[KernelSource, int]:
-        """Addresses of compiled kernels; what is new is rendered, compiled (or read from the cache) and linked at
-        once.
-        """
-        missing = [source for source in dict.fromkeys(sources) if source not in self._functions]
-        objects: dict[str, bytes] = {}
-        names: dict[KernelSource, str] = {}
-        for done, source in enumerate(missing):
-            ir = source.render("kernel")
-            name = "k" + hashlib.sha256(ir.encode()).hexdigest()[:24]
-            names[source] = name
-            if self._progress is not None:
-                self._progress(done, len(missing), str(getattr(source.key, "label", type(source.key).__name__)))
-            if name not in objects:
-                objects[name] = native.compile_object(ir.replace("@kernel(", f"@{name}("), self._target)
-        if objects:
-            library = native.link(objects)
-            self._libraries.append(library)
-            self._functions.update((source, library[names[source]]) for source in missing)
-        if self._progress is not None:
-            self._progress(len(missing), len(missing), "")
-        return self._functions
 
 
 def _stand_ins(leaves: Sequence[Node]) -> dict[Node, Node]:

@@ -1,0 +1,70 @@
+"""The kernels that are loaded: compiled (or read from the cache on disk) when a program first needs them, linked at
+once.
+
+The memory of loaded code is bounded: what no program has needed for longest is forgotten, and unloaded once no program
+holds it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from trainer.engine.compile.launch import KernelSource, Launch
+from trainer.engine.devices.cpu import native
+
+Progress = Callable[[int, int, str], None]
+"""Called with (kernels done, kernels in all, what is compiled now)."""
+
+LARGEST_BYTES = 128 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """Loaded code: valid as long as `library` is held."""
+
+    address: int
+    library: native.Library
+    nbytes: int
+
+
+class Kernels:
+    """Loaded kernels by what they were rendered from."""
+
+    def __init__(self, target: native.Target, largest_bytes: int = LARGEST_BYTES) -> None:
+        self._target, self._largest_bytes = target, largest_bytes
+        self._loaded: OrderedDict[KernelSource, Kernel] = OrderedDict()
+        self._nbytes = 0
+
+    @property
+    def loaded_bytes(self) -> int:
+        """Object code of the kernels that are remembered."""
+        return self._nbytes
+
+    def of(self, launches: Sequence[Launch], progress: Progress | None = None) -> list[Kernel]:
+        """The kernel of each launch."""
+        missing = {launch.source: launch.label for launch in launches if launch.source not in self._loaded}
+        objects: dict[str, bytes] = {}
+        names: dict[KernelSource, str] = {}
+        for done, (source, label) in enumerate(missing.items()):
+            if progress is not None:
+                progress(done, len(missing), label)
+            ir = source.render("kernel")
+            name = names[source] = "k" + hashlib.sha256(ir.encode()).hexdigest()[:24]
+            if name not in objects:
+                objects[name] = native.compile_object(ir.replace("@kernel(", f"@{name}("), self._target)
+        if objects:
+            library = native.link(objects)
+            for source, name in names.items():
+                self._loaded[source] = Kernel(library[name], library, len(objects[name]))
+                self._nbytes += len(objects[name])
+        if progress is not None:
+            progress(len(missing), len(missing), "")
+        found = [self._loaded[launch.source] for launch in launches]
+        for launch in launches:
+            self._loaded.move_to_end(launch.source)
+        while self._nbytes > self._largest_bytes and self._loaded:
+            self._nbytes -= self._loaded.popitem(last=False)[1].nbytes
+        return found
