@@ -128,6 +128,24 @@ def test_lanes_outside_are_dropped_one_by_one() -> None:
     np.testing.assert_array_equal(total[2], np.tile([0, 0, 1, 0, 0], 4))
 
 
+@pytest.mark.parametrize("columns", [2, 40])
+def test_one_update_repeated_along_a_row_is_added_to_each_element(columns: int) -> None:
+    """Updates of stride 0, as a broadcast leaves them, with an index for each element and one for each row."""
+    updates = np.array([70, 5, -3], np.int32)
+    along = np.arange(3 * columns, dtype=np.int64).reshape(3, columns) % 4
+    for indices, steps in ((along, (columns, 1)), (np.array([3, 1, 1]), (1, 0))):
+        kernel = index.IndexKernel(
+            "scatter_add", int32, int64, (3, columns), axis_size=3, axis_stride=columns, dense_strides=(1, 0),
+            index_strides=steps, table_strides=(0, 1),
+        )  # fmt: skip
+        total = np.full((3, columns), 9, np.int32)
+        execute(kernel, [updates, indices, total])
+        expected = np.zeros((4, columns), np.int32)
+        rows = np.broadcast_to(indices.reshape(3, -1), (3, columns))
+        np.add.at(expected, (rows, np.arange(columns)), updates[:, None])
+        np.testing.assert_array_equal(total, expected[:3])
+
+
 def test_bfloat16_is_added_in_float32() -> None:
     """Half a thousand ones would stick at 256 in bfloat16."""
     updates = np.full((500, 20), 0x3F80, np.uint16)

@@ -23,6 +23,8 @@ def load_vector(writer: Writer, operand: Operand, place: str, stride: str, posit
     """LANES elements from `position` on; lanes outside `mask` hold 0 or some other element of the row."""
     if operand.index:
         return _index_values(writer, operand, place, stride, position)
+    if operand.inner == "broadcast":
+        return row_value(writer, operand, place)
     element, kind, itemsize = MEMORY[operand.dtype.name], memory_type(operand.dtype), operand.dtype.itemsize
     if operand.inner == "strided":
         return widen(writer, _gather(writer, element, itemsize, place, stride, position, mask), operand.dtype)

@@ -265,8 +265,6 @@ class _Index:
                 index = writer.intrinsic(f"smax.{mangled(kind)}", kind, (kind, index), (kind, splat("i64", "0")))
                 index = writer.intrinsic(f"smin.{mangled(kind)}", kind, (kind, index), (kind, splat("i64", top)))
                 value = self._gather_at(table, self._offsets(index, position, mask))
-            elif self.operands[0].inner == "broadcast":
-                value = self._gather_at(table, "zeroinitializer")
             else:
                 value = load_vector(writer, self.operands[0], table, self.steps[0], position, mask)
             operand = (

@@ -153,6 +153,11 @@ def store_vector(writer: LoopWriter, dtype: DType, value: str, pointer: str, lan
     if active == lanes:
         writer.emit(f"store {kind} {value}, ptr {pointer}, align {dtype.itemsize}")
         return
+    if active == 1:  # LLVM 22 makes of a masked store of one truncated lane a store of the lane before truncation
+        element = MEMORY[dtype.name]
+        lane = writer.value(f"extractelement {kind} {value}, i64 0")
+        writer.emit(f"store {element} {lane}, ptr {pointer}, align {dtype.itemsize}")
+        return
     mask = (vector("i1", lanes), mask_of(active, lanes))
     align = ("i32", str(dtype.itemsize))
     writer.intrinsic(f"masked.store.{mangled(kind)}.p0", "void", (kind, value), ("ptr", pointer), align, mask)
