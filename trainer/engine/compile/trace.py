@@ -4,6 +4,7 @@ operation.
 
 from __future__ import annotations
 
+import functools
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -14,14 +15,14 @@ import numpy as np
 
 from trainer import TrainerError
 from trainer.engine import devices, tracing
+from trainer.engine.compile.arguments import as_storage, name_of, no_hash
 from trainer.engine.compile.guards import Guards
+from trainer.engine.compile.recorder import Graph, Recorder, detached, frozen, outputs_of
 from trainer.engine.compile.structure import flatten, outline, rebuild
-from trainer.engine.graph import dtypes
 from trainer.engine.graph import primitives as p
 from trainer.engine.graph.errors import user_line
 from trainer.engine.graph.node import Node
-from trainer.engine.graph.rewrite import structural_key
-from trainer.engine.graph.storage import Layout, Storage, aligned_empty
+from trainer.engine.graph.storage import Storage
 from trainer.engine.tensor import State, Tensor
 
 Parameters = ParamSpec("Parameters")
@@ -29,35 +30,6 @@ Result = TypeVar("Result")
 
 CACHED_SIGNATURES = 16
 MANY_SIGNATURES = 8
-
-
-class Recorder:
-    """Gathers what a step reads and assigns while it is traced."""
-
-    def __init__(self) -> None:
-        self.current: dict[State, Node] = {}
-        self.leaves: dict[State, Node] = {}
-        self.assigned: dict[State, Node] = {}
-
-    def on_read(self, operation: str) -> None:
-        """There is no value to read while a step is traced."""
-        tracing.refuse_read(operation)
-
-    def on_state_read(self, state: State) -> Node:
-        """What was assigned last within the step, or the leaf of the state's memory."""
-        node = self.current.get(state)
-        if node is None:
-            node = self.current[state] = self.leaves[state] = p.buffer(state.storage)
-        return node
-
-    def on_assign(self, state: State, node: Node) -> None:
-        """The state's value from here on."""
-        self.on_state_read(state)
-        self.current[state] = self.assigned[state] = node
-
-    def updated(self) -> list[State]:
-        """The states whose value at the end of the step is not the one at its beginning."""
-        return [state for state, node in self.assigned.items() if node is not self.leaves[state]]
 
 
 @dataclass(slots=True)
@@ -72,7 +44,7 @@ class _Entry:
     returned: Any
     positions: list[int | None]
     numbers: list[tuple[str, Any]]
-    key: Any
+    graph: Graph | None
 
 
 class Traced(Generic[Parameters, Result]):
@@ -87,16 +59,19 @@ class Traced(Generic[Parameters, Result]):
     ) -> None:
         self.function, self.progress, self.check_every = function, progress, check_every
         self._entries: OrderedDict[Any, _Entry] = OrderedDict()
-        self._seen: list[tuple[tuple[str, Any], ...]] = []
+        self._shapes: dict[tuple[tuple[str, Any], ...], None] = {}
         self._calls = 0
+        functools.update_wrapper(self, function)
 
     def __call__(self, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
+        if tracing.active() is not None:
+            return self.function(*args, **kwargs)  # a part of the step that is being traced
         leaves = list(flatten((args, kwargs)))
         arrays: list[Storage] = []
         signature: list[Any] = []
         numbers: list[tuple[str, Any]] = []
         for where, value in leaves:
-            storage = _as_storage(value, where)
+            storage = as_storage(self.function, where, value)
             if storage is not None:
                 arrays.append(storage)
                 signature.append((storage.shape, storage.dtype, storage.layout))
@@ -107,7 +82,10 @@ class Traced(Generic[Parameters, Result]):
                 signature.append(value)
         device = devices.current()
         key = (device.name, id(device), outline((args, kwargs)), tuple(signature))
-        entry = self._entries.get(key)
+        try:
+            entry = self._entries.get(key)
+        except TypeError as error:
+            raise no_hash(self.function, leaves) from error
         self._calls += 1
         if entry is None:
             entry = self._trace(args, kwargs, leaves, arrays, device, numbers)
@@ -147,7 +125,7 @@ class Traced(Generic[Parameters, Result]):
         for where, value in leaves:
             if isinstance(value, np.ndarray | np.generic | Tensor):
                 source = next(given)
-                storage = Storage(source.shape, source.dtype, name=f"input{where}")
+                storage = Storage(source.shape, source.dtype, name=f"input {name_of(self.function, where)}")
                 storage.layout = source.layout
                 placeholders.append(p.buffer(storage))
                 handed.append(Tensor(placeholders[-1]))
@@ -157,7 +135,7 @@ class Traced(Generic[Parameters, Result]):
         recorder = Recorder()
         with tracing.recording(recorder):
             returned = self.function(*args, **kwargs)
-            returned = rebuild(returned, iter([_frozen(value) for _, value in flatten(returned)]))
+            returned = rebuild(returned, iter([frozen(value) for _, value in flatten(returned)]))
         return returned, recorder, placeholders
 
     def _trace(
@@ -172,6 +150,7 @@ class Traced(Generic[Parameters, Result]):
         guards = Guards(self.function)
         returned, recorder, placeholders = self._record(args, kwargs, leaves, arrays)
         guards.settle()
+        graph = Graph.of(outputs_of(returned, recorder), placeholders) if self.check_every else None
         results: list[Node] = []
         positions: list[int | None] = []
         for _, value in flatten(returned):
@@ -181,30 +160,29 @@ class Traced(Generic[Parameters, Result]):
             else:
                 positions.append(None)
         updated = recorder.updated()
-        key = (
-            structural_key([*results, *(recorder.assigned[state] for state in updated)])[0]
-            if self.check_every
-            else None
-        )
-        updates = [(state.storage, recorder.assigned[state]) for state in updated]
-        program = device.compile(results, updates, placeholders, flush=True, progress=self.progress)
+        news = [recorder.assigned[state] for state in updated]
+        outputs = detached([*results, *news], {*placeholders, *recorder.leaves.values()})
+        updates = [(state.storage, node) for state, node in zip(updated, outputs[len(results) :], strict=True)]
+        program = device.compile(outputs[: len(results)], updates, placeholders, flush=True, progress=self.progress)
         states = [(state, state.storage.memory) for state in recorder.leaves]
         outline_only = rebuild(returned, iter([None if isinstance(v, Tensor) else v for _, v in flatten(returned)]))
-        return _Entry(program, device, states, updated, guards, outline_only, positions, numbers, key)  # type: ignore[arg-type]
+        return _Entry(program, device, states, updated, guards, outline_only, positions, numbers, graph)  # type: ignore[arg-type]
 
     def _remember(self, key: Any, entry: _Entry, leaves: Sequence[tuple[str, Any]]) -> None:
         self._entries[key] = entry
         if len(self._entries) > CACHED_SIGNATURES:
             self._entries.popitem(last=False)
         shapes = tuple((where, getattr(value, "shape", None)) for where, value in leaves)
-        self._seen.append(shapes)
-        if len(self._seen) == MANY_SIGNATURES:
-            first = dict(self._seen[0])
-            varying = sorted({where for seen in self._seen for where, shape in seen if first.get(where) != shape})
-            names = ", ".join(f"argument {where}" for where in varying) or "its arguments"
+        if len(self._shapes) == MANY_SIGNATURES or shapes in self._shapes:
+            return
+        self._shapes[shapes] = None
+        if len(self._shapes) == MANY_SIGNATURES:
+            first = dict(next(iter(self._shapes)))
+            varying = {where: None for seen in self._shapes for where, shape in seen if first.get(where) != shape}
+            names = " and ".join(name_of(self.function, where) for where in varying) or "what is in its arguments"
             warnings.warn(
-                f"a traced step has been compiled for {MANY_SIGNATURES} signatures: {names} keeps changing shape, "
-                "and each new shape compiles again; pad to one shape to avoid it",
+                f"a traced step has been compiled for {MANY_SIGNATURES} shapes: a new shape of {names} "
+                "compiles again; pad to one shape to avoid it",
                 RuntimeWarning,
                 stacklevel=3,
             )
@@ -213,7 +191,8 @@ class Traced(Generic[Parameters, Result]):
         for (where, before), (_, now) in zip(entry.numbers, numbers, strict=True):
             if before != now:
                 raise TrainerError(
-                    f"argument {where} of a traced step changed: a Python number is frozen when the step is traced",
+                    f"argument {name_of(self.function, where)} of a traced step changed: a Python number is frozen "
+                    "when the step is traced",
                     where=user_line(),
                     found=repr(now),
                     expected=f"{before!r}, as in the call that was traced",
@@ -224,14 +203,12 @@ class Traced(Generic[Parameters, Result]):
         self, entry: _Entry, args: Any, kwargs: Any, leaves: Sequence[tuple[str, Any]], arrays: Sequence[Storage]
     ) -> None:
         """Trace again and compare with what runs: a step that reads something that changes shows here."""
-        returned, recorder, _ = self._record(args, kwargs, leaves, arrays)
-        results = [value.node for _, value in flatten(returned) if isinstance(value, Tensor)]
-        key = structural_key([*results, *(recorder.assigned[state] for state in recorder.updated())])[0]
-        if key != entry.key:
+        returned, recorder, placeholders = self._record(args, kwargs, leaves, arrays)
+        if entry.graph is None or not entry.graph.is_same(Graph.of(outputs_of(returned, recorder), placeholders)):
             raise TrainerError(
                 "a traced step is not what it was when it was traced: tracing it again gave another graph",
                 where=user_line(),
-                hint="It reads a Python value that changes. Make it a State, or pass it as an array.",
+                hint="It reads a value that changes. Make it a State, or pass it as an array.",
             )
 
 
@@ -256,30 +233,3 @@ def trace(
         TrainerError: a value is read inside the step, or a Python value that it depends on has changed since.
     """
     return Traced(function, progress=progress, check_every=check_every)
-
-
-def _frozen(value: Any) -> Any:
-    """What a step returns for a state: its value at the end of the step."""
-    return Tensor(value.node) if isinstance(value, Tensor) else value
-
-
-def _as_storage(value: Any, where: str) -> Storage | None:
-    """The memory of an array or tensor among the arguments; None for what is no array."""
-    if isinstance(value, Tensor):
-        return value._read("trace")
-    if not isinstance(value, np.ndarray | np.generic):
-        return None
-    array = np.asarray(value)
-    dtype = dtypes.from_numpy(array.dtype)
-    if dtype is None:
-        raise TrainerError(
-            f"argument {where} of a traced step has no element type of the engine",
-            where=user_line(),
-            found=f"{array.dtype} of shape {array.shape}",
-            expected=", ".join(map(repr, dtypes.ALL)),
-        )
-    storage = Storage(array.shape, dtype)
-    storage.layout = Layout.row_major(array.ndim)
-    contiguous = np.ascontiguousarray(array).reshape(-1)
-    storage.memory = contiguous if contiguous.size else aligned_empty(0, dtype.storage)
-    return storage

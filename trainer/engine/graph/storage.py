@@ -6,7 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from trainer import TrainerError
 from trainer.engine.graph.dtypes import DType
+from trainer.engine.graph.errors import refusal
 from trainer.engine.graph.node import Shape
 
 
@@ -68,10 +70,19 @@ class Storage:
         storage.view()[...] = array
         return storage
 
+    def nothing_yet(self) -> TrainerError:
+        """The error to raise where a value is needed that no memory holds."""
+        return refusal(
+            "read",
+            "a tensor that was made inside a traced step has no value outside it",
+            found=f"computed from {self.name or 'its arguments'}",
+            hint="Return it from the step, or assign it to a State.",
+        )
+
     def view(self) -> np.ndarray:
         """The memory as a strided NumPy array of the logical shape; shares the memory."""
         if self.memory is None:
-            raise ValueError(f"storage {self.name or hex(id(self))} holds nothing yet")
+            raise self.nothing_yet()
         physical = self.memory[: max(1, int(np.prod(self.shape, dtype=np.int64)))]
         if 0 in self.shape:
             return np.empty(self.shape, self.dtype.storage)

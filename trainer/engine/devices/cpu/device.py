@@ -84,6 +84,9 @@ class CpuDevice:
     def evaluate(self, nodes: Sequence[Node]) -> list[Storage]:
         """The values of `nodes`, computed now; equal graphs share a compiled program."""
         structure, leaves = structural_key(nodes)
+        for leaf in leaves:
+            if leaf.attributes[0].memory is None:
+                raise leaf.attributes[0].nothing_yet()
         key = (structure, self.policy)
         program = self._programs.get(key)
         if program is None:

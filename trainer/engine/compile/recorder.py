@@ -1,0 +1,99 @@
+"""What a step does while it is traced: the values that it reads and assigns, and the graph that comes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from trainer.engine import tracing
+from trainer.engine.compile.structure import flatten
+from trainer.engine.graph import primitives as p
+from trainer.engine.graph.node import Node, topological
+from trainer.engine.graph.rewrite import replaced, structural_key
+from trainer.engine.graph.storage import Storage
+from trainer.engine.tensor import State, Tensor
+
+
+class Recorder:
+    """Gathers what a step reads and assigns while it is traced."""
+
+    def __init__(self) -> None:
+        self.current: dict[State, Node] = {}
+        self.leaves: dict[State, Node] = {}
+        self.assigned: dict[State, Node] = {}
+
+    def on_read(self, operation: str) -> None:
+        """There is no value to read while a step is traced."""
+        tracing.refuse_read(operation)
+
+    def on_state_read(self, state: State) -> Node:
+        """What was assigned last within the step, or the leaf of the state's memory.
+
+        Handles that were made before keep their value in memory of their own: what the step finds in the state is
+        another one at each run.
+        """
+        node = self.current.get(state)
+        if node is None:
+            state.prepare_update()
+            node = self.current[state] = self.leaves[state] = p.buffer(state.storage)
+        return node
+
+    def on_assign(self, state: State, node: Node) -> None:
+        """The state's value from here on."""
+        self.on_state_read(state)
+        self.current[state] = self.assigned[state] = node
+
+    def updated(self) -> list[State]:
+        """The states whose value at the end of the step is not the one at its beginning."""
+        return [state for state, node in self.assigned.items() if node is not self.leaves[state]]
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """What a step computes: the structure, and for each leaf the number of the input or the memory that it reads."""
+
+    structure: Any
+    leaves: tuple[int | np.ndarray, ...]
+
+    @classmethod
+    def of(cls, outputs: Sequence[Node], placeholders: Sequence[Node]) -> Graph:
+        number = {node: index for index, node in enumerate(placeholders)}
+        structure, leaves = structural_key(outputs)
+        return cls(structure, tuple(number.get(leaf, leaf.attributes[0].memory) for leaf in leaves))
+
+    def is_same(self, other: Graph) -> bool:
+        """Whether both compute the same of the same."""
+        return self.structure == other.structure and all(
+            _is_same_memory(first, second) for first, second in zip(self.leaves, other.leaves, strict=True)
+        )
+
+
+def _is_same_memory(first: int | np.ndarray, second: int | np.ndarray) -> bool:
+    if isinstance(first, int) or isinstance(second, int):
+        return first == second
+    return first is second or bool(np.array_equal(first.view(np.uint8), second.view(np.uint8)))
+
+
+def outputs_of(returned: Any, recorder: Recorder) -> list[Node]:
+    """Everything that a step computes: the tensors that it returns, and what it assigns."""
+    results = [value.node for _, value in flatten(returned) if isinstance(value, Tensor)]
+    return [*results, *(recorder.assigned[state] for state in recorder.updated())]
+
+
+def detached(outputs: Sequence[Node], known: set[Node]) -> list[Node]:
+    """`outputs` in which handles to what a state was have memory of their own: the state's will be written to."""
+    shared = [node for node in topological(outputs) if node.operation.family == "leaf" and node not in known]
+    copies = {
+        node: p.buffer(Storage.of(node.attributes[0].view(), node.dtype))
+        for node in shared
+        if node.attributes[0].is_state
+    }
+    return replaced(outputs, copies) if copies else list(outputs)
+
+
+def frozen(value: Any) -> Any:
+    """What a step returns for a state: its value at the end of the step."""
+    return Tensor(value.node) if isinstance(value, Tensor) else value
