@@ -29,7 +29,11 @@ BARRIER, SINGLE = 1, 2
 """Flags of a record: wait for all earlier ones; run on the calling thread alone."""
 
 SCRATCH_BYTES = 4 << 20
-_SPIN = 3000
+_SPIN = 1000
+_CLASHES = 8
+"""Launches in a row that find a thread on the caller's core before it moves: beside a busy process it may be there
+rightly.
+"""
 
 # Words of the pool's control block, each on a cache line of its own.
 _LAUNCH, _ARRIVED, _GENERATION, _SLEEPERS, _TAPE, _COUNT, _THREADS, _FLUSH, _PROFILE, _READY, _CPU = range(0, 88, 8)
@@ -338,6 +342,7 @@ entry:
   %p.thread = getelementptr i64, ptr %block, i64 1
   %thread = load i64, ptr %p.thread
   %p.scratch = getelementptr i64, ptr %block, i64 2
+  %p.clashes = getelementptr i64, ptr %block, i64 3
   %scratch = load ptr, ptr %p.scratch
 {fields}{field("ready", _READY)}  %start = load atomic i32, ptr %launch acquire, align 4
   %r = atomicrmw add ptr %ready, i64 1 seq_cst
@@ -355,7 +360,13 @@ step:
   %clash0 = icmp eq i64 %cpu, %taken
   %known = icmp sge i64 %cpu, 0
   %clash = and i1 %clash0, %known
-  br i1 %clash, label %move, label %placed
+  %before = load i64, ptr %p.clashes
+  %more = add i64 %before, 1
+  %count.clashes = select i1 %clash, i64 %more, i64 0
+  %often = icmp sge i64 %count.clashes, {_CLASHES}
+  %kept = select i1 %often, i64 0, i64 %count.clashes
+  store i64 %kept, ptr %p.clashes
+  br i1 %often, label %move, label %placed
 move:
   call void @leave_cpu(ptr %pool, i64 %cpu)
   br label %placed
@@ -467,6 +478,7 @@ class Pool:
 
     def _start(self, thread: int) -> None:
         block = aligned_empty(8, np.dtype(np.int64))
+        block[3] = 0
         block[:3] = self._control.ctypes.data, thread, self._scratch[thread].ctypes.data
         self._blocks.append(block)
         handle = ctypes.c_ulong()
