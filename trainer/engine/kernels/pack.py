@@ -289,7 +289,7 @@ def copy_window(
             middle = w.pointer(target, before, element)
             if window.pixel == window.channels:
                 send(copy, middle, start, valid)
-            else:
+            elif valid != 0:
                 with w.loop(valid_left, valid_right) as column:
                     step = w.subtract(column.index, valid_left)
                     there = w.pointer(middle, w.multiply(step, window.pixel), element)

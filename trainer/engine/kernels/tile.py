@@ -215,6 +215,8 @@ def _reduce(
 ) -> list[str]:
     """Add the levels from `depth` inwards to `sums`, which it returns in their order."""
     level, element = tile.levels[depth], arithmetic.element
+    if level.extent == 0:
+        return sums
     if depth + 1 < len(tile.levels):
         with writer.loop(0, level.extent, 1, [(arithmetic.type, value) for value in sums]) as loop:
             inner_a = writer.pointer(a, writer.multiply(loop.index, level.a_step), element)
