@@ -46,6 +46,7 @@ class CpuDevice:
         narrow: bool = False,
         choose: Callable[[Any], Any] = defaults.choose,
     ) -> None:
+        native.check_host()
         self.pool: Pool = shared_pool() if threads is None else Pool(threads)
         self.policy = policy or Policy()
         self._choose = choose

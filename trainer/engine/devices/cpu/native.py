@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
+import platform
 import stat
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -16,6 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import llvmlite.binding as llvm
+
+from trainer import TrainerError
 
 CACHE_VARIABLE = "TRAINER_CACHE_DIR"
 _DIGEST_BYTES = 32
@@ -44,6 +47,23 @@ def host_features() -> dict[str, bool]:
     """CPU features of the host by LLVM's names; the CPU's *name* can be wrong in virtual machines and is not used."""
     _initialise()
     return dict(llvm.get_host_cpu_features())
+
+
+def check_host() -> None:
+    """Raise where the host lacks what every kernel relies on: fused multiply-add in vectors of 256 bits or NEON.
+
+    Without it LLVM would call a library function for each product, which no kernel may do.
+    """
+    if platform.machine().lower() not in ("x86_64", "amd64"):
+        return
+    missing = [name for name in ("avx2", "fma") if not host_features().get(name)]
+    if missing:
+        raise TrainerError(
+            "the cpu device can't run on this processor",
+            found=f"no {' and no '.join(missing)}",
+            expected="AVX2 and FMA (x86-64 processors since about 2013 have them)",
+            hint="`device: reference` works everywhere, slowly.",
+        )
 
 
 @functools.cache
