@@ -155,14 +155,14 @@ class Lowering:
             for node in item.reads:
                 if node.operation.family == "leaf":
                     last_read[node.attributes[0]] = index
-        result_leaves = {
+        copied_leaves = {
             self.plan.views[node].base.attributes[0]
-            for node in self.request.results
+            for node in (*self.request.results, *(node for _, node in self.request.updates))
             if node in self.plan.views and self.plan.views[node].base.operation.family == "leaf"
         }
         for storage, node in self.request.updates:
             position = owner.get(node)
-            if position is None or node in self.buffers or storage in result_leaves:
+            if position is None or node in self.buffers or storage in copied_leaves:
                 continue
             item = groups[position]
             direct = item.kind == "loop" and last_read.get(storage, -1) <= position

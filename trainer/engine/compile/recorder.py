@@ -12,7 +12,7 @@ from trainer.engine import tracing
 from trainer.engine.compile.structure import flatten
 from trainer.engine.graph import primitives as p
 from trainer.engine.graph.node import Node, topological
-from trainer.engine.graph.rewrite import replaced, structural_key
+from trainer.engine.graph.rewrite import replaced, typed
 from trainer.engine.graph.storage import Storage
 from trainer.engine.tensor import State, Tensor
 
@@ -60,15 +60,40 @@ class Graph:
 
     @classmethod
     def of(cls, outputs: Sequence[Node], placeholders: Sequence[Node]) -> Graph:
-        number = {node: index for index, node in enumerate(placeholders)}
-        structure, leaves = structural_key(outputs)
-        return cls(structure, tuple(number.get(leaf, leaf.attributes[0].memory) for leaf in leaves))
+        inputs = {node: index for index, node in enumerate(placeholders)}
+        number: dict[Node, int] = {}
+        parts: list[Any] = []
+        leaves: list[int | np.ndarray] = []
+        for node in _depth_first(outputs):
+            number[node] = len(number)
+            if node.operation.family == "leaf":
+                leaves.append(inputs.get(node, node.attributes[0].memory))
+                parts.append((node.shape, node.dtype))
+            else:
+                parts.append((node.name, tuple([number[source] for source in node.inputs]), typed(node.attributes)))
+        return cls((tuple(parts), tuple([number[node] for node in outputs])), tuple(leaves))
 
     def is_same(self, other: Graph) -> bool:
         """Whether both compute the same of the same."""
         return self.structure == other.structure and all(
             _is_same_memory(first, second) for first, second in zip(self.leaves, other.leaves, strict=True)
         )
+
+
+def _depth_first(outputs: Sequence[Node]) -> list[Node]:
+    """Every node, inputs before users, in an order that comes from the structure alone: nodes of an earlier trace may
+    live on.
+    """
+    done: dict[Node, None] = {}
+    stack = [(node, False) for node in reversed(outputs)]
+    while stack:
+        node, is_ready = stack.pop()
+        if is_ready:
+            done[node] = None
+        elif node not in done:
+            stack.append((node, True))
+            stack.extend((source, False) for source in reversed(node.inputs))
+    return list(done)
 
 
 def _is_same_memory(first: int | np.ndarray, second: int | np.ndarray) -> bool:

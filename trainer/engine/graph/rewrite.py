@@ -32,10 +32,10 @@ def structural_key(outputs: Sequence[Node]) -> tuple[Any, list[Node]]:
             leaves.append(node)
             parts.append((node.shape, node.dtype, node.attributes[0].layout))
         else:
-            parts.append((node.name, tuple([number[source] for source in node.inputs]), _typed(node.attributes)))
+            parts.append((node.name, tuple([number[source] for source in node.inputs]), typed(node.attributes)))
     return (tuple(parts), tuple([number[node] for node in outputs])), leaves
 
 
-def _typed(attributes: tuple[Any, ...]) -> tuple[Any, ...]:
+def typed(attributes: tuple[Any, ...]) -> tuple[Any, ...]:
     """Attributes that differ where 1, 1.0 and True do."""
     return tuple([(type(value), value) if isinstance(value, bool | int | float) else value for value in attributes])
