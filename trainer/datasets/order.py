@@ -1,4 +1,8 @@
-"""In which order an epoch visits the items, and what is random about one item in it."""
+"""In which order an epoch visits the items, and what is random about one item in it.
+
+Random numbers are a pure function of the seed, the epoch and the item's index, so they are the same for any number of
+workers, any batch size and after resuming.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from trainer.datasets.philox import item_bits
+from trainer.engine.random import philox4x32
 
 _ORDER, _AUGMENTATION = 0, 1
+_LOW = 0xFFFFFFFF
 
 
 def epoch_order(length: int, *, seed: int, epoch: int, shuffle: bool) -> np.ndarray:
@@ -32,3 +37,13 @@ class Draws:
         bits = item_bits(self.seed, self.epoch, self.indices, count, stream=_AUGMENTATION)
         unit = (bits >> np.uint32(8)).astype(np.float32) * np.float32(2.0**-24)
         return unit * np.float32(high - low) + np.float32(low)
+
+
+def item_bits(seed: int, epoch: int, indices: np.ndarray, words: int, *, stream: int) -> np.ndarray:
+    """uint32 [len(indices), words]: random bits of each item in this epoch; `stream` keeps uses of them apart."""
+    places = np.asarray(indices, np.uint64)[:, None]
+    blocks = np.uint32(stream << 16) | np.arange(-(-words // 4), dtype=np.uint32)
+    index = (places & np.uint64(_LOW)).astype(np.uint32), (places >> np.uint64(32)).astype(np.uint32)
+    key = np.uint32(seed & _LOW), np.uint32(seed >> 32 & _LOW)
+    drawn = np.stack(philox4x32((*index, np.uint32(epoch), blocks), key), axis=-1)
+    return drawn.reshape(len(places), 4 * len(blocks))[:, :words]

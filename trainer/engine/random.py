@@ -2,6 +2,8 @@
 
 `key` and `counter` are int32 [2] (tensors, arrays or pairs of ints). The number at row-major place i of a draw
 depends on (key, counter, i) alone: different draws need different keys or counters.
+
+`philox4x32` is the generator itself, on NumPy arrays.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from trainer.engine.graph import primitives as p
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.errors import describe, refusal
 from trainer.engine.graph.node import Node, Shape
+from trainer.engine.graph.philox import philox4x32 as philox4x32
 from trainer.engine.tensor import Tensor, as_tensor, wrapped
 
 Extents = int | Sequence[int]

@@ -5,14 +5,19 @@ Salmon, Moraes, Dror & Shaw, "Parallel random numbers: as easy as 1, 2, 3", 2011
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
+
+Words = np.ndarray | np.uint32
+"""Unsigned 32-bit words."""
 
 _MULTIPLIERS = (np.uint64(0xD2511F53), np.uint64(0xCD9E8D57))
 _WEYL = (np.uint32(0x9E3779B9), np.uint32(0xBB67AE85))
 _ROUNDS = 10
 
 
-def philox4x32(counter: tuple[np.ndarray, ...], key: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, ...]:
+def philox4x32(counter: Sequence[Words], key: tuple[Words, Words]) -> tuple[np.ndarray, ...]:
     """The four output words for four counter words and two key words, arrays of uint32 that broadcast."""
     c0, c1, c2, c3 = (np.asarray(word, np.uint32) for word in counter)
     k0, k1 = (np.asarray(word, np.uint32) for word in key)
