@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from trainer import TrainerError
+from trainer.cli.attempt import Attempt
 from trainer.cli.ending import explain
-from trainer.cli.order import Attempt, Order
+from trainer.cli.order import Order
 from trainer.cli.prepare import split_words
 from trainer.cli.system import SystemSampler, available_threads
 from trainer.cli.worker import RecordedSink, Report
@@ -18,7 +19,7 @@ from trainer.rundir import EndEvent, Event, MetricEvent, RunPaths
 
 
 def test_an_order_is_the_same_on_the_other_side() -> None:
-    order = Order(("a.yaml", "x=ü"), 1.5, ("trainer", "run"), name="n", resume=None, debug=True)
+    order = Order(("a.yaml", "x=ü"), 15, ("trainer", "run"), name="n", resume=None, debug=True)
     assert Order.from_json(order.to_json()) == order
 
 
@@ -71,7 +72,7 @@ def test_a_worker_without_an_end_is_explained_by_how_it_ended(
 def test_a_report_that_nobody_reads_does_not_disturb_the_worker(tmp_path: Path) -> None:
     reading, writing = os.pipe()
     Report(writing).ready(Attempt(RunPaths(tmp_path), 2, 0.0))
-    assert json.loads(os.read(reading, 4096)) == {"root": str(tmp_path), "attempt": 2}
+    assert json.loads(os.read(reading, 4096)) == {"root": str(tmp_path), "attempt": 2, "process_start": 0.0}
     os.close(reading)
     Report(writing).mistake(TrainerError("x"), debug=False)
     os.close(writing)

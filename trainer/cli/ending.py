@@ -7,8 +7,8 @@ import sys
 from collections import deque
 
 from trainer import TrainerError
+from trainer.cli.attempt import Attempt
 from trainer.cli.exit_codes import ALL, BY_SIGNAL, FAILURE, USER_MISTAKE
-from trainer.cli.order import Attempt
 from trainer.rundir import EndEvent, last_records
 
 LOG_LINES = 12
@@ -46,11 +46,6 @@ def explain(returncode: int, last_words: str, log: str) -> EndEvent:
     else:
         reason = f"the worker ended with {returncode} and without a word"
     return EndEvent("failed", FAILURE, reason=f"{reason}\n{log}".rstrip())
-
-
-def early_exit_code(returncode: int) -> int:
-    """The exit code for a worker that ended with `returncode` before there was a run."""
-    return BY_SIGNAL.get(-returncode, returncode if returncode in ALL and returncode else FAILURE)
 
 
 def end_of(attempt: Attempt) -> EndEvent | None:

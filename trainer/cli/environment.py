@@ -1,11 +1,12 @@
-"""What a run was trained with: `environment-N.json`, so that a result can be traced back to its circumstances."""
+"""What a run was trained with: `environment-N.json`, so that a result can be traced back to its circumstances.
+
+What only the file needs is imported when it is written: the worker tells the user something first.
+"""
 
 from __future__ import annotations
 
 import json
 import os
-import platform
-import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -50,6 +51,8 @@ def complete_environment(path: Path) -> None:
     Raises:
         OSError: the file can't be written.
     """
+    import platform
+
     known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     found = {
         **known,
@@ -81,6 +84,8 @@ def package_versions() -> dict[str, str | None]:
 
 def cpu_name() -> str:
     """The processor's name as the system gives it."""
+    import platform
+
     return _cpuinfo().get("model name") or platform.processor() or platform.machine()
 
 
@@ -92,6 +97,7 @@ def cpu_features() -> list[str]:
 
 def git_state(directory: str) -> dict[str, Any] | None:
     """Revision and uncommitted difference of the repository around a directory; None outside of one."""
+    import subprocess
 
     def git(*words: str) -> str | None:
         try:

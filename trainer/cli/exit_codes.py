@@ -16,3 +16,8 @@ BY_SIGNAL: dict[int, int] = {int(signal.SIGINT): INTERRUPTED, int(signal.SIGTERM
 """The signals that end a run; a hang-up counts as being terminated."""
 if hasattr(signal, "SIGHUP"):
     BY_SIGNAL[int(signal.SIGHUP)] = TERMINATED
+
+
+def early_exit_code(returncode: int) -> int:
+    """The exit code for a worker that ended with `returncode` before there was a run."""
+    return BY_SIGNAL.get(-returncode, returncode if returncode in ALL and returncode else FAILURE)

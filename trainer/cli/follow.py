@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import argparse
-import enum
-import os
 import sys
 import time
 from collections.abc import Callable
 from typing import TextIO
 
 from trainer.cli import abandon_output
+from trainer.cli.forms import Form
 from trainer.cli.plain import PlainLines
 from trainer.rundir import EventTail, Record, RunPaths, encode, write_error
 
 SECONDS_BETWEEN_LOOKS = 0.1
-
-
-class Form(enum.Enum):
-    """How events are printed."""
-
-    PLAIN = "plain"
-    JSON = "json"
+SECONDS_BETWEEN_FIRST_LOOKS = 0.005
+"""Until the first record is there, which a user waits for."""
 
 
 class Printer:
@@ -64,6 +57,7 @@ def follow(paths: RunPaths, form: Form, *, over: Callable[[], bool], attempt: in
         attempt: print the records of this attempt only; 0 for all.
     """
     printer = Printer(form, sys.stdout)
+    pause = SECONDS_BETWEEN_FIRST_LOOKS
     with EventTail(paths.events) as tail:
         while True:
             finished = over()
@@ -71,11 +65,6 @@ def follow(paths: RunPaths, form: Form, *, over: Callable[[], bool], attempt: in
             printer.print(records)
             if finished:
                 return
-            time.sleep(SECONDS_BETWEEN_LOOKS)
-
-
-def on_terminal(arguments: argparse.Namespace) -> bool:
-    """Whether the dashboard can be shown and nothing else was asked for."""
-    if arguments.plain or arguments.json:
-        return False
-    return sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+            if records:
+                pause = SECONDS_BETWEEN_LOOKS
+            time.sleep(pause)

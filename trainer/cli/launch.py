@@ -1,102 +1,24 @@
-"""Starting the worker, and what the command does meanwhile: follow it, show the dashboard, or leave it alone.
+"""What the command does while its worker trains: follow it, show the dashboard, or leave it alone.
 
 attached    the worker is in our process group; signals are passed on to it, and it ends when we do
 detached    the worker is a session of its own; closing the terminal leaves it training
 in process  there is no worker
+
+Imports stand below the start of the worker, which takes longer than they do.
 """
 
 from __future__ import annotations
 
-import importlib
-import json
-import os
-import subprocess
-import sys
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-import trainer
-from trainer import TrainerError
-from trainer.cli.ending import early_exit_code, end_of, report, settle
-from trainer.cli.exit_codes import DONE, TERMINATED
-from trainer.cli.follow import Form, Printer, follow
+from trainer.cli.exit_codes import DONE, TERMINATED, early_exit_code
+from trainer.cli.forms import Form
 from trainer.cli.forwarding import forwarded_signals
-from trainer.cli.order import Attempt, Order
-from trainer.rundir import RunPaths
+from trainer.cli.order import Order
+from trainer.cli.starting import Worker
 
-
-class Worker:
-    """A worker process on its way; `begin` waits until its run directory is ready."""
-
-    def __init__(self, order: Order, *, attached: bool) -> None:
-        self._order = order
-        self._attempt: Attempt | None = None
-        reading, writing = os.pipe()
-        self._report = open(reading, encoding="utf-8", errors="replace")  # noqa: SIM115  (closed by `over`)
-        command = [sys.executable, "-P", "-m", "trainer.cli.worker", order.to_json(), "--report", str(writing)]
-        command += ["--parent", str(os.getpid())] if attached else []
-        self.process = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            env=worker_environment(),
-            start_new_session=not attached,
-            pass_fds=(writing,),
-        )
-        os.close(writing)
-
-    def begin(self) -> Attempt | None:
-        """The attempt, once its directory is there; None for a worker that was ended before that.
-
-        Raises:
-            TrainerError: what was wrong with the order.
-        """
-        told = self._told()
-        if told is None:
-            self.process.wait()
-            return None
-        if "mistake" in told:
-            self.process.wait()
-            if told["traceback"]:
-                print(told["traceback"], file=sys.stderr)
-            raise TrainerError(told["mistake"])
-        order = self._order
-        self._attempt = Attempt(RunPaths(Path(told["root"])), told["attempt"], order.process_start, order.debug)
-        return self._attempt
-
-    def over(self) -> bool:
-        """Whether the process has ended; once it has, the run has its `end` event, written by us where it could not."""
-        code = self.process.poll()
-        if code is not None and not self._report.closed:
-            told = self._told()
-            self._report.close()
-            if self._attempt is not None:
-                settle(self._attempt, code, told["mistake"] if told else "")
-        return code is not None
-
-    def end(self) -> None:
-        """Ask the process to end if it has not, wait until it has, and see that the run has its `end` event."""
-        if self.process.poll() is None:
-            self.process.terminate()
-            self.process.wait()
-        self.over()
-
-    def leave(self) -> None:
-        """Leave the process to itself: it outlives us."""
-        self.process.returncode = 0  # nobody here waits for it
-
-    def _told(self) -> dict[str, Any] | None:
-        """The next thing that the worker reports; waits for it, or for the worker's end."""
-        line = self._report.readline()
-        return json.loads(line) if line.endswith("\n") else None
-
-
-def worker_environment() -> dict[str, str]:
-    """Our environment, such that the worker imports this very package, and nothing from the working directory."""
-    package_parent = str(Path(trainer.__file__).resolve().parent.parent)
-    searched = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry not in ("", ".")]
-    if Path(package_parent).name not in ("site-packages", "dist-packages") and package_parent not in searched:
-        searched.append(package_parent)
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(searched), "PYTHONUNBUFFERED": "1"}
+if TYPE_CHECKING:
+    from trainer.cli.attempt import Attempt
 
 
 def train_attached(order: Order, form: Form) -> int:
@@ -105,6 +27,9 @@ def train_attached(order: Order, form: Form) -> int:
         worker = Worker(order, attached=True)
         forward_to(worker.process)
         try:
+            from trainer.cli.ending import report
+            from trainer.cli.follow import follow
+
             attempt = worker.begin()
             if attempt is None:
                 return early_exit_code(worker.process.returncode)
@@ -118,9 +43,10 @@ def train_on_dashboard(order: Order) -> int:
     """Start the worker in a session of its own and show the dashboard; leaving it leaves the worker training."""
     worker = Worker(order, attached=False)
     try:
-        from trainer.tui import watch
+        from trainer.cli.ending import end_of, report
+        from trainer.tui import prepare_dashboard, watch
 
-        importlib.import_module("trainer.tui.app")  # here, while the worker reads the config
+        prepare_dashboard()
         attempt = worker.begin()
     except BaseException:
         worker.end()
@@ -151,11 +77,15 @@ def detach(order: Order) -> int:
         return early_exit_code(worker.process.returncode)
     print(f"{attempt.paths.root} trains as process {worker.process.pid}.\n{_how_to(attempt)}")
     worker.leave()
-    return 0
+    return DONE
 
 
 def train_here(order: Order, form: Form) -> int:
     """Train in this process, printing events as they are written."""
+    import sys
+
+    from trainer.cli.ending import report
+    from trainer.cli.follow import Printer
     from trainer.cli.prepare import prepare
     from trainer.cli.worker import work
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from trainer import TrainerError, configs
+from trainer.cli.attempt import Attempt
 from trainer.cli.find import RUNS, find_run
-from trainer.cli.order import Attempt, Order
-from trainer.rundir import RunPaths, create_run, create_run_at, read_lock, write_error
+from trainer.cli.order import Order
+from trainer.rundir import RunPaths, create_run, create_run_at, process_age, read_lock, write_error
 
 
 def prepare(order: Order) -> tuple[Attempt, configs.Loaded]:
@@ -19,6 +21,7 @@ def prepare(order: Order) -> tuple[Attempt, configs.Loaded]:
     Raises:
         TrainerError: what is wrong with the words, the config or the directory.
     """
+    process_start = time.time() - process_age(order.pid)
     target, overrides = split_words(order.words, resuming=order.resume is not None)
     if order.resume is None:
         assert target is not None
@@ -31,9 +34,9 @@ def prepare(order: Order) -> tuple[Attempt, configs.Loaded]:
         loaded = configs.load(str(paths.config(paths.last_attempt).absolute()), overrides)
         number = paths.last_attempt + 1
     _write(paths.config(number), configs.dump_resolved(loaded))
-    circumstances = {"command": order.command, "directory": os.getcwd(), "started": order.process_start}
+    circumstances = {"command": order.command, "directory": os.getcwd(), "started": process_start}
     _write(paths.environment(number), json.dumps(circumstances, indent=1) + "\n")
-    return Attempt(paths, number, order.process_start, order.debug), loaded
+    return Attempt(paths, number, process_start, order.debug), loaded
 
 
 def split_words(words: Sequence[str], *, resuming: bool) -> tuple[str | None, list[str]]:

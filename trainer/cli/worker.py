@@ -26,9 +26,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trainer import TrainerError, __version__
+from trainer.cli.attempt import Attempt
 from trainer.cli.environment import EnvironmentRecorder
 from trainer.cli.exit_codes import FAILURE, USER_MISTAKE
-from trainer.cli.order import Attempt, Order
+from trainer.cli.order import Order
 from trainer.cli.watcher import Watcher, die_with_parent
 from trainer.rundir import (
     EndEvent,
@@ -167,7 +168,7 @@ def _traceback_text(error: BaseException) -> str:
 class Report:
     """What the worker tells the command that started it, by a pipe, one JSON object a line.
 
-    {"root": …, "attempt": …}        the run directory is ready; from now on the events tell the rest
+    {"root": …, "attempt": …, …}     the run directory is ready; from now on the events tell the rest
     {"mistake": …, "traceback": …}   why there will be no run, or no further event
     """
 
@@ -175,7 +176,9 @@ class Report:
         self._descriptor = descriptor
 
     def ready(self, attempt: Attempt) -> None:
-        self._tell({"root": str(attempt.paths.root), "attempt": attempt.number})
+        self._tell(
+            {"root": str(attempt.paths.root), "attempt": attempt.number, "process_start": attempt.process_start}
+        )
 
     def mistake(self, error: TrainerError, *, debug: bool) -> None:
         self._tell({"mistake": str(error), "traceback": _traceback_text(error) if debug else None})

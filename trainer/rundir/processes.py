@@ -38,9 +38,9 @@ def process_is_alive(pid: int, started: int | None = None) -> bool:
     return fields[0] not in ("Z", "X") and started in (None, int(fields[19]))
 
 
-def process_age() -> float:
-    """Seconds since this process started; where the system does not say, the processor time it used so far."""
-    started = process_started(os.getpid())
+def process_age(pid: int) -> float:
+    """Seconds since a process started; where the system does not say, the processor time that this one used so far."""
+    started = process_started(pid)
     if started is None or not hasattr(time, "CLOCK_BOOTTIME"):
         return time.process_time()
     return max(0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - started / os.sysconf("SC_CLK_TCK"))

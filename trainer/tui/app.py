@@ -70,7 +70,11 @@ class Dashboard(App[str], inherit_bindings=False):
         self._config: tuple[str, ...] = ()
 
     def get_default_screen(self) -> Screen[None]:
-        """The overview stands at the bottom of the stack, laid out for this terminal from its first frame on."""
+        """The overview stands at the bottom of the stack, laid out for this terminal from its first frame on.
+
+        It shows the run as it stands now: a worker that has just started has got on since the command was.
+        """
+        self.feed.poll(READ_SECONDS)
         overview = Overview(self)
         both = (self.HORIZONTAL_BREAKPOINTS, self.VERTICAL_BREAKPOINTS)
         for length, breakpoints in zip(self.size, both, strict=True):

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Literal, cast
 
 from trainer.tui.feed import Feed
-from trainer.tui.pace import READ_SECONDS
 
 Action = Literal["detached", "finished", "stopped", "terminated", "hung_up"]
 _IMPORTED_BY_TEXTUAL_ON_THE_WAY = ("textual.pilot", "textual.scrollbar", "textual.layouts.factory")
@@ -49,7 +48,6 @@ def watch(run_path: Path, *, owner: bool = False) -> TuiResult:
 
     feed = Feed(run_path, time.time)
     try:
-        feed.poll(READ_SECONDS)
         app = Dashboard(feed, owner=owner, environment=os.environ)
         action = app.run(mouse=False)
     finally:

@@ -33,17 +33,16 @@ def describe(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
+    import os
     import sys
-    import time
 
     from trainer.cli import launch
-    from trainer.cli.follow import Form, on_terminal
+    from trainer.cli.forms import Form, on_terminal
     from trainer.cli.order import Order
-    from trainer.rundir import process_age
 
     order = Order(
         tuple(arguments.words),
-        process_start=time.time() - process_age(),
+        os.getpid(),
         command=("trainer", *sys.argv[1:]),
         name=arguments.name,
         run_dir=arguments.run_dir,

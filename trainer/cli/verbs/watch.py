@@ -23,7 +23,8 @@ def describe(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     from trainer.cli.find import find_run
-    from trainer.cli.follow import Form, follow, on_terminal
+    from trainer.cli.follow import follow
+    from trainer.cli.forms import Form, on_terminal
 
     paths = find_run(arguments.run)
     if on_terminal(arguments):

@@ -1,0 +1,33 @@
+"""One attempt of a run, as the command, the worker and the run directory know it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from trainer.rundir import EventWriter, RunPaths
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One attempt of a run, whose directory holds its resolved config.
+
+    `process_start`: when the command began, in seconds since 1970. `resumes`: whether it goes on from what an earlier
+    attempt left. `debug`: whether the user's mistakes are shown with their traceback, too.
+    """
+
+    paths: RunPaths
+    number: int
+    process_start: float
+    debug: bool = False
+
+    @property
+    def resumes(self) -> bool:
+        return self.number > 1
+
+    def writer(self) -> EventWriter:
+        """Writes events of this attempt.
+
+        Raises:
+            TrainerError: the file can't be opened.
+        """
+        return EventWriter(self.paths.events, attempt=self.number, process_start=self.process_start)

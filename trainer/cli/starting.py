@@ -1,0 +1,100 @@
+"""The worker process as the command knows it, from its start to its end.
+
+It is started before the command imports what it needs itself, so that the two import beside each other.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import trainer
+from trainer import TrainerError
+from trainer.cli.order import Order
+
+if TYPE_CHECKING:
+    from trainer.cli.attempt import Attempt
+
+
+class Worker:
+    """A worker process on its way; `begin` waits until its run directory is ready."""
+
+    def __init__(self, order: Order, *, attached: bool) -> None:
+        self._order = order
+        self._attempt: Attempt | None = None
+        reading, writing = os.pipe()
+        self._report = open(reading, encoding="utf-8", errors="replace")  # noqa: SIM115  (closed by `over`)
+        command = [sys.executable, "-P", "-m", "trainer.cli.worker", order.to_json(), "--report", str(writing)]
+        command += ["--parent", str(os.getpid())] if attached else []
+        self.process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            env=worker_environment(),
+            start_new_session=not attached,
+            pass_fds=(writing,),
+        )
+        os.close(writing)
+
+    def begin(self) -> Attempt | None:
+        """The attempt, once its directory is there; None for a worker that was ended before that.
+
+        Raises:
+            TrainerError: what was wrong with the order.
+        """
+        told = self._told()
+        if told is None:
+            self.process.wait()
+            return None
+        if "mistake" in told:
+            self.process.wait()
+            if told["traceback"]:
+                print(told["traceback"], file=sys.stderr)
+            raise TrainerError(told["mistake"])
+        from pathlib import Path
+
+        from trainer.cli.attempt import Attempt
+        from trainer.rundir import RunPaths
+
+        paths = RunPaths(Path(told["root"]))
+        self._attempt = Attempt(paths, told["attempt"], told["process_start"], self._order.debug)
+        return self._attempt
+
+    def over(self) -> bool:
+        """Whether the process has ended; once it has, the run has its `end` event, written by us where it could not."""
+        code = self.process.poll()
+        if code is not None and not self._report.closed:
+            told = self._told()
+            self._report.close()
+            if self._attempt is not None:
+                from trainer.cli.ending import settle
+
+                settle(self._attempt, code, told["mistake"] if told else "")
+        return code is not None
+
+    def end(self) -> None:
+        """Ask the process to end if it has not, wait until it has, and see that the run has its `end` event."""
+        if self.process.poll() is None:
+            self.process.terminate()
+            self.process.wait()
+        self.over()
+
+    def leave(self) -> None:
+        """Leave the process to itself: it outlives us."""
+        self.process.returncode = 0  # nobody here waits for it
+
+    def _told(self) -> dict[str, Any] | None:
+        """The next thing that the worker reports; waits for it, or for the worker's end."""
+        line = self._report.readline()
+        return json.loads(line) if line.endswith("\n") else None
+
+
+def worker_environment() -> dict[str, str]:
+    """Our environment, such that the worker imports this very package, and nothing from the working directory."""
+    package_parent = os.path.dirname(os.path.dirname(os.path.realpath(trainer.__file__)))
+    searched = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry not in ("", ".")]
+    if os.path.basename(package_parent) not in ("site-packages", "dist-packages") and package_parent not in searched:
+        searched.append(package_parent)
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(searched), "PYTHONUNBUFFERED": "1"}
