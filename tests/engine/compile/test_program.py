@@ -1,0 +1,107 @@
+"""Whole programs: random graphs equal the reference, memory of results is nobody else's, the arena may move."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from tests.engine.compile.graphs import Graph, graphs, leaf
+from trainer.engine import State, evaluate
+from trainer.engine.compile.partition import Policy
+from trainer.engine.devices.cpu.device import CpuDevice
+from trainer.engine.devices.reference import ReferenceDevice
+from trainer.engine.graph import primitives as p
+
+_devices = [
+    CpuDevice(threads=2, poison=True),
+    CpuDevice(threads=1, policy=Policy(recompute=False)),
+    CpuDevice(threads=1, policy=Policy(shared_loads=99, shared_operations=999)),
+]
+
+
+def outcome(graph: Graph, device: object, runs: int = 2) -> list[np.ndarray]:
+    """Results and states after each of several runs, from the same beginning."""
+    before = [storage.view().copy() for storage, _ in graph.updates]
+    program = device.compile(graph.results, graph.updates, graph.inputs)  # type: ignore[attr-defined]
+    values = []
+    for _ in range(runs):
+        results = program.run([node.attributes[0] for node in graph.inputs])
+        values += [storage.view().copy() for storage in (*results, *(storage for storage, _ in graph.updates))]
+    for (storage, _), value in zip(graph.updates, before, strict=True):
+        storage.view()[...] = value
+    return values
+
+
+@settings(max_examples=120, deadline=None, derandomize=True, database=None)
+@given(graph=graphs())
+def test_a_random_graph_equals_the_reference_under_every_policy(graph: Graph) -> None:
+    expected = outcome(graph, ReferenceDevice())
+    for device in _devices:
+        for value, other in zip(outcome(graph, device), expected, strict=True):
+            np.testing.assert_array_equal(value, other)
+
+
+def test_memory_of_a_result_is_written_again_only_when_it_is_let_go(cpu: CpuDevice) -> None:
+    x = leaf((5,))
+    program = cpu.compile([p.negative(x)], inputs=[x])
+    held = [program.run([x.attributes[0]])[0] for _ in range(20)]
+    assert len({storage.memory.ctypes.data for storage in held}) == 20
+    view = held[3].view()
+    address = held[3].memory.ctypes.data
+    del held
+    later = {program.run([x.attributes[0]])[0].memory.ctypes.data for _ in range(20)}
+    assert address not in later and len(later) < 20
+    np.testing.assert_array_equal(view, -x.attributes[0].view())
+
+
+def test_a_program_survives_a_larger_one_that_moves_the_arena() -> None:
+    device = CpuDevice(threads=1)
+    x, wide = leaf((64, 64)), leaf((1024, 1024), seed=5)
+
+    def sums(source: object) -> object:
+        total = p.reduce_sum(source, (1,))
+        return p.negative(p.cumulative_sum(p.multiply(source, p.broadcast(p.reshape(total, (total.size, 1)), source.shape)), 0))
+
+    small = device.compile([sums(x)], inputs=[x])
+    (first,) = small.run([x.attributes[0]])
+    address = device.arena.address
+    large = device.compile([sums(wide)], inputs=[wide])
+    large.run([wide.attributes[0]])
+    assert device.arena.address != address
+    (second,) = small.run([x.attributes[0]])
+    np.testing.assert_array_equal(first.view(), second.view())
+
+
+def test_old_handles_keep_their_value_when_a_program_updates_in_place(cpu: CpuDevice) -> None:
+    from trainer import engine
+
+    with engine.device(cpu):
+        state = State(np.arange(3, dtype=np.int32), "count")
+        memory = state.storage.memory
+        traced = engine.trace(lambda: state.assign(state * 2))
+        old, alias = state + 0, state[:]
+        evaluate(old)
+        for _ in range(2):
+            traced()
+        assert state.tolist() == [0, 4, 8] and state.storage.memory is memory
+        assert old.tolist() == alias.tolist() == [0, 1, 2]
+
+
+def test_an_update_that_reads_only_what_it_writes_needs_no_copy(cpu: CpuDevice) -> None:
+    state = leaf((70000,), is_state=True)
+    twice = cpu.compile([], [(state.attributes[0], p.add(state, state))])
+    flipped = cpu.compile([], [(state.attributes[0], p.add(state, p.flip(state, (0,))))])
+    labels = [[launch.label for launch in program.launches if launch.label != "poison"] for program in (twice, flipped)]
+    assert labels == [["add"], ["add", "update"]]
+
+
+@pytest.mark.parametrize("profile", [False, True])
+def test_cycles_are_counted_when_asked_for(profile: bool) -> None:
+    device = CpuDevice(threads=1)
+    device.profile = profile
+    x = leaf((100,))
+    program = device.compile([p.negative(x)], inputs=[x])
+    program.run([x.attributes[0]])
+    ((label, cycles),) = program.cycles()
+    assert label == "negative" and (cycles > 0) == profile
