@@ -1,0 +1,76 @@
+"""Whole training steps on the cpu device follow the reference device's in float64."""
+
+from __future__ import annotations
+
+import functools
+import re
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+
+from tests.engine.networks.networks import RESNET_50
+from tests.engine.networks.training import Outcome, Pix2Pix, Residual
+
+RESIDUAL = Residual(blocks=(1, 1, 1, 1), width=8, size=64, batch=4)
+PIX2PIX = Pix2Pix(filters=4, depth=6, size=64)
+FULL_RESIDUAL = Residual(RESNET_50, width=64, size=64, batch=4, learning_rate=1e-3, branch_scale=0.2)
+FULL_PIX2PIX = Pix2Pix(filters=32, depth=8, size=256)
+
+BEFORE_A_NORM = re.compile(r"(generator|first)\.(up\.[0-6]|down\.[1-6])\.1\.bias|(discriminator|second)\.[258]\.bias")
+"""Biases that the batch norm behind them takes away: their gradient is rounding and nothing else."""
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """On losses, relative; on every state: the norm of the deviation over the norm of what training changed."""
+
+    losses: float
+    change: float
+
+
+FLOAT32_FIRST_STEP = Tolerance(1e-5, 1e-2)
+FLOAT32 = Tolerance(1e-3, 0.5)
+"""In five steps rounding moves a few values across the kink of a ReLU, which changes small gradients visibly."""
+FLOAT64 = Tolerance(1e-9, 1e-9)
+
+
+@functools.cache
+def expected(run: Residual | Pix2Pix) -> Outcome:
+    return run.run("reference", np.float64)
+
+
+def check(run: Residual | Pix2Pix, dtype: type, tolerance: Tolerance) -> None:
+    before, after, found = expected(replace(run, steps=0)), expected(run), run.run("cpu", dtype)
+    np.testing.assert_allclose(found.losses, after.losses, rtol=tolerance.losses)
+    assert found.states.keys() == after.states.keys()
+    deviations = {}
+    for name, value in after.states.items():
+        change = np.linalg.norm(value - before.states[name])
+        if not BEFORE_A_NORM.match(name):
+            assert change > 0, f"{name} was not trained"
+            deviations[name] = float(np.linalg.norm(found.states[name] - value) / change)
+    beyond = {name: deviation for name, deviation in deviations.items() if deviation > tolerance.change}
+    assert not beyond, f"{len(beyond)} of {len(deviations)}: {dict(list(beyond.items())[:8])}"
+
+
+NARROW = [pytest.param(RESIDUAL, id="residual"), pytest.param(PIX2PIX, id="pix2pix")]
+REAL = [
+    pytest.param(FULL_RESIDUAL, id="resnet-50", marks=pytest.mark.full),
+    pytest.param(FULL_PIX2PIX, id="pix2pix-256", marks=pytest.mark.full),
+]
+
+
+@pytest.mark.parametrize("run", NARROW)
+def test_first_step_in_float32(run: Residual | Pix2Pix) -> None:
+    check(replace(run, steps=1), np.float32, FLOAT32_FIRST_STEP)
+
+
+@pytest.mark.parametrize("run", NARROW + REAL)
+def test_five_steps_in_float32(run: Residual | Pix2Pix) -> None:
+    check(run, np.float32, FLOAT32)
+
+
+@pytest.mark.parametrize("run", NARROW + REAL)
+def test_five_steps_in_float64(run: Residual | Pix2Pix) -> None:
+    check(run, np.float64, FLOAT64)
