@@ -38,7 +38,7 @@ from trainer.engine.kernels.writer import Writer, vector
 
 COLUMN_PART = 64
 """Kept elements in one part of a "column" reduction."""
-STRIP_PARTS = 8
+STRIP_PARTS = 16
 """How many neighbouring parts of one task are read together: short pieces of far rows would starve on page misses."""
 PREFETCH_STEPS = 16
 
