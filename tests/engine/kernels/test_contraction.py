@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
+from tests.engine.kernels.conftest import KernelRunner
 from trainer.engine.autotune import defaults
 from trainer.engine.graph import dtypes
+from trainer.engine.graph.dtypes import DType
 from trainer.engine.kernels import contraction, pack
 from trainer.engine.kernels.contraction import MatmulParameters, MatmulSpec
 from trainer.engine.kernels.epilogue import Epilogue, EpilogueOperand
@@ -18,12 +22,19 @@ F32, F64, I32, I64 = dtypes.float32, dtypes.float64, dtypes.int32, dtypes.int64
 ODD = [MatmulParameters(5, 3, 10, 3, unroll=3), MatmulParameters(28, 1, 28, 2, unroll=2)]
 
 
-def draw(shape, dtype, seed=0):
+def draw(shape: Sequence[int], dtype: DType, seed: int = 0) -> np.ndarray:
     values = np.random.default_rng(seed).standard_normal(shape)
     return (values if dtype.is_float else values * 50).astype(dtype.storage)
 
 
-def multiply(run_kernel, spec, parameters, a, b, operands=()):
+def multiply(
+    run_kernel: KernelRunner,
+    spec: MatmulSpec,
+    parameters: Any,
+    a: np.ndarray,
+    b: np.ndarray,
+    operands: Sequence[np.ndarray] = (),
+) -> np.ndarray:
     """The product through the kernel, `b` packed first where the spec says so; tasks run last to first."""
     if spec.packed:
         packing = contraction.pack_spec(spec)
@@ -39,7 +50,7 @@ def multiply(run_kernel, spec, parameters, a, b, operands=()):
 
 @pytest.mark.parametrize("dtype", [F32, F64, I32, I64], ids=str)
 @pytest.mark.parametrize(("rows", "columns", "depth"), [(1, 1, 1), (13, 10, 7), (29, 100, 64), (16, 48, 33)])
-def test_product_equals_numpy(run_kernel, dtype, rows, columns, depth):
+def test_product_equals_numpy(run_kernel: KernelRunner, dtype: DType, rows: int, columns: int, depth: int) -> None:
     a, b = draw((rows, depth), dtype), draw((depth, columns), dtype, 1)
     wide = np.float64 if dtype.is_float else np.int64
     expected = a.astype(wide) @ b.astype(wide)
@@ -51,7 +62,9 @@ def test_product_equals_numpy(run_kernel, dtype, rows, columns, depth):
 
 @pytest.mark.parametrize("a_transposed", [False, True])
 @pytest.mark.parametrize("b_transposed", [False, True])
-def test_operands_may_be_transposed_and_packed(run_kernel, a_transposed, b_transposed):
+def test_operands_may_be_transposed_and_packed(
+    run_kernel: KernelRunner, a_transposed: bool, b_transposed: bool
+) -> None:
     rows, columns, depth = 27, 70, 37
     a, b = draw((rows, depth), F32), draw((depth, columns), F32, 1)
     spec = MatmulSpec(
@@ -68,7 +81,7 @@ def test_operands_may_be_transposed_and_packed(run_kernel, a_transposed, b_trans
 
 
 @pytest.mark.parametrize("packed", [False, True])
-def test_batch_dimensions_may_be_shared(run_kernel, packed):
+def test_batch_dimensions_may_be_shared(run_kernel: KernelRunner, packed: bool) -> None:
     a, b = draw((2, 3, 9, 8), F32), draw((3, 8, 21), F32, 1)
     spec = MatmulSpec(F32, 9, 21, 8, (8, 1), (21, 1), batch=(2, 3), a_batch=(216, 72), b_batch=(0, 168), packed=packed)
     found = multiply(run_kernel, spec, defaults.choose(spec), run_kernel.aligned(a), run_kernel.aligned(b))
@@ -76,7 +89,7 @@ def test_batch_dimensions_may_be_shared(run_kernel, packed):
 
 
 @pytest.mark.parametrize("dtype", [F32, F64], ids=str)
-def test_parameters_leave_the_bits_alone(run_kernel, dtype):
+def test_parameters_leave_the_bits_alone(run_kernel: KernelRunner, dtype: DType) -> None:
     rows, columns, depth = 45, 75, 130
     spec = MatmulSpec(dtype, rows, columns, depth, (depth, 1), (columns, 1))
     a, b = (run_kernel.aligned(draw(shape, dtype)) for shape in ((rows, depth), (depth, columns)))
@@ -88,7 +101,7 @@ def test_parameters_leave_the_bits_alone(run_kernel, dtype):
             assert found.tobytes() == reference.tobytes(), parameters
 
 
-def test_product_is_one_chain_of_fused_multiply_adds(run_kernel):
+def test_product_is_one_chain_of_fused_multiply_adds(run_kernel: KernelRunner) -> None:
     a, b = draw((1, 40), F32), draw((40, 1), F32, 1)
     total = np.float32(0)
     for left, right in zip(a[0], b[:, 0], strict=True):
@@ -99,7 +112,7 @@ def test_product_is_one_chain_of_fused_multiply_adds(run_kernel):
     assert found[0, 0] == total
 
 
-def test_epilogue_adds_bias_scales_and_rectifies_in_place(run_kernel):
+def test_epilogue_adds_bias_scales_and_rectifies_in_place(run_kernel: KernelRunner) -> None:
     rows, columns, depth = 11, 37, 5
     body = (
         Instruction("load", (), F32, (0,)),
@@ -115,14 +128,16 @@ def test_epilogue_adds_bias_scales_and_rectifies_in_place(run_kernel):
     operands = (EpilogueOperand(F32, "channel"), EpilogueOperand(F32, "scalar"), EpilogueOperand(F32, "same"))
     spec = MatmulSpec(F32, rows, columns, depth, (depth, 1), (columns, 1), epilogue=Epilogue(operands, body))
     a, b, bias = draw((rows, depth), F32), draw((depth, columns), F32, 1), draw((columns,), F32, 2)
-    scale, residual = np.float32([0.5]), draw((rows, columns), F32, 3)
+    scale, residual = np.array([0.5], np.float32), draw((rows, columns), F32, 3)
     arrays = [run_kernel.aligned(array) for array in (bias, scale, residual)]
-    found = multiply(run_kernel, spec, MatmulParameters(4, 2, 8, 2), *map(run_kernel.aligned, (a, b)), arrays)
+    found = multiply(
+        run_kernel, spec, MatmulParameters(4, 2, 8, 2), run_kernel.aligned(a), run_kernel.aligned(b), arrays
+    )
     expected = np.maximum((a.astype(np.float64) @ b + bias) * 0.5 + residual, 0)
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
 
 
-def test_epilogue_may_store_another_dtype(run_kernel):
+def test_epilogue_may_store_another_dtype(run_kernel: KernelRunner) -> None:
     body = (
         Instruction("load", (), F64, (0,)),
         Instruction("cast", (0,), F32, ("float32",)),
@@ -132,12 +147,17 @@ def test_epilogue_may_store_another_dtype(run_kernel):
     spec = MatmulSpec(F64, 7, 19, 6, (6, 1), (19, 1), epilogue=Epilogue((EpilogueOperand(F32, "same"),), body))
     a, b, limit = draw((7, 6), F64), draw((6, 19), F64, 1), draw((7, 19), F32, 2)
     found = multiply(
-        run_kernel, spec, MatmulParameters(4, 2, 4, 2), *map(run_kernel.aligned, (a, b)), [run_kernel.aligned(limit)]
+        run_kernel,
+        spec,
+        MatmulParameters(4, 2, 4, 2),
+        run_kernel.aligned(a),
+        run_kernel.aligned(b),
+        [run_kernel.aligned(limit)],
     )
     np.testing.assert_array_equal(found, (a @ b).astype(np.float32) < limit)
 
 
-def test_long_epilogue_is_looped_over_rows(run_kernel):
+def test_long_epilogue_is_looped_over_rows(run_kernel: KernelRunner) -> None:
     body = (
         Instruction("load", (), F32, (0,)),
         Instruction("load", (), F32, (1,)),
@@ -150,6 +170,8 @@ def test_long_epilogue_is_looped_over_rows(run_kernel):
     spec = MatmulSpec(F32, 23, 37, 5, (5, 1), (37, 1), epilogue=Epilogue(operands, body))
     a, b, bias, scale = (draw(shape, F32, i) for i, shape in enumerate(((23, 5), (5, 37), (37,), (23, 37))))
     arrays = [run_kernel.aligned(array) for array in (bias, scale)]
-    found = multiply(run_kernel, spec, MatmulParameters(4, 2, 8, 2), *map(run_kernel.aligned, (a, b)), arrays)
+    found = multiply(
+        run_kernel, spec, MatmulParameters(4, 2, 8, 2), run_kernel.aligned(a), run_kernel.aligned(b), arrays
+    )
     expected = scale / (1 + np.exp(-(a.astype(np.float64) @ b + bias)))
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)

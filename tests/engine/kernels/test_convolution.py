@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
+from tests.engine.kernels.conftest import KernelRunner
 from trainer.engine.autotune import defaults
 from trainer.engine.autotune.machine import AVX512, NARROW
 from trainer.engine.devices.cpu import native
 from trainer.engine.graph import dtypes
+from trainer.engine.graph.dtypes import DType
 from trainer.engine.kernels import convolution, pack, weight_gradient
 from trainer.engine.kernels.convolution import ConvolutionParameters
 from trainer.engine.kernels.epilogue import Epilogue, EpilogueOperand
-from trainer.engine.kernels.geometry import ConvolutionSpec
+from trainer.engine.kernels.geometry import ConvolutionSpec, Direction
 from trainer.engine.kernels.spec import Instruction
 from trainer.engine.kernels.weight_gradient import WeightGradientParameters
 
@@ -51,14 +55,14 @@ WEIGHT_CHOICES = [
 ]
 
 
-def specification(name, direction, dtype=F32, **fields):
+def specification(name: str, direction: Direction, dtype: DType = F32, **fields: Any) -> ConvolutionSpec:
     images, channels, spatial, filters, window, strides, padding, dilation, groups = GEOMETRIES[name]
     return ConvolutionSpec(
         dtype, direction, images, channels, spatial, filters, window, strides, padding, dilation, groups, **fields
     )
 
 
-def draw(spec, seed=0):
+def draw(spec: ConvolutionSpec, seed: int = 0) -> list[np.ndarray]:
     """x[N,C,H,W], w[K,C/groups,R,S], y[N,K,P,Q]."""
     generator = np.random.default_rng(seed)
     shapes = (
@@ -69,7 +73,9 @@ def draw(spec, seed=0):
     return [generator.standard_normal(shape).astype(spec.dtype.storage) for shape in shapes]
 
 
-def trilinear(spec, x=None, w=None, y=None):
+def trilinear(
+    spec: ConvolutionSpec, x: np.ndarray | None = None, w: np.ndarray | None = None, y: np.ndarray | None = None
+) -> np.ndarray:
     """The derivative of sum(y * conv(x, w)) by the one that is None, in float64, tap by tap."""
     (rows, columns), (low, left) = spec.output_spatial, (spec.padding[0][0], spec.padding[1][0])
     padded_shape = [extent + sum(pads) for extent, pads in zip(spec.spatial, spec.padding, strict=True)]
@@ -97,11 +103,18 @@ def trilinear(spec, x=None, w=None, y=None):
     return padded[inside] if x is None else kernel
 
 
-def channels_last(array):
+def channels_last(array: np.ndarray) -> np.ndarray:
     return array.transpose(0, 2, 3, 1)
 
 
-def correlate(run_kernel, spec, parameters, source, weights, operands=()):
+def correlate(
+    run_kernel: KernelRunner,
+    spec: ConvolutionSpec,
+    parameters: Any,
+    source: np.ndarray,
+    weights: np.ndarray,
+    operands: Sequence[np.ndarray] = (),
+) -> np.ndarray:
     """The forward pass or the input gradient through the kernels, in logical axes; tasks run last to first."""
     stored = run_kernel.aligned(weights.transpose(spec.weight_order))
     if spec.packed:
@@ -123,7 +136,14 @@ def correlate(run_kernel, spec, parameters, source, weights, operands=()):
     return output.transpose(0, 3, 1, 2)
 
 
-def weigh(run_kernel, spec, parameters, x, y, operands=()):
+def weigh(
+    run_kernel: KernelRunner,
+    spec: ConvolutionSpec,
+    parameters: Any,
+    x: np.ndarray,
+    y: np.ndarray,
+    operands: Sequence[np.ndarray] = (),
+) -> np.ndarray:
     """The weight gradient through the kernels, in logical axes."""
     totals = run_kernel.empty([weight_gradient.totals_size(spec)], spec.dtype.storage)
     arrays = [run_kernel.aligned(channels_last(x)), run_kernel.aligned(channels_last(y)), totals]
@@ -141,7 +161,9 @@ def weigh(run_kernel, spec, parameters, x, y, operands=()):
 
 @pytest.mark.parametrize("name", GEOMETRIES)
 @pytest.mark.parametrize("direction", ["forward", "input_gradient"])
-def test_correlation_equals_loops_whatever_the_parameters(run_kernel, name, direction):
+def test_correlation_equals_loops_whatever_the_parameters(
+    run_kernel: KernelRunner, name: str, direction: Direction
+) -> None:
     spec = specification(name, direction)
     x, w, y = draw(spec)
     forward = direction == "forward"
@@ -155,7 +177,9 @@ def test_correlation_equals_loops_whatever_the_parameters(run_kernel, name, dire
 
 @pytest.mark.parametrize("name", ["same 3x3", "everything odd"])
 @pytest.mark.parametrize("direction", ["forward", "input_gradient"])
-def test_correlation_in_float64_with_weights_in_their_logical_order(run_kernel, name, direction):
+def test_correlation_in_float64_with_weights_in_their_logical_order(
+    run_kernel: KernelRunner, name: str, direction: Direction
+) -> None:
     spec = specification(name, direction, F64, weight_order=(0, 1, 2, 3))
     x, w, y = draw(spec)
     source, expected = (x, trilinear(spec, x=x, w=w)) if direction == "forward" else (y, trilinear(spec, w=w, y=y))
@@ -164,7 +188,7 @@ def test_correlation_in_float64_with_weights_in_their_logical_order(run_kernel, 
 
 
 @pytest.mark.parametrize("name", GEOMETRIES)
-def test_weight_gradient_equals_loops_whatever_the_parameters(run_kernel, name):
+def test_weight_gradient_equals_loops_whatever_the_parameters(run_kernel: KernelRunner, name: str) -> None:
     spec = specification(name, "weight_gradient")
     x, _, y = draw(spec)
     found = weigh(run_kernel, spec, defaults.choose(spec), x, y)
@@ -173,7 +197,7 @@ def test_weight_gradient_equals_loops_whatever_the_parameters(run_kernel, name):
         assert weigh(run_kernel, spec, parameters, x, y).tobytes() == found.tobytes(), parameters
 
 
-def test_weight_gradient_of_many_blocks_adds_them_in_order(run_kernel):
+def test_weight_gradient_of_many_blocks_adds_them_in_order(run_kernel: KernelRunner) -> None:
     spec = ConvolutionSpec(F32, "weight_gradient", 3, 16, (20, 20), 33, (3, 3), padding=ONE)
     blocks = weight_gradient.pixel_blocks(spec)
     assert blocks.groups > 1
@@ -184,7 +208,7 @@ def test_weight_gradient_of_many_blocks_adds_them_in_order(run_kernel):
         assert weigh(run_kernel, spec, parameters, x, y).tobytes() == found.tobytes(), parameters
 
 
-def test_weight_gradient_of_wide_rows_of_many_channels_cuts_them(run_kernel):
+def test_weight_gradient_of_wide_rows_of_many_channels_cuts_them(run_kernel: KernelRunner) -> None:
     spec = ConvolutionSpec(F32, "weight_gradient", 1, 1024, (4, 300), 5, (3, 3), padding=ONE)
     blocks = weight_gradient.pixel_blocks(spec)
     assert blocks.block[2] < blocks.whole[2]
@@ -193,7 +217,7 @@ def test_weight_gradient_of_wide_rows_of_many_channels_cuts_them(run_kernel):
     np.testing.assert_allclose(found, trilinear(spec, x=x, y=y), rtol=1e-4, atol=1e-3)
 
 
-def test_pixel_blocks_cover_every_pixel_once_and_know_nothing_of_parameters():
+def test_pixel_blocks_cover_every_pixel_once_and_know_nothing_of_parameters() -> None:
     for images, spatial, window in [(8, (56, 56), (3, 3)), (7, (7, 7), (3, 3)), (3, (14, 13), (1, 1))]:
         spec = ConvolutionSpec(F32, "weight_gradient", images, 8, spatial, 16, window)
         blocks = weight_gradient.pixel_blocks(spec)
@@ -216,7 +240,7 @@ RECTIFIED = (
 
 @pytest.mark.parametrize("direction", ["forward", "input_gradient"])
 @pytest.mark.parametrize("name", ["same 3x3", "everything odd", "stride beyond window"])
-def test_epilogue_of_bias_residual_and_rectifier(run_kernel, name, direction):
+def test_epilogue_of_bias_residual_and_rectifier(run_kernel: KernelRunner, name: str, direction: Direction) -> None:
     operands = (EpilogueOperand(F32, "channel"), EpilogueOperand(F32, "same"))
     spec = specification(name, direction, epilogue=Epilogue(operands, RECTIFIED))
     x, w, y = draw(spec)
@@ -231,7 +255,7 @@ def test_epilogue_of_bias_residual_and_rectifier(run_kernel, name, direction):
 
 
 @pytest.mark.parametrize("name", ["same 3x3", "everything odd"])
-def test_epilogue_of_the_weight_gradient_is_a_gradient_step(run_kernel, name):
+def test_epilogue_of_the_weight_gradient_is_a_gradient_step(run_kernel: KernelRunner, name: str) -> None:
     body = (
         Instruction("load", (), F32, (0,)),
         Instruction("load", (), F32, (1,)),
@@ -242,14 +266,16 @@ def test_epilogue_of_the_weight_gradient_is_a_gradient_step(run_kernel, name):
     operands = (EpilogueOperand(F32, "scalar"), EpilogueOperand(F32, "same"))
     spec = specification(name, "weight_gradient", epilogue=Epilogue(operands, body))
     x, w, y = draw(spec)
-    rate, stored = run_kernel.aligned(np.float32([0.1])), run_kernel.aligned(w.transpose(2, 3, 1, 0))
+    rate, stored = run_kernel.aligned(np.array([0.1], np.float32)), run_kernel.aligned(w.transpose(2, 3, 1, 0))
     found = weigh(run_kernel, spec, defaults.choose(spec), x, y, [rate, stored])
     expected = w - np.float32(0.1) * trilinear(spec, x=x, y=y)
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("name", ["same 3x3", "everything odd"])
-def test_narrow_vectors_give_the_same_bits(run_kernel, name, monkeypatch):
+def test_narrow_vectors_give_the_same_bits(
+    run_kernel: KernelRunner, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     forward, weight = specification(name, "forward"), specification(name, "weight_gradient")
     x, w, y = draw(forward)
     wide = [

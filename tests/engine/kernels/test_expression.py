@@ -22,7 +22,7 @@ def sample(dtype: DType, seed: int = 0) -> np.ndarray:
         return random.integers(0, 2, COUNT).astype(bool)
     if dtype.is_integer:
         information = np.iinfo(dtype.storage)
-        edges = [information.min, information.max, 0, 1, information.max - 1]
+        edges: list[float] = [information.min, information.max, 0, 1, information.max - 1]
         values = random.integers(information.min, information.max, COUNT, dtype.storage, endpoint=True)
         values[::3] = random.integers(0, 9, values[::3].size)
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -83,11 +84,11 @@ def check(
     execute(adding, [updates, indices, total], narrow)
     expected = np.zeros(table_shape, dtype.storage)
     if along:
-        where = list(np.indices(indices_shape))
-        where[axis] = wide
-        np.add.at(expected, tuple(where), updates)
+        places: list[Any] = list(np.indices(indices_shape))
+        places[axis] = wide
     else:
-        np.add.at(expected, (*(slice(None),) * axis, wide), updates)
+        places = [*(slice(None),) * axis, wide]
+    np.add.at(expected, tuple(places), updates)
     np.testing.assert_array_equal(total, expected)  # bit for bit: numpy adds in the same order
 
 

@@ -142,7 +142,7 @@ PREDICATES = COMPARISONS | LOGIC | {"logical_not", "isfinite", "isnan", "isinf"}
 
 def _one_operation(name: str, dtype: DType) -> LoopKernel:
     """A kernel of `name` alone."""
-    dtypes, attributes = [dtype] * (2 if name in TWO_ARGUMENTS else 1), ()
+    dtypes, attributes = [dtype] * (2 if name in TWO_ARGUMENTS else 1), tuple[object, ...]()
     result = bool_ if name in PREDICATES else dtype
     if name == "where":
         dtypes = [bool_, dtype, dtype]

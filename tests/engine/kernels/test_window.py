@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -50,6 +51,11 @@ CASES = [  # shape, window, strides, padding, dilation
 Padding = tuple[tuple[int, int], tuple[int, int]]
 
 
+def placed(shape: Sequence[int], order: Sequence[int]) -> tuple[int, int, int, int]:
+    image, channel, row, column = strides_of(shape, order)
+    return image, channel, row, column
+
+
 def check(
     case: tuple, dtype: DType, order: tuple[int, ...], *, output_order: tuple[int, ...] | None = None,
     nan: bool = False, narrow: bool = False,
@@ -60,10 +66,10 @@ def check(
         values.reshape(-1)[::7] = np.nan
     x = to_bfloat16(values.astype(np.float32)) if dtype is bfloat16 else values.astype(dtype.storage)
     output_order = output_order or order
-    draft = window.WindowArgmax(dtype, shape, extent, strides, padding, dilation, strides_of(shape, order), (0,) * 4)
+    draft = window.WindowArgmax(dtype, shape, extent, strides, padding, dilation, placed(shape, order), (0, 0, 0, 0))
     kernel = window.WindowArgmax(
-        dtype, shape, extent, strides, padding, dilation, strides_of(shape, order),
-        strides_of(draft.output_shape, output_order),
+        dtype, shape, extent, strides, padding, dilation, placed(shape, order),
+        placed(draft.output_shape, output_order),
     )  # fmt: skip
     x = laid_out(x, order)
     result = laid_out(np.full(kernel.output_shape, -1, np.int32), output_order)
