@@ -23,16 +23,18 @@ BEFORE_A_NORM = re.compile(r"(generator|first)\.(up\.[0-6]|down\.[1-6])\.1\.bias
 
 @dataclass(frozen=True)
 class Tolerance:
-    """On losses, relative; on every state: the norm of the deviation over the norm of what training changed."""
+    """On losses, relative; on states: the norm of the deviation over the norm of what training changed."""
 
     losses: float
-    change: float
+    states: float
 
 
-FLOAT32_FIRST_STEP = Tolerance(1e-5, 1e-2)
-FLOAT32 = Tolerance(1e-3, 0.5)
-"""In five steps rounding moves a few values across the kink of a ReLU, which changes small gradients visibly."""
 FLOAT64 = Tolerance(1e-9, 1e-9)
+FLOAT32 = Tolerance(1e-3, 1.0)
+"""Losses are what five steps in float32 can hold: rounding moves a few values across the kink of a ReLU, and Adam's first
+steps go by the sign of even the smallest gradients. The first step's gradients are the finer measure.
+"""
+FLOAT32_GRADIENTS = Tolerance(1e-5, 0.02)
 
 
 @functools.cache
@@ -40,37 +42,39 @@ def expected(run: Residual | Pix2Pix) -> Outcome:
     return run.run("reference", np.float64)
 
 
-def check(run: Residual | Pix2Pix, dtype: type, tolerance: Tolerance) -> None:
+def check(run: Residual | Pix2Pix, dtype: type, tolerance: Tolerance, names: str = "") -> None:
     before, after, found = expected(replace(run, steps=0)), expected(run), run.run("cpu", dtype)
     np.testing.assert_allclose(found.losses, after.losses, rtol=tolerance.losses)
     assert found.states.keys() == after.states.keys()
     deviations = {}
     for name, value in after.states.items():
-        change = np.linalg.norm(value - before.states[name])
-        if not BEFORE_A_NORM.match(name):
+        if re.search(names, name) and not BEFORE_A_NORM.match(name):
+            change = np.linalg.norm(value - before.states[name])
             assert change > 0, f"{name} was not trained"
             deviations[name] = float(np.linalg.norm(found.states[name] - value) / change)
-    beyond = {name: deviation for name, deviation in deviations.items() if deviation > tolerance.change}
+    assert deviations
+    beyond = {name: deviation for name, deviation in deviations.items() if not deviation <= tolerance.states}
     assert not beyond, f"{len(beyond)} of {len(deviations)}: {dict(list(beyond.items())[:8])}"
 
 
-NARROW = [pytest.param(RESIDUAL, id="residual"), pytest.param(PIX2PIX, id="pix2pix")]
-REAL = [
+BOTH_TIERS = [
+    pytest.param(RESIDUAL, id="residual"),
+    pytest.param(PIX2PIX, id="pix2pix"),
     pytest.param(FULL_RESIDUAL, id="resnet-50", marks=pytest.mark.full),
     pytest.param(FULL_PIX2PIX, id="pix2pix-256", marks=pytest.mark.full),
 ]
 
 
-@pytest.mark.parametrize("run", NARROW)
-def test_first_step_in_float32(run: Residual | Pix2Pix) -> None:
-    check(replace(run, steps=1), np.float32, FLOAT32_FIRST_STEP)
+@pytest.mark.parametrize("run", BOTH_TIERS)
+def test_first_gradients_in_float32(run: Residual | Pix2Pix) -> None:
+    check(replace(run, steps=1), np.float32, FLOAT32_GRADIENTS, r"\.(momentum|exp_avg)$")
 
 
-@pytest.mark.parametrize("run", NARROW + REAL)
+@pytest.mark.parametrize("run", BOTH_TIERS)
 def test_five_steps_in_float32(run: Residual | Pix2Pix) -> None:
     check(run, np.float32, FLOAT32)
 
 
-@pytest.mark.parametrize("run", NARROW + REAL)
+@pytest.mark.parametrize("run", BOTH_TIERS)
 def test_five_steps_in_float64(run: Residual | Pix2Pix) -> None:
     check(run, np.float64, FLOAT64)
