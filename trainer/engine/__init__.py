@@ -123,6 +123,7 @@ from trainer.engine.tensor import State, Tensor, evaluate
 
 if TYPE_CHECKING:
     from trainer.engine import nn as nn
+    from trainer.engine.compile.debug import explain as explain
     from trainer.engine.compile.trace import Traced as Traced
     from trainer.engine.compile.trace import trace as trace
 
@@ -174,6 +175,7 @@ __all__ = [
     "evaluate",
     "exp",
     "expand_dims",
+    "explain",
     "expm1",
     "eye",
     "flip",
@@ -264,7 +266,12 @@ __all__ = [
     "zeros_like",
 ]
 
-_LAZY = {"trace": "trainer.engine.compile.trace", "Traced": "trainer.engine.compile.trace", "nn": "trainer.engine.nn"}
+_LAZY = {
+    "trace": "trainer.engine.compile.trace",
+    "Traced": "trainer.engine.compile.trace",
+    "explain": "trainer.engine.compile.debug",
+    "nn": "trainer.engine.nn",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -95,9 +95,7 @@ def graphs(draw: DrawFn, *, operations: int = 14) -> Graph:
     results = draw(st.lists(st.sampled_from(nodes), min_size=1, max_size=3))
     fitting = [node for node in nodes if node.shape == shape]
     taken = draw(st.lists(st.sampled_from(fitting), min_size=2, max_size=2))
-    updates = [
-        (state.attributes[0], node) for state, node in zip(states, taken, strict=True) if node is not state
-    ]
+    updates = [(state.attributes[0], node) for state, node in zip(states, taken, strict=True) if node is not state]
     return Graph(inputs, results, updates)
 
 

@@ -1,4 +1,4 @@
-"""Python values that a traced step was built from: what changes raises and is named, what has no part in it does not."""
+"""Python values that a traced step was built from: what changes raises and is named, what has no part in it may."""
 
 from __future__ import annotations
 

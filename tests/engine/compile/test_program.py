@@ -12,6 +12,7 @@ from trainer.engine.compile.partition import Policy
 from trainer.engine.devices.cpu.device import CpuDevice
 from trainer.engine.devices.reference import ReferenceDevice
 from trainer.engine.graph import primitives as p
+from trainer.engine.graph.node import Node
 
 _devices = [
     CpuDevice(threads=2, poison=True),
@@ -59,9 +60,10 @@ def test_a_program_survives_a_larger_one_that_moves_the_arena() -> None:
     device = CpuDevice(threads=1)
     x, wide = leaf((64, 64)), leaf((1024, 1024), seed=5)
 
-    def sums(source: object) -> object:
+    def sums(source: Node) -> Node:
         total = p.reduce_sum(source, (1,))
-        return p.negative(p.cumulative_sum(p.multiply(source, p.broadcast(p.reshape(total, (total.size, 1)), source.shape)), 0))
+        spread = p.broadcast(p.reshape(total, (total.size, 1)), source.shape)
+        return p.negative(p.cumulative_sum(p.multiply(source, spread), 0))
 
     small = device.compile([sums(x)], inputs=[x])
     (first,) = small.run([x.attributes[0]])

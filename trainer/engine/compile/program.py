@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from trainer.engine.compile.debug import Compilation
 from trainer.engine.compile.launch import Address, Buffer, Launch
 from trainer.engine.compile.lower import Lowered
 from trainer.engine.compile.plan import MemoryPlan, barriers, plan_memory
@@ -46,6 +47,7 @@ class Program:
         flush: bool,
     ) -> None:
         self.device, self.flush = device, flush
+        self.compilation: Compilation | None = None
         self.launches: list[Launch] = lowered.launches
         self.memory: MemoryPlan = plan_memory(self.launches)
         self._kernels = list(kernels)  # holds the code

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from trainer.engine.autotune import defaults
+from trainer.engine.compile import debug
 from trainer.engine.compile.legalise import legalise
 from trainer.engine.compile.lower import Request, lower
 from trainer.engine.compile.partition import Policy
@@ -70,6 +72,7 @@ class CpuDevice:
         """A program that computes `results` and stores `updates` in place; `inputs` are leaves whose address is given
         to each run.
         """
+        began, compiled, cached = time.perf_counter(), *native.object_counts()
         outputs = simplify([*results, *(node for _, node in updates)])
         outputs = legalise(outputs)
         values, targets = outputs[: len(results)], outputs[len(results) :]
@@ -80,7 +83,12 @@ class CpuDevice:
         if self.poison:
             lowered.launches = poisoned(lowered.launches)
         kernels = self.kernels.of(lowered.launches, progress)
-        return Program(self, lowered, kernels, inputs, [node.shape for node in results], flush=flush)
+        program = Program(self, lowered, kernels, inputs, [node.shape for node in results], flush=flush)
+        now_compiled, now_cached = native.object_counts()
+        spent = 1000 * (time.perf_counter() - began)
+        program.compilation = debug.Compilation(now_compiled - compiled, now_cached - cached, spent)
+        debug.report(program)
+        return program
 
     def evaluate(self, nodes: Sequence[Node]) -> list[Storage]:
         """The values of `nodes`, computed now; equal graphs share a compiled program."""

@@ -91,12 +91,22 @@ def compile_object(ir: str, target: Target | None = None) -> bytes:
     key = hashlib.sha256(f"{target.key}\n{ir}".encode()).hexdigest()
     cached = _read(key)
     if cached is not None:
+        _counts["cached"] += 1
         return cached
     with llvm.parse_assembly(ir) as module:
         module.verify()
         code = bytes(_machine(target).emit_object(module))
     _write(key, code)
+    _counts["compiled"] += 1
     return code
+
+
+_counts = {"compiled": 0, "cached": 0}
+
+
+def object_counts() -> tuple[int, int]:
+    """How many objects this process has compiled, and how many it has read from the cache."""
+    return _counts["compiled"], _counts["cached"]
 
 
 def assembly(ir: str, target: Target | None = None) -> str:
