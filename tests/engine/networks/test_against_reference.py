@@ -31,8 +31,8 @@ class Tolerance:
 
 FLOAT64 = Tolerance(1e-9, 1e-9)
 FLOAT32 = Tolerance(1e-3, 1.0)
-"""Losses are what five steps in float32 can hold: rounding moves a few values across the kink of a ReLU, and Adam's first
-steps go by the sign of even the smallest gradients. The first step's gradients are the finer measure.
+"""Losses are what five steps in float32 can hold: rounding moves a few values across the kink of a ReLU, and Adam's
+first steps go by the sign of even the smallest gradients. The first step's gradients are the finer measure.
 """
 FLOAT32_GRADIENTS = Tolerance(1e-5, 0.02)
 

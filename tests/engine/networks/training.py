@@ -81,9 +81,7 @@ class Pix2Pix:
             discriminator = patch_discriminator(self.filters).set_seed(0, "discriminator")
             for net in (generator, discriminator):
                 _in_dtype(net, dtype)
-            first, second = (
-                Adam(net, self.learning_rate, betas=(0.5, 0.999)) for net in (generator, discriminator)
-            )
+            first, second = (Adam(net, self.learning_rate, betas=(0.5, 0.999)) for net in (generator, discriminator))
 
             def judged(source: Tensor, picture: Tensor, is_real: bool) -> Tensor:
                 logits = discriminator(engine.concat([source, picture], axis=1))

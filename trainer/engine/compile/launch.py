@@ -36,18 +36,21 @@ class Address:
     byte_offset: int = 0
 
 
-@dataclass(frozen=True, slots=True)
 class KernelSource:
-    """A kernel before it is rendered: equal keys are the same code."""
+    """A kernel before it is rendered: equal keys are the same code. Its hash is kept: a key holds whole bodies."""
 
-    key: Hashable
-    render: Callable[[str], str]
+    __slots__ = ("_hash", "key", "render")
+
+    def __init__(self, key: Hashable, render: Callable[[str], str]) -> None:
+        self.key, self.render, self._hash = key, render, hash(key)
 
     def __hash__(self) -> int:
-        return hash(self.key)
+        return self._hash
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, KernelSource) and self.key == other.key
+        return self is other or (
+            isinstance(other, KernelSource) and self._hash == other._hash and self.key == other.key
+        )
 
 
 @dataclass(eq=False, slots=True)

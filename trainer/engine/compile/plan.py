@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 
 from trainer.engine.compile.launch import Buffer, Launch
 
@@ -26,28 +28,27 @@ def plan_memory(launches: Sequence[Launch]) -> MemoryPlan:
         for buffer in (*launch.reads, *launch.writes):
             if buffer.in_arena:
                 last[buffer] = index
+    first: dict[Buffer, int] = {}
     offsets: dict[Buffer, int] = {}
     live: list[tuple[int, int, Buffer]] = []
-    size = used = most = 0
-    peak: tuple[Buffer, ...] = ()
+    size = used = most = fullest = 0
     for index, launch in enumerate(launches):
         for buffer in (*launch.writes, *launch.reads):  # one that nothing writes is empty
             if not buffer.in_arena or buffer in offsets:
                 continue
             length = -(-buffer.nbytes // ALIGNMENT) * ALIGNMENT
             offset = _lowest_gap(live, length)
-            offsets[buffer] = offset
-            live.append((offset, offset + length, buffer))
-            live.sort(key=lambda block: block[0])
+            offsets[buffer], first[buffer] = offset, index
+            insort(live, (offset, offset + length, buffer), key=itemgetter(0))
             used += length
             size = max(size, offset + length)
             if used > most:
-                most, peak = used, tuple(block[2] for block in live)
-        ended = [block for block in live if last[block[2]] <= index]
-        for block in ended:
-            live.remove(block)
-            used -= block[1] - block[0]
-    return MemoryPlan(offsets, size, peak)
+                most, fullest = used, index
+        if any(last.get(buffer) == index for buffer in (*launch.writes, *launch.reads)):
+            used -= sum(end - begin for begin, end, buffer in live if last[buffer] == index)
+            live = [block for block in live if last[block[2]] > index]
+    peak = sorted((buffer for buffer in offsets if first[buffer] <= fullest <= last[buffer]), key=offsets.__getitem__)
+    return MemoryPlan(offsets, size, tuple(peak))
 
 
 def _lowest_gap(live: Sequence[tuple[int, int, Buffer]], length: int) -> int:

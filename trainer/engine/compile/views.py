@@ -7,6 +7,7 @@ touches data.
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -34,6 +35,7 @@ class Linear:
 Coordinates = tuple[Linear, ...]
 
 
+@functools.lru_cache(maxsize=1024)
 def identity(shape: Shape) -> Coordinates:
     """Coordinates of a node whose axes are the iteration axes; axes of extent 1 stand still at 0."""
     ndim = len(shape)
@@ -129,10 +131,14 @@ class View:
 
     def along(self, coordinates: Coordinates, rank: int) -> tuple[int, tuple[int, ...]]:
         """Offset and one stride for each iteration axis."""
-        total = Linear(self.offset, (0,) * rank)
+        offset, strides = self.offset, [0] * rank
         for step, index in zip(self.strides, coordinates, strict=True):
-            total = total + index.scaled(0, step)
-        return total.constant, total.coefficients
+            if step:
+                offset += step * index.constant
+                for axis, coefficient in enumerate(index.coefficients):
+                    if coefficient:
+                        strides[axis] += step * coefficient
+        return offset, tuple(strides)
 
 
 def view_through(node: Node, view: View) -> View | None:
