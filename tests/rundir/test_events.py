@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from trainer.rundir import codec, decode, encode, events
+from trainer.rundir.codec import decode_lines
 from trainer.rundir.events import KINDS, MetricEvent, PhaseEvent, UnknownEvent
 
 
@@ -99,3 +100,30 @@ def test_kinds_and_fields_are_those_of_the_contract() -> None:
         for kind in re.findall(r"`(\w+)`", kinds):
             names = set(codec._field_names(KINDS[kind]))
             assert names <= words | {"threads"}, kind
+
+
+METRIC = b'"time":1.5,"since_start":0.5,"attempt":2,"step":3,"epoch":0.5,"split":"train"'
+LINES = [
+    b'{"kind":"metric",' + METRIC + b',"values":{"loss":0.5},"final":true}',
+    b'{"kind":"metric",' + METRIC + b',"values":{"loss":"nan","count":3}}',
+    b'{"kind":"metric",' + METRIC + b',"values":{"loss":null}}',
+    b'{"kind":"metric","step":1.5,"epoch":0.5,"split":"train","values":{}}',
+    b'{"kind":"metric","step":1,"epoch":1,"split":"train","values":{}}',
+    b'{"kind":"hologram","x":1}',
+    b"17",
+]
+
+
+@pytest.mark.parametrize("foreign", [(), (b'{"kind":"lo',), (b"1, 2",), (b"[1", b"2]"), (b'"a', b'b"'), (b"\xff",)])
+def test_lines_decoded_together_are_those_decoded_one_by_one(foreign: tuple[bytes, ...]) -> None:
+    lines = [*LINES[:3], *foreign, *LINES[3:]]
+    together = decode_lines(lines)
+    assert list(map(repr, together)) == [repr(decode(line)) for line in lines]
+    assert decode_lines([]) == []
+
+
+def test_a_plain_metric_is_read_as_the_walk_over_its_fields_reads_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    shortcut = [repr(decode(line)) for line in LINES]
+    monkeypatch.setattr(codec, "_plain_metric", lambda fields: None)
+    assert shortcut == [repr(decode(line)) for line in LINES]
+    assert "final=True" in shortcut[0] and shortcut[2].startswith("Record(event=UnknownEvent")

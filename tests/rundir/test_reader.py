@@ -94,7 +94,7 @@ def test_a_box_of_time_stops_the_poll_and_keeps_the_rest_for_the_next(
     monkeypatch.setattr(time, "perf_counter", lambda: float(next(clock)))
     tail = EventTail(path)
     first = tail.poll(max_seconds=2.5)
-    assert len(first) == 3 * reader.LINES_PER_CLOCK_LOOK and not tail.at_end
+    assert len(first) == 3 * reader.LINES_TOGETHER and not tail.at_end
     assert messages(first + tail.poll()) == [str(number) for number in range(1000)]
     assert tail.at_end
 

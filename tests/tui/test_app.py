@@ -3,14 +3,16 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
 import synthetic_run
 from conftest import Clock, dashboard, dead_pid, hold_lock, screen_text, settle
+from textual.timer import Timer
 
 from trainer import TrainerError
-from trainer.rundir import EndEvent, PhaseEvent, RequestEvent, RunPaths, take_requests
+from trainer.rundir import EndEvent, LogEvent, PhaseEvent, RequestEvent, RunPaths, take_requests
 from trainer.tui import watch
 from trainer.tui.feed import Feed
 from trainer.tui.keys import actions_of, key_name
@@ -265,3 +267,25 @@ async def test_nothing_is_drawn_twice_for_one_screen(finished: RunPaths, clock: 
     async with app.run_test(size=(80, 24)) as pilot:
         await settle(app, pilot)
         assert screen_text(app).count("✓ FINISHED") == 1
+
+
+async def test_reading_goes_on_where_the_system_holds_the_dashboard_up(
+    running: RunPaths, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = Timer._run
+
+    async def run_late(timer: Timer) -> None:
+        """Textual passes over what a timer has missed; one that was to go off once then never does."""
+        if timer._repeat != 0:
+            await run(timer)
+
+    monkeypatch.setattr(Timer, "_run", run_late)
+    app = dashboard(running, clock)
+    async with app.run_test() as pilot:
+        await settle(app, pilot)  # whatever else would have it read is done
+        before = app.feed.view.revision
+        synthetic_run.append(running, LogEvent("still here"), 10.0)
+        deadline = time.monotonic() + 30
+        while app.feed.view.revision == before:
+            assert time.monotonic() < deadline
+            await pilot.pause(0.01)

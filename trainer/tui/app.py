@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from typing import ClassVar
 
@@ -12,7 +13,7 @@ from trainer.tui.feed import Feed
 from trainer.tui.frame import Frame
 from trainer.tui.glyphs import choose_glyphs
 from trainer.tui.keys import actions_of
-from trainer.tui.pace import BEHIND_SECONDS, MESSAGE_SECONDS, READ_SECONDS, pause_between_frames
+from trainer.tui.pace import BEHIND_SECONDS, FIRST_READ_SECONDS, MESSAGE_SECONDS, READ_SECONDS, pause_between_frames
 from trainer.tui.palette import choose_palette
 from trainer.tui.screens import Config, HelpDialogue, Overview, RunScreen, StopDialogue
 
@@ -74,7 +75,7 @@ class Dashboard(App[str], inherit_bindings=False):
 
         It shows the run as it stands now: a worker that has just started has got on since the command was.
         """
-        self.feed.poll(READ_SECONDS)
+        self.feed.poll(FIRST_READ_SECONDS)
         overview = Overview(self)
         both = (self.HORIZONTAL_BREAKPOINTS, self.VERTICAL_BREAKPOINTS)
         for length, breakpoints in zip(self.size, both, strict=True):
@@ -206,10 +207,15 @@ class Dashboard(App[str], inherit_bindings=False):
         self.is_first = False
         self.feed.read_preview()
         self._drawn_at = 0.0
-        self._keep_advancing()
+        self.run_worker(self._keep_advancing())
 
-    def _keep_advancing(self) -> None:
-        self.set_timer(self.advance(), self._keep_advancing)
+    async def _keep_advancing(self) -> None:
+        """Read and draw until the app ends.
+
+        No timer of Textual's: one that the system keeps from starting for longer than its delay never goes off.
+        """
+        while True:
+            await asyncio.sleep(self.advance())
 
     def _look_for_answer(self) -> None:
         answer = self.feed.acknowledgement()

@@ -18,7 +18,7 @@ from trainer.tui.status import Status, status_of
 from trainer.tui.view import View
 
 PREVIEW_BYTES = 4 << 20
-"""A longer event file is sampled first, so that charts cover the whole run while it is read (about 5 µs a line)."""
+"""A longer event file is sampled first, so that charts cover the whole run while it is read (about 4 µs a line)."""
 
 LOCK_SECONDS = 1.0
 ACKNOWLEDGE_SECONDS = 5.0

@@ -10,6 +10,9 @@ from trainer.tui.status import Status
 READ_SECONDS = 0.03
 """The longest that one read of the run directory may keep the screen from answering a key."""
 
+FIRST_READ_SECONDS = 0.01
+"""The longest that reading may keep the first frame: some 2,000 records."""
+
 BEHIND_SECONDS = 0.002
 """The pause between two reads while there is more to read: time for a key, not for a frame."""
 
