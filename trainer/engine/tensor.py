@@ -13,7 +13,7 @@ from trainer.engine import devices, history, tracing
 from trainer.engine.graph import bfloat16, dtypes
 from trainer.engine.graph import primitives as p
 from trainer.engine.graph.dtypes import DType
-from trainer.engine.graph.errors import refusal
+from trainer.engine.graph.errors import check_dtype, refusal
 from trainer.engine.graph.node import Node, Shape, topological
 from trainer.engine.graph.primitives.compose import transpose_last
 from trainer.engine.graph.storage import Storage
@@ -435,7 +435,14 @@ def _stored_copy(value: Any, dtype: DType | None, name: str, operation: str = "a
         if value.dtype is (dtype or value.dtype):
             return Storage.of(source, value.dtype, name=name)
         value = value.numpy()
-    array = np.asarray(value)
+    if dtype is not None:
+        check_dtype(operation, dtype)
+    try:
+        array = np.asarray(value)
+    except ValueError as error:
+        raise refusal(
+            operation, "lists are not of one shape", found=str(error), expected="rows of equal length"
+        ) from None
     if not isinstance(value, np.ndarray | np.generic) and array.dtype == np.float64:
         array = array.astype(np.float32) if dtype is None else array  # Python's floats have the default dtype
     found = dtypes.from_numpy(array.dtype)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -107,3 +109,23 @@ def test_cycles_are_counted_when_asked_for(profile: bool) -> None:
     program.run([x.attributes[0]])
     ((label, cycles),) = program.cycles()
     assert label == "negative" and (cycles > 0) == profile
+
+
+def test_threads_of_python_take_turns() -> None:
+    device = CpuDevice(threads=2)
+    failures: list[int] = []
+
+    def work(factor: int) -> None:
+        x = leaf((200, 500), seed=factor)
+        expected = (x.attributes[0].view() * factor).cumsum(1).sum(0)
+        for _ in range(40):
+            y = p.reduce_sum(p.cumulative_sum(p.multiply(x, p.full(x.shape, factor, x.dtype)), 1), (0,))
+            if not np.array_equal(device.evaluate([y])[0].view(), expected):
+                failures.append(factor)
+
+    threads = [threading.Thread(target=work, args=(factor,), daemon=True) for factor in (1, 2, 3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert failures == [] and not any(thread.is_alive() for thread in threads)

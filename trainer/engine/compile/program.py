@@ -114,6 +114,10 @@ class Program:
 
     def run(self, inputs: Sequence[Storage]) -> list[Storage]:
         """Run on `inputs`; returns the results' storages, whose memory is theirs until they are let go."""
+        with self.device.pool.lock:
+            return self._run(inputs)
+
+    def _run(self, inputs: Sequence[Storage]) -> list[Storage]:
         if self._arena_generation != self.device.arena.generation or self.memory.size > self.device.arena.size:
             self._bind_arena()
         words = self._patch

@@ -42,18 +42,30 @@ def _whole(operation: str, value: Any) -> int:
 
 def extents(operation: str, shape: Any) -> tuple[int, ...]:
     """`shape`, an int or a sequence of them, as a tuple; none may be negative."""
-    try:
-        result = tuple(index(extent) for extent in shape) if isinstance(shape, (tuple, list)) else (index(shape),)
-    except TypeError:
-        raise refusal(operation, "a shape is whole numbers", found=repr(shape), expected="ints") from None
+    result = tuple(whole_numbers(operation, shape))
     if any(extent < 0 for extent in result):
         raise refusal(operation, "an extent is negative", found=list(result), expected="extents of at least 0")
     return result
 
 
+def whole_numbers(operation: str, shape: Any) -> list[int]:
+    """`shape`, an int or a sequence of them, as a list."""
+    try:
+        return [index(extent) for extent in shape] if isinstance(shape, (tuple, list)) else [index(shape)]
+    except TypeError:
+        raise refusal(operation, "a shape is whole numbers", found=repr(shape), expected="ints") from None
+
+
+def how_many(operation: str, name: str, value: Any) -> int:
+    """How many: a whole number that is not negative."""
+    if not isinstance(value, int) or value < 0:
+        raise refusal(operation, f"{name} is a whole number", found=repr(value), expected="an int of at least 0")
+    return value
+
+
 def pair(operation: str, name: str, value: Any) -> tuple[int, int]:
     """An int for both spatial axes, or two."""
-    both = (value, value) if isinstance(value, int) else tuple(value)
+    both = (value, value) if isinstance(value, int) else tuple(value) if isinstance(value, (tuple, list)) else ()
     if len(both) != 2 or not all(isinstance(each, int) for each in both):
         raise refusal(operation, f"{name} is one number or two", found=repr(value))
     return both[0], both[1]

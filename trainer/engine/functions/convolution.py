@@ -128,6 +128,8 @@ def average_pool(x: Any, /, window: Any, stride: Any = None, padding: Any = 0) -
     sizes = pair(name, "window", window)
     strides = sizes if stride is None else pair(name, "stride", stride)
     low_high = padding_pairs(name, padding)
+    if min(*sizes, *strides) < 1:
+        raise refusal(name, "window and stride are positive", found=f"window {sizes}, stride {strides}")
     batch, channels, height, width = tensor.shape
     whole = height % sizes[0] == 0 and width % sizes[1] == 0
     if strides == sizes and whole and low_high == ((0, 0), (0, 0)):

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from trainer.engine.functions.axes import extents
+from trainer.engine.functions.axes import extents, how_many
 from trainer.engine.graph import dtypes
 from trainer.engine.graph import primitives as p
 from trainer.engine.graph.dtypes import DType
-from trainer.engine.graph.errors import refusal
+from trainer.engine.graph.errors import check_dtype, refusal
 from trainer.engine.promotion import DEFAULT, check_scalar
 from trainer.engine.tensor import NUMBERS, Tensor, as_tensor, wrapped
 
@@ -100,6 +100,7 @@ def arange(
         raise refusal("arange", "a step of 0 never arrives", found=f"from {start} to {stop} by {step}")
     is_whole = all(isinstance(number, int) for number in (start, stop, step))
     target = dtype or (dtypes.int64 if is_whole else dtypes.float32)
+    check_dtype("arange", target)
     count = max(0, math.ceil((stop - start) / step)) if not is_whole else len(range(int(start), int(stop), int(step)))
     if is_whole and target.kind != "float":
         node = p.iota((count,), 0, target)
@@ -112,7 +113,7 @@ def linspace(
     start: float, stop: float, /, num: int, *, dtype: DType | None = None, device: Any = None, endpoint: bool = True
 ) -> Tensor:
     """`num` numbers at equal distances from `start` to `stop`, which is the last one (with `endpoint`)."""
-    parts = num - 1 if endpoint else num
+    parts = how_many("linspace", "`num`", num) - (1 if endpoint else 0)
     step = (stop - start) / parts if parts > 0 else 0.0
     result = linear(num, float(start), step, dtype or dtypes.float32)
     if not endpoint or num < 2:
@@ -143,7 +144,7 @@ def one_hot(labels: Any, classes: int, /, *, dtype: DType | None = None) -> Tens
     tensor = as_tensor(labels)
     if not tensor.dtype.is_integer:
         raise refusal("one_hot", "labels are whole numbers", found=repr(tensor.dtype), expected="an integer dtype")
-    shape = (*tensor.shape, classes)
+    shape = (*tensor.shape, how_many("one_hot", "the number of classes", classes))
     spread = p.expand(p.reshape(tensor.node, (*tensor.shape, 1)), shape)
     node = p.equal(spread, p.iota(shape, len(shape) - 1, tensor.dtype))
     return wrapped(p.cast(node, dtype or dtypes.float32), tensor)

@@ -26,7 +26,10 @@ def getitem(x: Tensor, key: Any) -> Tensor:
             continue
         extent = x.shape[axis]
         if isinstance(entry, slice):
-            start, stop, step = entry.indices(extent)
+            try:
+                start, stop, step = entry.indices(extent)
+            except (TypeError, ValueError) as error:
+                raise refusal("index", "not a slice of whole numbers", found=repr(entry), expected=str(error)) from None
             count = len(range(start, stop, step))
             if step < 0:
                 flips.append(axis)

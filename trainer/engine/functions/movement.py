@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from operator import index
 from typing import Any
 
-from trainer.engine.functions.axes import extents, one_axis, rising_axes
+from trainer.engine.functions.axes import extents, how_many, one_axis, rising_axes, whole_numbers
 from trainer.engine.graph import dtypes
 from trainer.engine.graph import primitives as p
 from trainer.engine.graph.errors import describe, refusal
@@ -19,7 +18,7 @@ from trainer.engine.tensor import Tensor, as_tensor, broadcast_shape, wrapped
 def reshape(x: Any, /, shape: Sequence[int] | int, *, copy: bool | None = None) -> Tensor:
     """The elements in row-major order as `shape`; one extent may be -1, which takes what is left."""
     tensor = as_tensor(x)
-    wanted = [shape] if isinstance(shape, int) else [index(extent) for extent in shape]
+    wanted = whole_numbers("reshape", shape)
     if wanted.count(-1) == 1:
         known = -math.prod(wanted)
         if known > 0 and tensor.size % known == 0:
@@ -153,6 +152,7 @@ def repeat(x: Any, repeats: int, /, *, axis: int | None = None) -> Tensor:
     """Each element `repeats` times in a row along `axis`; None flattens first."""
     tensor = reshape(x, (-1,)) if axis is None else as_tensor(x)
     number = one_axis("repeat", 0 if axis is None else axis, tensor.ndim)
+    how_many("repeat", "`repeats`", repeats)
     shape = tensor.shape
     wider = p.reshape(tensor.node, (*shape[: number + 1], 1, *shape[number + 1 :]))
     grown = p.broadcast(wider, (*shape[: number + 1], repeats, *shape[number + 1 :]))
@@ -174,8 +174,9 @@ def tile(x: Any, repetitions: Sequence[int], /) -> Tensor:
 def pad(x: Any, widths: Sequence[tuple[int, int]], /, *, value: bool | int | float = 0) -> Tensor:
     """`value` put before and after the elements: a pair (before, after) for each axis."""
     tensor = as_tensor(x)
-    if len(widths) != tensor.ndim:
-        raise refusal("pad", "a pair for each axis", found=f"{len(widths)} pairs for {describe([tensor])}")
+    is_pairs = isinstance(widths, (tuple, list)) and all(isinstance(each, (tuple, list)) for each in widths)
+    if not is_pairs or len(widths) != tensor.ndim or any(len(each) != 2 for each in widths):
+        raise refusal("pad", "a pair for each axis", found=f"{widths!r} for {describe([tensor])}")
     low, high = tuple(before for before, _ in widths), tuple(after for _, after in widths)
     return wrapped(p.pad(tensor.node, low, high, (0,) * tensor.ndim, value), tensor)
 
@@ -224,6 +225,8 @@ def _as_indices(operation: str, places: Tensor) -> Node:
 
 
 def _together(operation: str, arrays: Sequence[Any]) -> list[Tensor]:
+    if not isinstance(arrays, (tuple, list, Tensor)):
+        raise refusal(operation, "takes several arrays", found=type(arrays).__name__, expected="a list or tuple")
     tensors = [as_tensor(array, operation=operation) for array in arrays]
     if not tensors:
         raise refusal(operation, "of nothing", expected="at least one array")

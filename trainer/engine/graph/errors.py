@@ -9,8 +9,10 @@ from typing import Any
 
 import trainer
 from trainer import TrainerError
+from trainer.engine.graph.dtypes import DType
 
 _PACKAGE = os.path.dirname(os.path.abspath(trainer.__file__)) + os.sep
+_LIBRARY = os.path.dirname(os.path.abspath(os.__file__))  # contextlib and the like, between the user and the package
 _RECIPES = os.path.join(_PACKAGE, "recipes") + os.sep  # written like a user's code, and copied to become one
 
 
@@ -19,11 +21,18 @@ def user_line() -> str | None:
     frame = sys._getframe(1)
     while frame is not None:
         file = frame.f_code.co_filename
-        if not file.startswith("<") and (not file.startswith(_PACKAGE) or file.startswith(_RECIPES)):
+        ours = file.startswith(_PACKAGE) and not file.startswith(_RECIPES)
+        if not (ours or file.startswith("<") or os.path.dirname(file) == _LIBRARY):
             relative = os.path.relpath(file)
             return f"{file if relative.startswith('..') else relative}:{frame.f_lineno}"
         frame = frame.f_back  # type: ignore[assignment]
     return None
+
+
+def check_dtype(operation: str, dtype: object) -> None:
+    """Refuse what is no element type of the engine: a name, or another library's type."""
+    if not isinstance(dtype, DType):
+        raise refusal(operation, "not an element type", found=repr(dtype), expected="one such as engine.float32")
 
 
 def describe(values: Sequence[Any]) -> str:

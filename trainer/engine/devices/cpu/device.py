@@ -72,6 +72,17 @@ class CpuDevice:
         """A program that computes `results` and stores `updates` in place; `inputs` are leaves whose address is given
         to each run.
         """
+        with self.pool.lock:
+            return self._compile(results, updates, inputs, flush, progress)
+
+    def _compile(
+        self,
+        results: Sequence[Node],
+        updates: Sequence[tuple[Storage, Node]],
+        inputs: Sequence[Node],
+        flush: bool,
+        progress: Progress | None,
+    ) -> Program:
         began, compiled, cached = time.perf_counter(), *native.object_counts()
         outputs = simplify([*results, *(node for _, node in updates)])
         outputs = legalise(outputs)
@@ -96,6 +107,11 @@ class CpuDevice:
         for leaf in leaves:
             if leaf.attributes[0].memory is None:
                 raise leaf.attributes[0].nothing_yet()
+        with self.pool.lock:
+            return self._program(nodes, structure, leaves).run([leaf.attributes[0] for leaf in leaves])
+
+    def _program(self, nodes: Sequence[Node], structure: Any, leaves: Sequence[Node]) -> Program:
+        """The program of graphs of this structure."""
         key = (structure, self.policy)
         program = self._programs.get(key)
         if program is None:
@@ -106,7 +122,7 @@ class CpuDevice:
                 self._programs.popitem(last=False)
         else:
             self._programs.move_to_end(key)
-        return program.run([leaf.attributes[0] for leaf in leaves])
+        return program
 
 
 def _stand_ins(leaves: Sequence[Node]) -> dict[Node, Node]:

@@ -15,6 +15,7 @@ import functools
 import os
 import platform
 import sys
+import threading
 import weakref
 from collections.abc import Callable
 from pathlib import Path
@@ -453,6 +454,8 @@ class Pool:
 
     def __init__(self, threads: int) -> None:
         self.threads = threads
+        self.lock = threading.RLock()
+        """Held by whoever compiles for or runs on the pool: one program at a time, whichever Python thread asks."""
         self._control = aligned_empty(128, np.dtype(np.int64))
         self._control[:] = 0
         self._masks = _processor_masks()

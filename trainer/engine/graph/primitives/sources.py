@@ -11,7 +11,7 @@ import numpy as np
 from trainer.engine.graph import bfloat16 as bfloat16_bits
 from trainer.engine.graph import dtypes, philox
 from trainer.engine.graph.dtypes import DType
-from trainer.engine.graph.errors import describe, refusal
+from trainer.engine.graph.errors import check_dtype, describe, refusal
 from trainer.engine.graph.node import Node, Primitive, Shape, make_node
 from trainer.engine.graph.primitives.table import check_axis, register
 from trainer.engine.graph.storage import Storage
@@ -35,6 +35,7 @@ NEGATIVE_ZERO = _NegativeZero(-0.0)
 
 def canonical(value: Any, dtype: DType) -> bool | int | float:
     """`value` rounded to `dtype` as a Python number that is equal to another only when their bits are equal."""
+    check_dtype("constant", dtype)
     if dtype.kind == "bool":
         return bool(value)
     if dtype.kind != "float":
@@ -91,6 +92,7 @@ def _iota_shape(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> Shape:
 
 
 def _iota_dtype(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> DType:
+    check_dtype("iota", attributes[2])
     if attributes[2].kind == "bool":
         raise refusal("iota", "counts, so it can't be bool", expected="a numeric dtype")
     return attributes[2]

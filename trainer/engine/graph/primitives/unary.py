@@ -11,7 +11,7 @@ import numpy as np
 from trainer.engine.graph import dtypes
 from trainer.engine.graph import primitives as p
 from trainer.engine.graph.dtypes import DType
-from trainer.engine.graph.errors import describe, refusal
+from trainer.engine.graph.errors import check_dtype, describe, refusal
 from trainer.engine.graph.node import Node, Primitive, Shape, make_node
 from trainer.engine.graph.primitives.compose import full_like, scale
 from trainer.engine.graph.primitives.table import BOOLEAN, FLOAT, INTEGER, NUMERIC, first_dtype, first_shape, register
@@ -113,6 +113,7 @@ isinf: Unary = _unary("isinf", FLOAT, np.isinf, None, dtypes.bool_)
 
 
 def _given_dtype(inputs: Any, attributes: tuple[Any, ...]) -> DType:
+    check_dtype("astype", attributes[0])
     return attributes[0]
 
 
