@@ -113,6 +113,7 @@ FIGURES = [
         better="higher",
         unit="of 1",
         rounds=3,
+        is_timing=False,
     ),
     Figure("wall_cold", wall_cold, bar=60.0, unit="s", rounds=3),
     Figure("first_step_cold", first_step_cold, bar=3.0, unit="s", rounds=5),

@@ -16,6 +16,7 @@ How a figure is measured:
     round, repeated until enough of them were undisturbed:
         ours, peer, ours, peer, …      for at least MINIMUM_ROUND_SECONDS; the median of each counts
         disturbed?                     other processes used more than 5 % of the machine: the round is repeated
+                                       (unless the figure is no timing)
     ratio = median of the rounds' ratios; its quartiles are printed as the spread
     ok    = the ratio reaches the bar; null when it can't be told (too few undisturbed rounds, or quartiles wide apart
             on both sides of the bar)
@@ -61,6 +62,7 @@ class Figure:
         unit: of `ours` and `peer`.
         needs_peer_python: False for a peer that needs no environment of its own.
         rounds: how many undisturbed rounds are wanted.
+        is_timing: False for what other processes can't change (a size, an accuracy): every round counts.
     """
 
     name: str
@@ -71,6 +73,7 @@ class Figure:
     unit: str = "ms"
     needs_peer_python: bool = True
     rounds: int = 7
+    is_timing: bool = True
 
 
 @dataclass(frozen=True)
@@ -102,8 +105,8 @@ class Result:
 
 def summarise(figure: Figure, rounds: Sequence[Round], *, peer_missing: bool = False) -> Result:
     """The outcome of a figure's rounds. Undisturbed ones count; all of them where there are too few, with `ok` None."""
-    clean = [item for item in rounds if item.disturbance <= DISTURBED_SHARE]
-    enough = len(clean) >= min(figure.rounds, max(3, figure.rounds // 2))
+    clean = [item for item in rounds if _counts(figure, item)]
+    enough = not figure.is_timing or len(clean) >= min(figure.rounds, max(3, figure.rounds // 2))
     used = clean if enough else rounds
     ours = statistics.median(item.ours for item in used)
     ratios = [ratio for item in used if (ratio := _ratio(figure, item)) is not None]
@@ -145,7 +148,7 @@ def measure(figure: Figure, peer_python: str | None, wanted_rounds: int | None =
     clean = 0
     while clean < wanted and len(rounds) < wanted * ATTEMPTS_PER_ROUND:
         rounds.append(_round(figure.ours, peer, peer_python or sys.executable))
-        clean += rounds[-1].disturbance <= DISTURBED_SHARE
+        clean += _counts(figure, rounds[-1])
     return summarise(figure, rounds, peer_missing=figure.peer is not None and peer is None)
 
 
@@ -247,6 +250,10 @@ def _round(ours: Callable[[], float], peer: Callable[[str], float] | None, peer_
         statistics.median(peer_values) if peer_values else None,
         max(0.0, others / capacity),
     )
+
+
+def _counts(figure: Figure, item: Round) -> bool:
+    return not figure.is_timing or item.disturbance <= DISTURBED_SHARE
 
 
 def _ratio(figure: Figure, item: Round) -> float | None:

@@ -77,3 +77,10 @@ def test_a_companion_answers_each_time_from_one_process() -> None:
     broken = Companion(sys.executable, "-c", "raise SystemExit(3)")
     with pytest.raises((RuntimeError, BrokenPipeError)):
         broken()
+
+
+def test_other_processes_do_not_disturb_what_is_no_timing() -> None:
+    size = Figure("x", ours=lambda: 1.0, bar=450.0, unit="MB", rounds=1, is_timing=False)
+    result = summarise(size, [Round(430.0, None, 0.9)])
+    assert (result.ok, result.disturbed_rounds, result.note) == (True, 0, "")
+    assert summarise(size, [Round(460.0, None, 0.9)]).ok is False
