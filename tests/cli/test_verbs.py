@@ -11,8 +11,9 @@ import pytest
 
 from tests.cli.conftest import Commands
 from trainer.cli import main
-from trainer.cli.examination import DISTRIBUTION, examine, name_clashes
+from trainer.cli.examination import DISTRIBUTION, Findings, examine, name_clashes
 from trainer.cli.verbs import VERBS
+from trainer.cli.verbs.doctor import report_lines
 
 HEAVY = ("numpy", "llvmlite", "textual")
 
@@ -136,6 +137,12 @@ def test_doctor_tells_versions_processor_threads_and_caches(monkeypatch: pytest.
     facts = examine().facts
     assert {"trainer", "python", "numpy", "cpu", "cpu features", "threads", "gpus"} <= set(facts)
     assert facts["kernel cache"].endswith("1 files, 1.5 MB")
+
+
+def test_doctors_report_stays_within_the_screen_and_is_one_line_a_fact_without_one() -> None:
+    findings = Findings({"cpu": "a b " * 40, "threads": "2 of 2"}, ["it is " * 30])
+    assert max(map(len, report_lines(findings, 80))) <= 80 and len(report_lines(findings, 80)) == 3 + 1 + 3
+    assert len(report_lines(findings, None)) == 3
 
 
 def test_doctor_says_when_another_distribution_has_the_import_name() -> None:
