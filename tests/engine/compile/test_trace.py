@@ -12,9 +12,11 @@ import pytest
 
 from trainer import TrainerError, engine
 from trainer.engine import State, Tensor, nn
+from trainer.engine import tensor as tensor_module
 from trainer.engine.compile.partition import Policy
 from trainer.engine.compile.trace import CACHED_SIGNATURES, MANY_SIGNATURES
 from trainer.engine.devices.cpu.device import CpuDevice
+from trainer.engine.graph.node import topological
 from trainer.engine.nn import RandomState
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -296,6 +298,16 @@ def test_results_may_be_the_same_the_arguments_or_constants() -> None:
     for x in (X, X + 1):
         expected = [x, x + 1, x + 1, X + 7, np.ones(2), x.T]
         assert all(np.array_equal(a.numpy(), b) for a, b in zip(traced(x), expected, strict=True))
+
+
+def test_a_sum_of_results_that_is_never_read_evaluates_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tensor_module, "UNREAD_LIMIT", 64)
+    traced = engine.trace(engine.sum)
+    total, longest = engine.asarray(0.0), 0
+    for _ in range(300):
+        total = total + traced(X)
+        longest = max(longest, len(topological([total.node])))
+    assert longest <= 2 * 64 + 1 and total.item() == 300 * 15
 
 
 # --- check_every ------------------------------------------------------------------------------------------------------
