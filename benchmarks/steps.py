@@ -1,6 +1,7 @@
-"""Training steps beside PyTorch: the thinnest slice of a network and an MLP, and what a step costs in Python.
+"""Training steps beside PyTorch: the thinnest slice of a network, an MLP, ResNet-50 and pix2pix, and what a step costs
+in Python.
 
-python benchmarks/steps.py [conv_bn_relu_conv mlp …] [--json] [--peer-python PATH]
+python benchmarks/steps.py [conv_bn_relu_conv mlp resnet50 pix2pix …] [--json] [--peer-python PATH]
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from pathlib import Path
 from harness import Companion, Figure, run_figures
 
 FOLDER = Path(__file__).parent / "workloads"
-STEPS = {"conv_bn_relu_conv": "5", "mlp": "50"}
+STEPS = {"conv_bn_relu_conv": "5", "mlp": "50", "resnet50": "1", "pix2pix": "1"}
 
 
 def ours(workload: str, measure: str = "step_ms") -> Callable[[], float]:
@@ -41,6 +42,10 @@ FIGURES = [
         torch_peer("conv_bn_relu_conv", "--channels-last"),
     ),
     Figure("mlp", ours("mlp"), torch_peer("mlp")),
+    Figure("resnet50", ours("resnet50"), torch_peer("resnet50")),
+    Figure("resnet50_channels_last", ours("resnet50"), torch_peer("resnet50", "--channels-last")),
+    Figure("pix2pix", ours("pix2pix"), torch_peer("pix2pix")),
+    Figure("pix2pix_channels_last", ours("pix2pix"), torch_peer("pix2pix", "--channels-last")),
     Figure("mlp_python_share", ours("mlp", "python_share"), bar=5.0, unit="%"),
     Figure("mlp_kept_beside_busy", ours("mlp", "kept_beside_busy"), bar=0.5, better="higher", unit="of its speed"),
 ]

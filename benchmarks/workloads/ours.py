@@ -12,9 +12,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
+from tests.engine.networks.networks import ResNet, UNet, patch_discriminator
 from trainer import engine
 from trainer.engine import Tensor, devices, nn
 from trainer.engine.devices.cpu.device import CpuDevice
@@ -60,7 +62,56 @@ def mlp() -> Callable[[], object]:
     return lambda: traced(x, y).item()
 
 
-WORKLOADS = {function.__name__: function for function in (conv_bn_relu_conv, mlp)}
+def resnet50() -> Callable[[], object]:
+    """ResNet-50 on 8 x 3 x 224 x 224, 1,000 classes, SGD with momentum and weight decay."""
+    network = ResNet()
+    optimizer = SGD(network, 0.1, momentum=0.9, weight_decay=1e-4)
+    random = np.random.default_rng(0)
+    x, y = random.standard_normal((8, 3, 224, 224), dtype=np.float32), random.integers(0, 1000, 8)
+
+    def step(image: Tensor, label: Tensor) -> Tensor:
+        loss = nn.cross_entropy(network(image), label)
+        optimizer.minimize(loss)
+        return loss
+
+    traced = engine.trace(step)
+    report_memory(traced, x, y)
+    return lambda: traced(x, y).item()
+
+
+def pix2pix() -> Callable[[], object]:
+    """pix2pix on one pair of 256 x 256: U-Net of depth 8 and PatchGAN of 64 filters, an Adam for each."""
+    generator, discriminator = UNet(), patch_discriminator()
+    first, second = (Adam(network, 2e-4, betas=(0.5, 0.999)) for network in (generator, discriminator))
+    a, b = np.random.default_rng(0).standard_normal((2, 1, 3, 256, 256), dtype=np.float32)
+
+    def judged(source: Tensor, picture: Tensor, is_real: bool) -> Tensor:
+        logits = discriminator(engine.concat([source, picture], axis=1))
+        return nn.binary_cross_entropy_with_logits(logits, engine.full_like(logits, float(is_real)))
+
+    def step(source: Tensor, target: Tensor) -> Tensor:
+        made = generator(source)
+        second.minimize((judged(source, engine.stop_gradient(made), False) + judged(source, target, True)) * 0.5)
+        loss = judged(source, made, True) + 100 * nn.l1_loss(made, target)
+        first.minimize(loss)
+        return loss
+
+    traced = engine.trace(step)
+    report_memory(traced, a, b)
+    return lambda: traced(a, b).item()
+
+
+def report_memory(traced: Any, *arguments: np.ndarray) -> None:
+    """Run the first step and say on standard error what it took to compile, and the size of its arena."""
+    start = time.perf_counter()
+    traced(*arguments).item()
+    seconds = time.perf_counter() - start
+    program = traced.programs[0]
+    arena = f"arena {program.memory.size / 1e6:.0f} MB"
+    print(f"{len(program.launches)} launches, first step {seconds:.1f} s, {arena}", file=sys.stderr)
+
+
+WORKLOADS = {function.__name__: function for function in (conv_bn_relu_conv, mlp, resnet50, pix2pix)}
 
 
 def step_ms(run: Callable[[], object], steps: int) -> float:

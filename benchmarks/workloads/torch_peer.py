@@ -14,6 +14,7 @@ from collections.abc import Callable
 import torch
 from torch import nn
 from torch.nn import functional as F
+from torch_networks import ResNet, UNet, patch_discriminator
 
 
 def conv_bn_relu_conv(channels_last: bool) -> Callable[[], object]:
@@ -55,7 +56,56 @@ def mlp(channels_last: bool) -> Callable[[], object]:
     return step
 
 
-WORKLOADS = {function.__name__: function for function in (conv_bn_relu_conv, mlp)}
+def resnet50(channels_last: bool) -> Callable[[], object]:
+    """ResNet-50 on 8 x 3 x 224 x 224, 1,000 classes, fused SGD with momentum and weight decay."""
+    layout = torch.channels_last if channels_last else torch.contiguous_format
+    network = ResNet().to(memory_format=layout)
+    x, y = torch.randn(8, 3, 224, 224).contiguous(memory_format=layout), torch.randint(0, 1000, (8,))
+    optimizer = torch.optim.SGD(network.parameters(), 0.1, momentum=0.9, weight_decay=1e-4, fused=True)
+
+    def step() -> float:
+        optimizer.zero_grad(set_to_none=True)
+        loss = F.cross_entropy(network(x), y)
+        loss.backward()
+        optimizer.step()
+        return loss.item()
+
+    return step
+
+
+def pix2pix(channels_last: bool) -> Callable[[], object]:
+    """pix2pix on one pair of 256 x 256: U-Net of depth 8 and PatchGAN of 64 filters, a fused Adam for each."""
+    layout = torch.channels_last if channels_last else torch.contiguous_format
+    generator, discriminator = UNet().to(memory_format=layout), patch_discriminator().to(memory_format=layout)
+    first, second = (
+        torch.optim.Adam(network.parameters(), 2e-4, betas=(0.5, 0.999), fused=True)
+        for network in (generator, discriminator)
+    )
+    a, b = (torch.randn(1, 3, 256, 256).contiguous(memory_format=layout) for _ in range(2))
+
+    def judged(picture: torch.Tensor, is_real: bool) -> torch.Tensor:
+        logits = discriminator(torch.cat([a, picture], 1))
+        return F.binary_cross_entropy_with_logits(logits, torch.full_like(logits, float(is_real)))
+
+    def step() -> float:
+        made = generator(a)
+        second.zero_grad(set_to_none=True)
+        ((judged(made.detach(), False) + judged(b, True)) * 0.5).backward()
+        second.step()
+        for parameter in discriminator.parameters():
+            parameter.requires_grad_(False)
+        first.zero_grad(set_to_none=True)
+        loss = judged(made, True) + 100 * F.l1_loss(made, b)
+        loss.backward()
+        first.step()
+        for parameter in discriminator.parameters():
+            parameter.requires_grad_(True)
+        return loss.item()
+
+    return step
+
+
+WORKLOADS = {function.__name__: function for function in (conv_bn_relu_conv, mlp, resnet50, pix2pix)}
 
 
 def main() -> None:
