@@ -154,3 +154,10 @@ def test_the_distributions_name_is_that_of_the_package_metadata(repository: Path
     import tomllib
 
     assert tomllib.loads((repository / "pyproject.toml").read_text())["project"]["name"] == DISTRIBUTION
+
+
+def test_a_mistyped_option_is_a_mistake_like_any_other(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "digits", "--epochs", "3"]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("error: unrecognized arguments: --epochs") and "train.epochs=3" in said
+    assert "trainer run --help" in said and "usage:" not in said

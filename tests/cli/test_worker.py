@@ -10,7 +10,7 @@ import pytest
 
 from trainer import TrainerError
 from trainer.cli.attempt import Attempt
-from trainer.cli.ending import explain
+from trainer.cli.ending import explain, summary
 from trainer.cli.order import Order
 from trainer.cli.prepare import split_words
 from trainer.cli.system import SystemSampler, available_threads
@@ -83,3 +83,16 @@ def test_a_sample_has_memory_and_processor_use() -> None:
     assert sample.memory is not None and sample.memory > 1e6
     assert sample.cpu is not None and sample.cpu >= 0
     assert 1 <= available_threads() <= (os.cpu_count() or 1)
+
+
+def test_the_summary_says_the_final_numbers_and_how_to_go_on(tmp_path: Path) -> None:
+    attempt = Attempt(RunPaths(tmp_path), 1, 0.0)
+    assert summary(attempt) == []
+    with attempt.writer() as write:
+        write(EndEvent("stopped", 0, 7, 1.0, {"train/loss": 0.123456, "test/accuracy": 0.5, "test/loss": 1.0}))
+    assert summary(attempt) == [
+        f"{tmp_path}: stopped at step 7",
+        "  train  loss 0.1235",
+        "  test   accuracy 0.5  loss 1",
+        f"  go on:  trainer run --resume {tmp_path}",
+    ]

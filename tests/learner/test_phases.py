@@ -54,6 +54,7 @@ def test_tracing_becomes_compiling_at_the_first_report():
         ("trace", "started"), ("trace", "finished"), ("compile", "started"), ("compile", "finished"),
         ("trace", "started"), ("trace", "finished"),
     ]  # fmt: skip
+    assert all(e.done == e.total for e in events if e.state == "finished")
 
 
 def test_the_stopwatch_leaves_out_what_is_apart():

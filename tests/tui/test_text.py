@@ -39,6 +39,12 @@ def test_wrapping_loses_nothing() -> None:
     assert wrap("日本語", 3) == ["日", "本", "語"]
 
 
+def test_wrapping_keeps_words_together_where_lines_stay_well_filled() -> None:
+    assert wrap("valid/loss 0.02 valid/accuracy", 20) == ["valid/loss 0.02 ", "valid/accuracy"]
+    assert wrap("abcd efgh", 4) == ["abcd", "efgh"]
+    assert wrap("a /home/someone/runs", 10) == ["a /home/so", "meone/runs"]
+
+
 def test_a_spread_line_fills_its_width_and_keeps_its_right_end() -> None:
     line = spread((("a long left end", "text"),), (("right", "text"),), 14, "…")
     assert plain([line]) == "a long … right" and line_width(line) == 14

@@ -55,6 +55,11 @@ def test_progress_follows_the_epoch_between_two_phase_events() -> None:
     assert remaining_seconds(view, now=25.0) == pytest.approx(55.0)
 
 
+def test_the_first_step_says_nothing_about_the_time_left() -> None:
+    view = told((0.0, PhaseEvent("train", "started", 0, 1250)), (9.0, PhaseEvent("train", "progress", 1, 1250)))
+    assert remaining_seconds(view, now=9.0) is None
+
+
 def test_epochs_are_counted_where_the_phase_counts_steps() -> None:
     view = told((0.0, PhaseEvent("train", "started", 0, 1250, "step")), (1.0, MetricEvent(150, 1.2, "train", {})))
     assert epoch_text(view) == "2/10"

@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 from trainer import TrainerError, __version__
 from trainer.cli.exit_codes import DONE, FAILURE, INTERRUPTED, USER_MISTAKE
 from trainer.cli.verbs import VERBS, overview
+
+MOST_LISTED = 12
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -63,7 +66,15 @@ def _run_verb(name: str, words: list[str]) -> int:
     # Looking for pydantic's plugins reads the entry points of everything installed: 25 ms of a start of 150.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     verb = importlib.import_module(f"trainer.cli.verbs.{name}")
-    parser = argparse.ArgumentParser(
+
+    class Parser(argparse.ArgumentParser):
+        """Reports the user's mistakes as all others are reported."""
+
+        def error(self, message: str) -> NoReturn:
+            hint = getattr(verb, "HINT", "")
+            raise TrainerError(message, hint=f"{hint}See `trainer {name} --help`.")
+
+    parser = Parser(
         prog=f"trainer {name}",
         description=f"{VERBS[name][0].upper()}{VERBS[name][1:]}.",
         epilog=f"examples:\n{verb.EXAMPLES}",
@@ -83,4 +94,5 @@ def did_you_mean(word: str, known: object) -> str:
     near = get_close_matches(word.lower(), names, n=1, cutoff=0.5)
     if near:
         return f", did you mean '{near[0]}'?"
-    return f"; there are: {', '.join(names)}" if names else ""
+    listed = ["…", *names[-MOST_LISTED:]] if len(names) > MOST_LISTED else names
+    return f"; there are: {', '.join(listed)}" if names else ""

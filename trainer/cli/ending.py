@@ -56,6 +56,24 @@ def end_of(attempt: Attempt) -> EndEvent | None:
     return None
 
 
+def summary(attempt: Attempt) -> list[str]:
+    """How the attempt ended, for the terminal: its final numbers, and how to go on where there is more to do."""
+    end = end_of(attempt)
+    if end is None:
+        return []
+    root = attempt.paths.root
+    lines = [f"{root}: {end.status}" + (f" at step {end.step}" if end.step else "")]
+    by_split: dict[str, list[str]] = {}
+    for name, value in end.metrics.items():
+        split, _, metric = name.rpartition("/")
+        by_split.setdefault(split, []).append(f"{metric} {value:.4g}")
+    width = max(map(len, by_split), default=0)
+    lines += [f"  {split:{width}}  {'  '.join(told)}" for split, told in by_split.items()]
+    if end.status in ("stopped", "interrupted"):
+        lines.append(f"  go on:  trainer run --resume {root}")
+    return lines
+
+
 def report(attempt: Attempt) -> int:
     """Say on the error stream what went wrong, if anything did; returns the attempt's exit code."""
     end = end_of(attempt)

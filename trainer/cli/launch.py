@@ -43,7 +43,7 @@ def train_on_dashboard(order: Order) -> int:
     """Start the worker in a session of its own and show the dashboard; leaving it leaves the worker training."""
     worker = Worker(order, attached=False)
     try:
-        from trainer.cli.ending import end_of, report
+        from trainer.cli.ending import report, summary
         from trainer.tui import prepare_dashboard, watch
 
         prepare_dashboard()
@@ -63,9 +63,7 @@ def train_on_dashboard(order: Order) -> int:
         return TERMINATED if result.action == "terminated" else DONE
     worker.process.wait()
     worker.over()
-    end = end_of(attempt)
-    if end is not None:
-        print(f"{attempt.paths.root}: {end.status}" + "".join(f"  {k} {v:.6g}" for k, v in end.metrics.items()))
+    print("\n".join(summary(attempt)))
     return report(attempt)
 
 

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 SAME_WISH_SECONDS = 0.5
 SECONDS_BETWEEN_LOOKS = 0.5
 SECONDS_BETWEEN_SAMPLES = 2.0
+SECONDS_BEFORE_FIRST_SAMPLE = 1.0
+"""Over how long the first sample counts processor time; before that, importing must not keep us from early signals."""
 SECONDS_WITHOUT_PARENT = 10.0
 """How long an attached worker may take to finish its step and save, once its parent is gone."""
 
@@ -93,9 +95,10 @@ class Watcher:
                 self._look_for_abort()
                 if self._deadline is not None and time.monotonic() > self._deadline[0]:
                     self._abort(*self._deadline[1:])
-                if time.monotonic() >= next_sample and not self._over:
+                if sampler is None and time.monotonic() >= next_sample - SECONDS_BEFORE_FIRST_SAMPLE:
+                    sampler = _sampler()
+                if sampler is not None and time.monotonic() >= next_sample and not self._over:
                     next_sample += SECONDS_BETWEEN_SAMPLES
-                    sampler = sampler or _sampler()
                     self._sink(sampler.sample())
                     if holds_lock and not self._lock.heartbeat():
                         holds_lock = False
@@ -143,7 +146,7 @@ class Watcher:
 
 
 def _sampler() -> SystemSampler:
-    """Made at the first sample, not at the start: what it imports would keep the watch from seeing early signals."""
+    """A sampler that counts from now on."""
     from trainer.cli.system import SystemSampler
 
     return SystemSampler()

@@ -92,5 +92,7 @@ class CompilePhases:
 
     def _switch(self, name: str | None, state: str = "finished") -> None:
         if self._running is not None:
+            if self._running.name == "trace" and state == "finished":
+                self._running.progress(1, 1)
             self._running.end(state)
         self._running = Phase(name, self._sink, unit="kernel") if name else None

@@ -57,12 +57,15 @@ def crop(text: str, width: int, ellipsis: str) -> str:
 
 
 def wrap(text: str, width: int) -> list[str]:
-    """`text` in pieces of at most `width` cells, cut anywhere: a path or a message is read as one all the same."""
+    """`text` in pieces of at most `width` cells: cut at a space in a line's second half, else (a path) anywhere."""
     pieces = []
     while cell_width(text) > width > 0:
         piece = crop(text, width, "") or text[0]
+        space = piece.rfind(" ")
+        if text[len(piece)] != " " and space >= len(piece) // 2 > 0:
+            piece = piece[: space + 1]
         pieces.append(piece)
-        text = text[len(piece) :]
+        text = text[len(piece) :].removeprefix(" ")
     return [*pieces, text]
 
 

@@ -13,6 +13,7 @@ EXAMPLES = """\
   trainer run --resume digits-2 train.epochs=40     go on from the latest checkpoint
   trainer run config.yaml --in-process              no worker process, for a debugger
 """
+HINT = "Values are set as key=value, for instance train.epochs=3. "
 
 
 def describe(parser: argparse.ArgumentParser) -> None:

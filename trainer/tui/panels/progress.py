@@ -9,6 +9,9 @@ from trainer.tui.numbers import duration, plural
 from trainer.tui.text import Line, crop_line, line_width
 from trainer.tui.view import View
 
+LEAST_SHARE = 0.01
+"""Below this share the first step's compiling would pass for the pace of training."""
+
 
 def train_share(view: View) -> float | None:
     """Which share of training is done, 0 to 1; None while nobody knows."""
@@ -51,7 +54,7 @@ def remaining_seconds(view: View, now: float) -> float | None:
     if train.remaining is not None:
         return max(0.0, train.remaining - (now - train.changed))
     share = train_share(view)
-    if not share:
+    if share is None or share < LEAST_SHARE:
         return None
     reached = max(train.changed, view.steps_seen[-1][0] if view.steps_seen else 0.0)
     return (reached - train.started) * (1 - share) / share - (now - reached)
