@@ -28,8 +28,8 @@ def settle(attempt: Attempt, returncode: int, last_words: str) -> None:
     try:
         with attempt.writer() as write:
             write(end)
-    except TrainerError as error:  # a full disk keeps us from writing it, too: say both
-        raise TrainerError(f"{end.reason}\n{error}" if str(error) != end.reason else str(error)) from error
+    except TrainerError as error:  # a full disk keeps us from writing it, too
+        raise TrainerError(last_words or f"{end.reason}\n{error}") from error
 
 
 def explain(returncode: int, last_words: str, log: str) -> EndEvent:
