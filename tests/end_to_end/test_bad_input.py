@@ -1,4 +1,4 @@
-"""What can be wrong with a run and its surroundings: one clear error each, from the real command and the real learner."""
+"""What can be wrong with a run and around it: one clear error each, from the real command and the real learner."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ PATIENCE = 60.0
 
 def on_disk(options: str) -> list[str]:
     """The beginning of a command that sees a file system of its own at ./disk."""
-    return ["unshare", "--map-root-user", "--mount", "sh", "-c", f'mount -t tmpfs -o {options} tmpfs disk && "$@"', "sh"]
+    mount = f'mount -t tmpfs -o {options} tmpfs disk && "$@"'
+    return ["unshare", "--map-root-user", "--mount", "sh", "-c", mount, "sh"]
 
 
 @cache
