@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from trainer import TrainerError
-from trainer.rundir import EventWriter, LogEvent, read_events
+from trainer.rundir import EndEvent, EventWriter, LogEvent, PhaseEvent, read_events
 
 
 def test_lines_of_many_threads_are_whole_and_in_each_threads_order(tmp_path: Path) -> None:
@@ -76,3 +76,11 @@ def test_a_line_cut_by_a_full_disk_leaves_a_file_that_reads_and_can_be_continued
     assert "file too large" in done.stdout
     messages = [record.event.message for record in read_events(path)]  # type: ignore[attr-defined]
     assert messages == [*(str(number) for number in range(len(messages) - 1)), "space again"]
+
+
+def test_nothing_is_written_after_the_end(tmp_path: Path) -> None:
+    with EventWriter(tmp_path / "events.jsonl", attempt=1, process_start=0.0) as writer:
+        writer(PhaseEvent("train", "started"))
+        writer(EndEvent("done", 0))
+        writer(PhaseEvent("train", "finished"))
+    assert [record.event.kind for record in read_events(tmp_path / "events.jsonl")] == ["phase", "end"]

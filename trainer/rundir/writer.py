@@ -10,7 +10,7 @@ from pathlib import Path
 
 from trainer import TrainerError
 from trainer.rundir.codec import encode
-from trainer.rundir.events import Event
+from trainer.rundir.events import EndEvent, Event
 
 
 class EventWriter:
@@ -33,6 +33,7 @@ class EventWriter:
         self.attempt = attempt
         self._offset = time.time() - process_start - time.monotonic()
         self._lock = threading.Lock()
+        self._ended = False
         try:
             self._descriptor = os.open(
                 self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0), 0o644
@@ -42,12 +43,14 @@ class EventWriter:
         self._torn = _ends_torn(self._descriptor)
 
     def write(self, event: Event) -> None:
-        """Append one event.
+        """Append one event. An `end` is the last word: what other threads still say after it is dropped.
 
         Raises:
             TrainerError: the line could not be written.
         """
         with self._lock:
+            if self._ended:
+                return
             line = encode(event, time=time.time(), since_start=time.monotonic() + self._offset, attempt=self.attempt)
             if self._torn:
                 line = b"\n" + line
@@ -59,6 +62,7 @@ class EventWriter:
             except OSError as error:
                 raise write_error(self.path, error) from error
             self._torn = False
+            self._ended = isinstance(event, EndEvent)
 
     __call__ = write
 
