@@ -46,6 +46,7 @@ DISTURBED_SHARE = 0.05
 MINIMUM_ROUND_SECONDS = 0.5  # the system counts processor time in steps of 10 ms: 1 % of a shorter round
 ATTEMPTS_PER_ROUND = 3
 WIDE_SPREAD = 0.1
+TINY = 1e-9  # stands for nothing at all, as in no bytes a second
 
 
 @dataclass(frozen=True)
@@ -260,7 +261,7 @@ def _ratio(figure: Figure, item: Round) -> float | None:
     reference = item.peer if figure.peer else figure.bar
     if reference is None:
         return None
-    return reference / item.ours if figure.better == "lower" else item.ours / reference
+    return reference / max(item.ours, TINY) if figure.better == "lower" else item.ours / reference
 
 
 def _quartiles(values: Sequence[float]) -> tuple[float, float]:

@@ -84,3 +84,7 @@ def test_other_processes_do_not_disturb_what_is_no_timing() -> None:
     result = summarise(size, [Round(430.0, None, 0.9)])
     assert (result.ok, result.disturbed_rounds, result.note) == (True, 0, "")
     assert summarise(size, [Round(460.0, None, 0.9)]).ok is False
+
+
+def test_nothing_at_all_is_within_any_bound() -> None:
+    assert summarise(Figure("x", ours=lambda: 0.0, bar=200.0), [Round(0.0, None, 0.0)] * 7).ok is True
