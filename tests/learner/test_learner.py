@@ -230,6 +230,7 @@ def test_a_nan_loss_names_its_step_and_keeps_the_last_checkpoint(blobs, config, 
     ).run()
     assert (outcome.status, outcome.exit_code) == ("failed", 1)
     assert "train/accuracy is not finite at step 8" in outcome.reason and "learning_rate" in outcome.reason
+    assert "The checkpoint of step 4 is good" in outcome.reason
     assert isinstance(events[-1], EndEvent) and events[-1].status == "failed" and events[-1].traceback is None
     assert steps_in(paths.checkpoints) == [4]
     read_checkpoint(paths.checkpoints / "step-4")

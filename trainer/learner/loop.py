@@ -208,7 +208,8 @@ class Learner:
 
     def _refuse_not_finite(self) -> None:
         if (bad := self._train_sums.first_not_finite()) is not None:
-            raise not_finite(*bad, learning_rates(self.parts.optimizers, self.progress.step))
+            rates = learning_rates(self.parts.optimizers, self.progress.step)
+            raise not_finite(*bad, rates, self.progress.saved_step)
 
     def _tell_metrics(self, split: str, values: Mapping[str, float], *, final: bool = False) -> None:
         epoch = round(self.progress.step / self.plan.steps_per_epoch, 6)
