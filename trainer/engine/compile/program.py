@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ from trainer.engine.compile.debug import Compilation
 from trainer.engine.compile.launch import Address, Buffer, Launch
 from trainer.engine.compile.lower import Lowered
 from trainer.engine.compile.plan import MemoryPlan, barriers, plan_memory
+from trainer.engine.devices.cpu.crowding import Crowding
 from trainer.engine.devices.cpu.pool import BARRIER, RECORD_WORDS, SCRATCH_BYTES, SINGLE
 from trainer.engine.graph.node import Node
 from trainer.engine.graph.storage import Layout, Storage, aligned_empty
@@ -52,6 +54,8 @@ class Program:
         self.memory: MemoryPlan = plan_memory(self.launches)
         self._kernels = list(kernels)  # holds the code
         self.single = all(launch.tasks <= 1 for launch in self.launches)
+        # with more threads than two, one that is held up costs less than going on alone would
+        self._crowding = Crowding() if device.pool.threads == 2 and not self.single else None
         starts = np.cumsum([0, *[len(launch.words) for launch in self.launches]])
         self._words = aligned_empty(int(starts[-1]), np.dtype(np.int64))
         self._tape = aligned_empty(max(1, len(self.launches)) * RECORD_WORDS, np.dtype(np.int64))
@@ -133,9 +137,12 @@ class Program:
             results.append(slot)
         if self.device.poison:
             self.device.arena.poison()
-        self.device.pool.run(
-            self._tape_address, len(self.launches), alone=self.single, flush=self.flush, profile=self.device.profile
-        )
+        pool, crowding = self.device.pool, self._crowding
+        alone = self.single or (crowding is not None and crowding.alone)
+        start = time.perf_counter()
+        pool.run(self._tape_address, len(self.launches), alone=alone, flush=self.flush, profile=self.device.profile)
+        if crowding is not None:
+            crowding.took(time.perf_counter() - start)
         return results
 
     def _bind_arena(self) -> None:

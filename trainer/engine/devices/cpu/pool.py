@@ -30,7 +30,7 @@ BARRIER, SINGLE = 1, 2
 """Flags of a record: wait for all earlier ones; run on the calling thread alone."""
 
 SCRATCH_BYTES = 4 << 20
-_SPIN = 1000
+_SPIN = 500
 _CLASHES = 8
 """Launches in a row that find a thread on the caller's core before it moves: beside a busy process it may be there
 rightly.

@@ -1,0 +1,33 @@
+"""When a program is run on one thread alone: only while that is the faster way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from trainer.engine.devices.cpu.crowding import Crowding
+
+
+def alone_share(launches: int, together: Callable[[int], float], alone: float) -> float:
+    """The share of launches run alone, where a launch takes `together(number)` or `alone`."""
+    crowding, count = Crowding(), 0
+    for number in range(launches):
+        count += crowding.alone
+        crowding.took(alone if crowding.alone else together(number))
+    return count / launches
+
+
+def test_a_program_at_its_usual_speed_is_never_tried_alone() -> None:
+    assert alone_share(1000, lambda number: 1.0 + 0.3 * (number % 3), 2.0) == 0
+
+
+def test_beside_a_busy_process_it_runs_alone_most_of_the_time() -> None:
+    assert alone_share(1000, lambda number: 1.0 if number < 100 else 2.5, 2.0) > 0.8
+
+
+def test_it_stays_together_where_alone_is_slower_still() -> None:
+    assert alone_share(1000, lambda number: 1.0 if number < 100 else 1.8, 2.0) < 0.06
+
+
+def test_it_comes_back_once_the_busy_process_has_gone() -> None:
+    share = alone_share(3000, lambda number: 2.5 if 100 <= number < 300 else 1.0, 2.0)
+    assert share < 0.12
