@@ -66,6 +66,8 @@ def fuse_epilogues(
 
 def _fit(contraction: Node, root: Node, body: Body, plan: Partition) -> Fused | None:
     layout = plan.layouts[contraction]
+    if any(source.size == 0 for source in contraction.inputs):
+        return None  # no kernel runs: zeros are stored
     if root.shape != contraction.shape or body.shape != root.shape or plan.layouts[root] != layout:
         return None
     channel = _TAKES[contraction.name] % contraction.ndim

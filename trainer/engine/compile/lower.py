@@ -110,6 +110,11 @@ class Lowering:
         assert load.base is not None
         return Address(self.buffer_of(load.base), load.offset * load.base.dtype.itemsize)
 
+    def as_it_lies(self, node: Node) -> tuple[Address, tuple[int, ...]]:
+        """Where a node that has a view begins, and its strides, for kernels that take any."""
+        view = self.plan.views[node]
+        return Address(self.buffer_of(view.base), view.offset * node.dtype.itemsize), view.strides
+
     def dense(
         self, node: Node, wanted: Callable[[tuple[int, ...]], bool], layout: Layout
     ) -> tuple[Buffer, int, tuple[int, ...]]:

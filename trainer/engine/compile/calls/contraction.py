@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 def emit_matmul(lowering: Lowering, root: Node, fused: Fused | None) -> None:
     """a[..., M, K] @ b[..., K, N], either operand as it lies (transposed, broadcast along batches, sliced)."""
     node = fused.contraction if fused else root
-    a, b = (_strided(lowering, source) for source in node.inputs)
-    (a_buffer, a_offset, a_strides), (b_buffer, b_offset, b_strides) = a, b
+    (left, a_strides), (right, b_strides) = (lowering.as_it_lies(source) for source in node.inputs)
     spec = contraction.MatmulSpec(
         node.dtype,
         node.shape[-2],
@@ -42,17 +41,15 @@ def emit_matmul(lowering: Lowering, root: Node, fused: Fused | None) -> None:
         return
     if spec.depth == 0:
         return lowering.fill(lowering.buffer_of(root), 0)
-    right = Address(b_buffer, b_offset * node.dtype.itemsize)
     if spec.packed:
         right = _packed(lowering, contraction.pack_spec(spec), right, node)
     parameters = lowering.choose(spec)
-    words = [Address(a_buffer, a_offset * node.dtype.itemsize), right]
     _launch(
         lowering,
         root,
         fused,
         KernelSource((spec, parameters), lambda name: contraction.render(spec, parameters, name)),
-        words,
+        [left, right],
         contraction.tasks(spec, parameters),
         f"matmul {spec.rows}x{spec.depth}x{spec.columns}",
         contraction.scratch_bytes(spec, parameters),
@@ -85,12 +82,12 @@ def _emit_direct(
 ) -> None:
     if root.size == 0:
         return
+    if source.size == 0 or w.size == 0:
+        return lowering.fill(lowering.buffer_of(root), 0)
     weights, weights_offset, strides = lowering.dense(w, lambda steps: is_dense(w.shape, steps) is not None, WEIGHTS)
     order = is_dense(w.shape, strides)
     assert order is not None
     spec = _specification(node, direction, x_shape, w.shape, order, fused.epilogue if fused else Epilogue())
-    if source.size == 0 or w.size == 0:
-        return lowering.fill(lowering.buffer_of(root), 0)
     spec = replace(spec, packed=defaults.prefers_packed(spec))
     place = _channels_last(lowering, source)
     right = Address(weights, weights_offset * node.dtype.itemsize)
@@ -165,10 +162,6 @@ def _channels_last(lowering: Lowering, node: Node) -> Address:
 def _label(node: Node, x_shape: Shape, w_shape: Shape) -> str:
     sizes = "x".join(map(str, x_shape))
     return f"{node.name} {sizes} {w_shape[0]} {w_shape[2]}x{w_shape[3]}/{node.attribute('strides')[0]}"
-
-
-def _strided(lowering: Lowering, node: Node) -> tuple[Buffer, int, tuple[int, ...]]:
-    return lowering.dense(node, lambda strides: True, Layout.row_major(node.ndim))
 
 
 def _packed(lowering: Lowering, spec: pack.PackSpec, source: Address, node: Node) -> Address:
