@@ -385,6 +385,7 @@ def test_flags_alone_warn_of_nothing() -> None:
         warnings.simplefilter("error")
         for name in "abcdefghijkl":
             traced(X, name)
+    assert len(traced.programs) == 12
 
 
 # --- randomness -------------------------------------------------------------------------------------------------------

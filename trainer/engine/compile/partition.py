@@ -82,7 +82,7 @@ def partition(
             costs[node] = Cost(frozenset((view.base,)), 0, False)
             continue
         cost = _cost(node, costs)
-        if _stored(node, wanted, users, cost, plan, policy):
+        if _stored(node, wanted, users, cost, policy):
             plan.roots.append(node)
             layout = given.get(node) if _any_layout(node) else None
             layout = layout or _layout(node, users, cost, plan, policy)
@@ -139,9 +139,7 @@ def _cost(node: Node, costs: dict[Node, Cost]) -> Cost:
     return Cost(loads, operations, costly)
 
 
-def _stored(
-    node: Node, wanted: set[Node], users: dict[Node, list[Node]], cost: Cost, plan: Partition, policy: Policy
-) -> bool:
+def _stored(node: Node, wanted: set[Node], users: dict[Node, list[Node]], cost: Cost, policy: Policy) -> bool:
     if node.operation.family not in INLINE and node.name not in AFFINE:
         return True
     if node in wanted or node.name == "barrier":

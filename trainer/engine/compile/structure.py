@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 
@@ -36,8 +36,3 @@ def outline(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return (type(value).__name__, tuple(outline(item) for item in value))
     return None
-
-
-def describe(shapes: Sequence[tuple[str, Any]]) -> str:
-    """Leaves with their shapes and dtypes, for messages."""
-    return ", ".join(f"{where or 'argument'} {dtype}{list(shape)}" for where, (shape, dtype) in shapes)

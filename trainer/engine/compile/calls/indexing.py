@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from trainer.engine.compile.launch import Address, KernelSource, Launch
 from trainer.engine.graph.node import Node
-from trainer.engine.graph.storage import Layout
 from trainer.engine.kernels import index
 
 if TYPE_CHECKING:
@@ -39,8 +38,8 @@ def _emit_read(lowering: Lowering, root: Node, *, along: bool) -> None:
         return
     table, indices = root.inputs
     make = index.take_along if along else index.gather
-    table_place, table_strides = _operand(lowering, table)
-    index_place, index_strides = _operand(lowering, indices)
+    table_place, table_strides = lowering.as_it_lies(table)
+    index_place, index_strides = lowering.as_it_lies(indices)
     kernel = make(
         table.shape,
         indices.shape,
@@ -60,8 +59,8 @@ def _emit_add(lowering: Lowering, root: Node, *, along: bool) -> None:
         return
     updates, indices = root.inputs
     make = index.scatter_add_along if along else index.scatter_add
-    update_place, update_strides = _operand(lowering, updates)
-    index_place, index_strides = _operand(lowering, indices)
+    update_place, update_strides = lowering.as_it_lies(updates)
+    index_place, index_strides = lowering.as_it_lies(indices)
     kernel = make(
         root.shape,
         indices.shape,
@@ -74,11 +73,6 @@ def _emit_add(lowering: Lowering, root: Node, *, along: bool) -> None:
     )
     target = Address(lowering.buffer_of(root))
     _launch(lowering, root, kernel, [update_place, index_place, target], target)
-
-
-def _operand(lowering: Lowering, node: Node) -> tuple[Address, tuple[int, ...]]:
-    buffer, offset, strides = lowering.dense(node, lambda strides: True, Layout.row_major(node.ndim))
-    return Address(buffer, offset * node.dtype.itemsize), strides
 
 
 def _launch(lowering: Lowering, root: Node, kernel: index.IndexKernel, places: list[Address], target: Address) -> None:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from trainer.engine.compile.launch import Address, KernelSource, Launch
 from trainer.engine.graph.node import Node
-from trainer.engine.graph.storage import Layout
 from trainer.engine.kernels import scan, window
 
 if TYPE_CHECKING:
@@ -19,7 +18,7 @@ def emit_window_argmax(lowering: Lowering, root: Node, fused: Fused | None) -> N
     (x,) = root.inputs
     if root.size == 0:
         return
-    buffer, offset, strides = lowering.dense(x, lambda steps: True, Layout.row_major(x.ndim))
+    place, strides = lowering.as_it_lies(x)
     kernel = window.WindowArgmax(
         x.dtype,
         _four(x.shape),
@@ -34,9 +33,9 @@ def emit_window_argmax(lowering: Lowering, root: Node, fused: Fused | None) -> N
     lowering.emit(
         Launch(
             KernelSource(kernel, lambda name: window.render_window_argmax(kernel, name)),
-            [Address(buffer, offset * x.dtype.itemsize), Address(target)],
+            [place, Address(target)],
             window.tasks(kernel),
-            (buffer,),
+            (place.buffer,),
             (target,),
             f"window_argmax {x.shape}",
         )
@@ -48,16 +47,16 @@ def emit_cumulative_sum(lowering: Lowering, root: Node, fused: Fused | None) -> 
     (x,) = root.inputs
     if root.size == 0:
         return
-    buffer, offset, strides = lowering.dense(x, lambda steps: True, Layout.row_major(x.ndim))
+    place, strides = lowering.as_it_lies(x)
     steps = lowering.plan.layouts[root].strides(root.shape)
     kernel = scan.CumulativeSum(x.dtype, x.shape, root.attribute("axis"), strides, steps)
     target = lowering.buffer_of(root)
     lowering.emit(
         Launch(
             KernelSource(kernel, lambda name: scan.render_cumulative_sum(kernel, name)),
-            [Address(buffer, offset * x.dtype.itemsize), Address(target)],
+            [place, Address(target)],
             scan.tasks(kernel),
-            (buffer,),
+            (place.buffer,),
             (target,),
             "cumulative_sum",
         )
