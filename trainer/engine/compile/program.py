@@ -16,6 +16,7 @@ from trainer.engine.compile.lower import Lowered
 from trainer.engine.compile.plan import MemoryPlan, barriers, plan_memory
 from trainer.engine.devices.cpu.crowding import Crowding
 from trainer.engine.devices.cpu.pool import BARRIER, RECORD_WORDS, SCRATCH_BYTES, SINGLE
+from trainer.engine.devices.cpu.recording import ProgramRun
 from trainer.engine.graph.node import Node
 from trainer.engine.graph.storage import Layout, Storage, aligned_empty
 
@@ -139,10 +140,17 @@ class Program:
             self.device.arena.poison()
         pool, crowding = self.device.pool, self._crowding
         alone = self.single or (crowding is not None and crowding.alone)
+        recording, stamps, place = self.device.recording, None, 0
+        if recording is not None:
+            stamps = recording.room(len(self.launches), alone=alone)
+            place = stamps.ctypes.data
         start = time.perf_counter()
-        pool.run(self._tape_address, len(self.launches), alone=alone, flush=self.flush, profile=self.device.profile)
+        pool.run(self._tape_address, len(self.launches), alone=alone, flush=self.flush, stamps=place)
+        spent = time.perf_counter() - start
         if crowding is not None:
-            crowding.took(time.perf_counter() - start)
+            crowding.took(spent)
+        if recording is not None and stamps is not None:
+            recording.runs.append(ProgramRun(self, stamps, start, spent))
         return results
 
     def _bind_arena(self) -> None:
@@ -151,11 +159,6 @@ class Program:
         if len(self._arena_places):
             self._words[self._arena_places] = self._arena_offsets + arena.address
         self._arena_generation = arena.generation
-
-    def cycles(self) -> list[tuple[str, int]]:
-        """(label, cycles) of each launch, summed over profiled runs; `device.profile` turns counting on."""
-        counted = self._tape[5::RECORD_WORDS]
-        return [(launch.label, int(spent)) for launch, spent in zip(self.launches, counted, strict=False)]
 
 
 @dataclass(frozen=True, slots=True)

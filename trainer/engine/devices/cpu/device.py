@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from trainer.engine.autotune import defaults
@@ -20,7 +21,9 @@ from trainer.engine.devices.cpu import native
 from trainer.engine.devices.cpu.arena import Arena
 from trainer.engine.devices.cpu.kernels import Kernels, Progress
 from trainer.engine.devices.cpu.pool import Pool, shared_pool
+from trainer.engine.devices.cpu.recording import Recording
 from trainer.engine.graph import primitives
+from trainer.engine.graph.errors import refusal
 from trainer.engine.graph.node import Node, topological
 from trainer.engine.graph.rewrite import replaced, structural_key
 from trainer.engine.graph.simplify import simplify
@@ -33,8 +36,8 @@ CACHED_PROGRAMS = 512
 class CpuDevice:
     """Compiled programs, kernels and memory of the host's processor.
 
-    `poison` fills memory with NaN when its buffer has ended; `profile` counts cycles of each launch; `narrow` compiles
-    for 256-bit vectors; `choose` picks the parameters of each template. Results have the same bits in every setting.
+    `poison` fills memory with NaN when its buffer has ended; `narrow` compiles for 256-bit vectors; `choose` picks the
+    parameters of each template. Results have the same bits in every setting.
     """
 
     name = "cpu"
@@ -53,10 +56,22 @@ class CpuDevice:
         self.policy = policy or Policy()
         self._choose = choose
         self.poison = os.environ.get(POISON_VARIABLE) == "1" if poison is None else poison
-        self.profile = False
+        self.recording: Recording | None = None
         self.arena = Arena()
         self.kernels = Kernels(native.host_target(narrow))
         self._programs: OrderedDict[Any, Program] = OrderedDict()
+
+    @contextmanager
+    def recorded(self) -> Iterator[Recording]:
+        """Keep when each thread began and ended each launch of the programs that run inside the `with` block."""
+        if self.recording is not None:
+            raise refusal("profile", "the device is being profiled already")
+        with self.pool.lock:
+            self.recording = Recording(self.pool)
+        try:
+            yield self.recording
+        finally:
+            self.recording = None
 
     # Programs
 

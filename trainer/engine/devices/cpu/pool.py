@@ -5,7 +5,7 @@ tens of microseconds and then sleeps on a futex, so that a busy machine costs li
 atomic counter; results never depend on who ran a task, because tasks write disjoint memory and their split comes from
 the shape alone.
 
-Record of a tape (8 words): function, argument block, tasks, flags, claimed tasks, cycles spent (profiling), 2 spare.
+Record of a tape (8 words): function, argument block, tasks, flags, claimed tasks, 3 spare.
 """
 
 from __future__ import annotations
@@ -28,13 +28,16 @@ from trainer.engine.devices.cpu.runtime import (
     READY,
     RECORD_WORDS,
     SINGLE,
+    STAMPS,
     processor_masks,
     runtime_ir,
     system_functions,
 )
 from trainer.engine.graph.storage import aligned_empty
 
-__all__ = ["BARRIER", "RECORD_WORDS", "SCRATCH_BYTES", "SINGLE", "Pool", "available_threads", "shared_pool"]
+__all__ = ["BARRIER", "RECORD_WORDS", "SCRATCH_BYTES", "SINGLE", "STAMPS", "Pool", "available_threads", "shared_pool"]
+
+_EXPORTS = ("run", "work", "leave", "ticks")
 
 SCRATCH_BYTES = 4 << 20
 """Scratch memory of each thread."""
@@ -65,9 +68,11 @@ class Pool:
         self._control[MASKS] = 0 if self._masks is None else self._masks.ctypes.data
         for word, address in system_functions().items():
             self._control[word] = address
-        library = native.link({"run": native.compile_object(runtime_ir())}, "runtime", exports=("run", "work", "leave"))
+        library = native.link({"run": native.compile_object(runtime_ir())}, "runtime", exports=_EXPORTS)
         self._library = library
         self._leave = ctypes.CFUNCTYPE(None, ctypes.c_int64)(library["leave"])
+        self.ticks: Callable[[], int] = ctypes.CFUNCTYPE(ctypes.c_int64)(library["ticks"])
+        """The clock of time stamps, now."""
         self._run = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 7)(library["run"])
         self._scratch = [aligned_empty(SCRATCH_BYTES, np.dtype(np.uint8), 4096) for _ in range(threads)]
         self._blocks: list[np.ndarray] = []
@@ -95,10 +100,14 @@ class Pool:
         while int(self._control[READY]) < thread:  # the thread notes the launch number that it waits past
             os.sched_yield()
 
-    def run(self, tape: int, count: int, *, alone: bool = False, flush: bool = False, profile: bool = False) -> None:
-        """Walk `count` records at address `tape`; returns when all are done. `alone` keeps it on the calling thread."""
+    def run(self, tape: int, count: int, *, alone: bool = False, flush: bool = False, stamps: int = 0) -> None:
+        """Walk `count` records at address `tape`; returns when all are done. `alone` keeps it on the calling thread.
+
+        `stamps`: 0, or the address of int64 [threads][count + 1][STAMPS], where each thread leaves its ticks: for each
+        record arrived, began, ended; in the row after the last one, that it is through, and that all are (thread 0).
+        """
         threads = 1 if alone else self.threads
-        self._run(self._address, tape, count, threads, self._scratch_address, flush, profile)
+        self._run(self._address, tape, count, threads, self._scratch_address, flush, stamps)
 
     def close(self) -> None:
         """End the threads and wait for them; afterwards the pool runs on the calling thread alone."""

@@ -1,8 +1,8 @@
 """The runtime of the thread pool, as LLVM IR: walking a tape, barriers that sleep, threads that wait for the next
 launch.
 
-The exported functions are `run` (the calling thread), `work` (the body of every other thread) and `leave` (wakes them
-to go). They share the pool's control block, whose words are named here. The object code is the same in every process:
+The exported functions are `run` (the calling thread), `work` (the body of every other thread), `leave` (wakes them to
+go) and `ticks` (the clock of time stamps). They share the pool's control block, whose words are named here. The object code is the same in every process:
 what the system offers is called through addresses in the control block.
 """
 
@@ -18,6 +18,9 @@ import numpy as np
 RECORD_WORDS = 8
 BARRIER, SINGLE = 1, 2
 """Flags of a record: wait for all earlier ones; run on the calling thread alone."""
+
+STAMPS = 3
+"""Time stamps that a thread leaves for each record: it arrived, it began (past the barrier), it ended."""
 
 _SPIN = 500
 _CLASHES = 8
@@ -77,6 +80,42 @@ define internal void @relax() {
   call void asm sideeffect "yield", ""()
   ret void
 }
+"""
+
+
+def _clock_ir() -> str:
+    """IR of `ticks()`, a clock that all cores share and that no frequency changes, and of `stamp`, which keeps one.
+
+    `profile` is 0, or the address of int64 [threads][count + 1][STAMPS].
+    """
+    read = (
+        "call i64 @llvm.readcyclecounter()"
+        if platform.machine().lower() in ("x86_64", "amd64")
+        else 'call i64 asm sideeffect "isb\\0A mrs $0, cntvct_el0", "=r"()'  # the cycle counter is the kernel's there
+    )
+    return f"""
+declare i64 @llvm.readcyclecounter()
+define i64 @ticks() {{
+  %t = {read}
+  ret i64 %t
+}}
+define internal void @stamp(i64 %profile, i64 %count, i64 %thread, i64 %record, i64 %which) alwaysinline {{
+  %on = icmp ne i64 %profile, 0
+  br i1 %on, label %keep, label %done
+keep:
+  %rows = add i64 %count, 1
+  %before = mul i64 %thread, %rows
+  %row = add i64 %before, %record
+  %first = mul i64 %row, {STAMPS}
+  %word = add i64 %first, %which
+  %stamps = inttoptr i64 %profile to ptr
+  %place = getelementptr i64, ptr %stamps, i64 %word
+  %t = call i64 @ticks()
+  store i64 %t, ptr %place
+  br label %done
+done:
+  ret void
+}}
 """
 
 
@@ -238,12 +277,9 @@ hold:
 }}
 """
     walk = f"""
-declare i64 @llvm.readcyclecounter()
 define internal void @walk(ptr %pool, ptr %tape, i64 %count, i64 %threads, i64 %thread, ptr %scratch, i64 %profile) {{
 entry:
-  %timed0 = icmp ne i64 %profile, 0
   %first = icmp eq i64 %thread, 0
-  %timed = and i1 %timed0, %first
   %alone = icmp eq i64 %threads, 1
   %any = icmp sgt i64 %count, 0
   br i1 %any, label %record, label %done
@@ -255,7 +291,6 @@ record:
   %p.tasks = getelementptr i64, ptr %r, i64 2
   %p.flags = getelementptr i64, ptr %r, i64 3
   %p.claimed = getelementptr i64, ptr %r, i64 4
-  %p.cycles = getelementptr i64, ptr %r, i64 5
   %function = load ptr, ptr %r
   %arguments = load ptr, ptr %p.arguments
   %tasks = load i64, ptr %p.tasks
@@ -264,17 +299,13 @@ record:
   %waits0 = icmp ne i64 %wants, 0
   %together = xor i1 %alone, true
   %waits = and i1 %waits0, %together
+  call void @stamp(i64 %profile, i64 %count, i64 %thread, i64 %i, i64 0)
   br i1 %waits, label %meet, label %begin
 meet:
   call void @barrier(ptr %pool, i64 %threads)
   br label %begin
 begin:
-  br i1 %timed, label %start, label %go
-start:
-  %t0 = call i64 @llvm.readcyclecounter()
-  br label %go
-go:
-  %t.start = phi i64 [ 0, %begin ], [ %t0, %start ]
+  call void @stamp(i64 %profile, i64 %count, i64 %thread, i64 %i, i64 1)
   %s = and i64 %flags, {SINGLE}
   %single0 = icmp ne i64 %s, 0
   %single = or i1 %single0, %alone
@@ -282,34 +313,27 @@ go:
 only:
   %mine = icmp sgt i64 %tasks, 0
   %run = and i1 %first, %mine
-  br i1 %run, label %serial, label %timing
+  br i1 %run, label %serial, label %after
 serial:
   %t = phi i64 [ 0, %only ], [ %t.next, %serial ]
   call void %function(ptr %arguments, i64 %t, ptr %scratch)
   %t.next = add i64 %t, 1
   %t.more = icmp slt i64 %t.next, %tasks
-  br i1 %t.more, label %serial, label %timing
+  br i1 %t.more, label %serial, label %after
 claim:
   %c = atomicrmw add ptr %p.claimed, i64 1 monotonic
   %got = icmp slt i64 %c, %tasks
-  br i1 %got, label %share, label %timing
+  br i1 %got, label %share, label %after
 share:
   call void %function(ptr %arguments, i64 %c, ptr %scratch)
   br label %claim
-timing:
-  br i1 %timed, label %stop, label %after
-stop:
-  %t1 = call i64 @llvm.readcyclecounter()
-  %spent = sub i64 %t1, %t.start
-  %sum0 = load i64, ptr %p.cycles
-  %sum = add i64 %sum0, %spent
-  store i64 %sum, ptr %p.cycles
-  br label %after
 after:
+  call void @stamp(i64 %profile, i64 %count, i64 %thread, i64 %i, i64 2)
   %i.next = add i64 %i, 1
   %i.more = icmp slt i64 %i.next, %count
   br i1 %i.more, label %record, label %done
 done:
+  call void @stamp(i64 %profile, i64 %count, i64 %thread, i64 %count, i64 0)
   ret void
 }}
 """
@@ -414,6 +438,7 @@ meet:
   call void @barrier(ptr %pool, i64 %threads)
   br label %done
 done:
+  call void @stamp(i64 %profile, i64 %count, i64 0, i64 %count, i64 1)
   ret void
 }}
 """
@@ -423,4 +448,4 @@ define void @leave(ptr %pool) {{
   ret void
 }}
 """
-    return leave + _placement_ir() + _floating_point_ir() + _waiting_ir() + wait + walk + worker + run
+    return leave + _clock_ir() + _placement_ir() + _floating_point_ir() + _waiting_ir() + wait + walk + worker + run

@@ -1,0 +1,70 @@
+"""What was run while a device recorded: a stamp for every launch and thread, and how ticks become seconds."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from trainer.engine.devices.cpu.pool import STAMPS, Pool
+
+if TYPE_CHECKING:
+    from trainer.engine.compile.program import Program
+
+CALIBRATION_SECONDS = 0.02
+"""Over less than this, the microsecond that reading both clocks takes would show in the seconds of a tick."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramRun:
+    """One run of a program. `stamps` is int64 [threads][launches + 1][STAMPS], as `Pool.run` has it; `begun` is on
+    `time.perf_counter`, `seconds` what the run took from there.
+    """
+
+    program: Program
+    stamps: np.ndarray
+    begun: float
+    seconds: float
+
+
+@dataclass
+class Recording:
+    """The runs of all programs of a device from `start` on."""
+
+    pool: Pool
+    runs: list[ProgramRun] = field(default_factory=list)
+    _began: tuple[float, int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._began = self._both_clocks()
+
+    def _both_clocks(self) -> tuple[float, int]:
+        before = time.perf_counter()
+        ticks = self.pool.ticks()
+        return (before + time.perf_counter()) / 2, ticks
+
+    def room(self, launches: int, *, alone: bool) -> np.ndarray:
+        """Memory for the stamps of one run."""
+        return np.zeros((1 if alone else self.pool.threads, launches + 1, STAMPS), np.int64)
+
+    def clock(self) -> Clock:
+        """How ticks become seconds, from the beginning of the recording to now."""
+        now, ticks = self._both_clocks()
+        while now - self._began[0] < CALIBRATION_SECONDS:
+            now, ticks = self._both_clocks()
+        return Clock(self._began[0], self._began[1], (now - self._began[0]) / (ticks - self._began[1]))
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """Ticks as seconds on `time.perf_counter`."""
+
+    begun: float
+    ticks: int
+    seconds_per_tick: float
+
+    def seconds(self, ticks: np.ndarray) -> np.ndarray:
+        """Moments in seconds."""
+        return self.begun + (ticks - self.ticks) * self.seconds_per_tick
