@@ -1,7 +1,7 @@
 """Writes docs/reference.md, every key of a configuration, from the models themselves.
 
-    python docs/reference.py            write it
-    python docs/reference.py --check    exit with 1 when it is not current
+python docs/reference.py            write it
+python docs/reference.py --check    exit with 1 when it is not current
 """
 
 from __future__ import annotations

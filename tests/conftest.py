@@ -22,8 +22,10 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
     Starting processes costs more than most single files do, and a debugger wants one process.
     """
     asked = config.invocation_params.args
-    chosen = any(not str(argument).startswith("-") and (config.invocation_params.dir / _file(argument)).exists()
-                 for argument in asked)
+    chosen = any(
+        not str(argument).startswith("-") and (config.invocation_params.dir / _file(argument)).exists()
+        for argument in asked
+    )
     return 0 if chosen else None
 
 

@@ -99,9 +99,7 @@ def test_light_modules_load_nothing_heavy(module):
     """The same by running: what they import may import something in turn."""
     heavy = {"numpy", "llvmlite", "textual", "PIL", "pycocotools", "trainer.engine", *NOWHERE}
     code = f"import sys, {module}; print(sorted(set(sys.modules) & {heavy!r}))"
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=PACKAGE.parent
-    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=PACKAGE.parent)
     assert done.stdout.strip() == "[]"
 
 

@@ -69,8 +69,11 @@ def story(epochs: int = 8, finished_epochs: int | None = None) -> Iterator[tuple
             loss = 2.2 * math.exp(-step / 150) + 0.05 + noise.gauss(0, 0.04) * (0.3 + math.exp(-step / 200))
             rate = 1e-3 * min(1, step / 60) * 0.5 * (1 + math.cos(math.pi * step / (epochs * STEPS_PER_EPOCH)))
             accuracy = min(1.0, 1 - 0.9 * math.exp(-step / 120) + noise.gauss(0, 0.01))
-            yield at, MetricEvent(
-                step, step / STEPS_PER_EPOCH, "train", {"loss": loss, "accuracy": accuracy, "learning_rate": rate}
+            yield (
+                at,
+                MetricEvent(
+                    step, step / STEPS_PER_EPOCH, "train", {"loss": loss, "accuracy": accuracy, "learning_rate": rate}
+                ),
             )
             if index % 40 == 0:
                 yield at, SystemEvent(cpu=70 + noise.random() * 28, memory=412e6, data_wait=0.06, step_ms=24.3)
@@ -124,6 +127,7 @@ def write_long_run(root: Path, records: int) -> RunPaths:
     paths = make_folder(root)
     peak_step = records // 3 // 1000 * 1000
     with paths.events.open("ab") as file:
+
         def put(step: int, event: Event) -> None:
             file.write(encode(event, time=START + step * 0.01, since_start=step * 0.01, attempt=1))
 

@@ -176,9 +176,7 @@ class Report:
         self._descriptor = descriptor
 
     def ready(self, attempt: Attempt) -> None:
-        self._tell(
-            {"root": str(attempt.paths.root), "attempt": attempt.number, "process_start": attempt.process_start}
-        )
+        self._tell({"root": str(attempt.paths.root), "attempt": attempt.number, "process_start": attempt.process_start})
 
     def mistake(self, error: TrainerError, *, debug: bool) -> None:
         self._tell({"mistake": str(error), "traceback": _traceback_text(error) if debug else None})

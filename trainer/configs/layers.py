@@ -18,9 +18,7 @@ from trainer.configs.shape import section_at, variant_keys
 
 def lay_over(base: Document, upper: Document, model: type[BaseModel]) -> Document:
     """`upper` on top of `base`, as a new document; `model` says which keys exclude each other."""
-    merged = Document(
-        base.value, dict(base.keys), dict(base.values), [*base.problems, *upper.problems]
-    )
+    merged = Document(base.value, dict(base.keys), dict(base.values), [*base.problems, *upper.problems])
     merged.value = _merge(merged, upper, base.value, upper.value, (), model)
     return merged
 

@@ -1,7 +1,7 @@
 """The terminal dashboard: a reader of a run directory, and of nothing else.
 
-    from trainer.tui import watch
-    watch(Path("runs/digits"))
+from trainer.tui import watch
+watch(Path("runs/digits"))
 """
 
 from trainer.tui.watch import TuiResult, prepare_dashboard, watch

@@ -18,6 +18,4 @@ def _line(text: str, width: int, frame: Frame) -> Line:
     text = printable(text)
     before, mark, comment = text.partition("  #") if not text.startswith("#") else ("", "", text)
     key, colon, value = before.partition(":")
-    return crop_line(
-        ((key + colon, "busy"), (value, "text"), (mark + comment, "dim")), width, frame.glyphs.ellipsis
-    )
+    return crop_line(((key + colon, "busy"), (value, "text"), (mark + comment, "dim")), width, frame.glyphs.ellipsis)
