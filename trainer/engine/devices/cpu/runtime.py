@@ -2,8 +2,8 @@
 launch.
 
 The exported functions are `run` (the calling thread), `work` (the body of every other thread), `leave` (wakes them to
-go) and `ticks` (the clock of time stamps). They share the pool's control block, whose words are named here. The object code is the same in every process:
-what the system offers is called through addresses in the control block.
+go) and `ticks` (the clock of time stamps). They share the pool's control block, whose words are named here. The object
+code is the same in every process: what the system offers is called through addresses in the control block.
 """
 
 from __future__ import annotations
