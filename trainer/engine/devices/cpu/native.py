@@ -19,6 +19,7 @@ from pathlib import Path
 import llvmlite.binding as llvm
 
 from trainer import TrainerError
+from trainer.engine.devices.cpu import features
 
 CACHE_VARIABLE = "TRAINER_CACHE_DIR"
 _DIGEST_BYTES = 32
@@ -26,14 +27,18 @@ _DIGEST_BYTES = 32
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The machine that code is made for: the host, or the host with fewer features (to test narrow vectors)."""
+    """The machine that code is made for: the host, the host with fewer features, or with a `triple` any other machine.
+
+    `triple` and `name` are LLVM's ("aarch64-unknown-linux-gnu", "generic"); "" stands for the host's, and no name.
+    """
 
     features: str
     name: str = ""
+    triple: str = ""
 
     @property
     def key(self) -> str:
-        return f"{llvm.llvm_version_info}|{llvm.get_process_triple()}|{self.name}|{self.features}"
+        return f"{llvm.llvm_version_info}|{self.triple or llvm.get_process_triple()}|{self.name}|{self.features}"
 
 
 @functools.cache
@@ -43,10 +48,19 @@ def _initialise() -> None:
 
 
 @functools.cache
+def _initialise_others() -> None:
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+
+
+@functools.cache
 def host_features() -> dict[str, bool]:
-    """CPU features of the host by LLVM's names; the CPU's *name* can be wrong in virtual machines and is not used."""
+    """The host's features that kernels may use, by LLVM's names; `TRAINER_CPU_FEATURES` limits them.
+
+    The CPU's *name* can be wrong in virtual machines and is not used.
+    """
     _initialise()
-    return dict(llvm.get_host_cpu_features())
+    return features.limited(dict(llvm.get_host_cpu_features()), os.environ.get(features.FEATURES_VARIABLE, ""))
 
 
 def check_host() -> None:
@@ -68,20 +82,22 @@ def check_host() -> None:
 
 @functools.cache
 def host_target(narrow: bool = False) -> Target:
-    """The host's target; with `narrow`, without AVX-512, so that the same IR runs on 256-bit vectors."""
-    features = []
-    for name, present in sorted(host_features().items()):
-        enabled = present and not (narrow and name.startswith(("avx512", "avx10", "amx", "evex512")))
-        features.append(f"{'+' if enabled else '-'}{name}")
-    if not narrow and host_features().get("avx512f"):
-        features.append("-prefer-256-bit")
-    return Target(",".join(features))
+    """The host's target; with `narrow`, as a processor with AVX2 would be (on ARM: the same)."""
+    usable = host_features()
+    if narrow and usable.get("avx2"):
+        usable = features.limited(usable, "avx2")
+    words = [f"{'+' if present else '-'}{name}" for name, present in sorted(usable.items())]
+    if usable.get("avx512f"):
+        words.append("-prefer-256-bit")
+    return Target(",".join(words))
 
 
 @functools.lru_cache(maxsize=4)
 def _machine(target: Target) -> llvm.TargetMachine:
+    if target.triple:
+        _initialise_others()
     _initialise()
-    triple = llvm.Target.from_triple(llvm.get_process_triple())
+    triple = llvm.Target.from_triple(target.triple or llvm.get_process_triple())
     return triple.create_target_machine(cpu=target.name, features=target.features, opt=3, reloc="pic", jit=True)
 
 

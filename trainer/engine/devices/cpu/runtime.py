@@ -66,18 +66,21 @@ define internal void @relax() {
 declare void @llvm.x86.sse2.pause()
 """
     return """
+declare i64 @llvm.aarch64.get.fpcr()
+declare void @llvm.aarch64.set.fpcr(i64)
+declare void @llvm.aarch64.hint(i32)
 define internal i64 @flush_on() {
-  %old = call i64 asm sideeffect "mrs $0, fpcr", "=r"()
+  %old = call i64 @llvm.aarch64.get.fpcr()
   %new = or i64 %old, 16777216
-  call void asm sideeffect "msr fpcr, $0", "r"(i64 %new)
+  call void @llvm.aarch64.set.fpcr(i64 %new)
   ret i64 %old
 }
 define internal void @flush_restore(i64 %state) {
-  call void asm sideeffect "msr fpcr, $0", "r"(i64 %state)
+  call void @llvm.aarch64.set.fpcr(i64 %state)
   ret void
 }
 define internal void @relax() {
-  call void asm sideeffect "yield", ""()
+  call void @llvm.aarch64.hint(i32 1) ; yield
   ret void
 }
 """

@@ -1,0 +1,56 @@
+"""Which of the processor's features kernels may use: all of them, or a named level of fewer.
+
+`TRAINER_CPU_FEATURES` names the level, so that one machine can run what others would. Results have the same bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from trainer import TrainerError
+
+FEATURES_VARIABLE = "TRAINER_CPU_FEATURES"
+NATIVE = "native"
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """Features by LLVM's names: those that the processor must have, and prefixes of those that are left unused."""
+
+    needs: tuple[str, ...]
+    without: tuple[str, ...]
+
+
+_LATER = ("amx", "avx10", "avxifma", "avxneconvert", "avxvnni")
+LEVELS: dict[str, Level] = {
+    NATIVE: Level((), ()),
+    "avx2": Level(("avx2", "fma"), (*_LATER, "avx512", "evex512")),
+    "avx512": Level(
+        ("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"),
+        (*_LATER, "avx512bf16", "avx512bitalg", "avx512fp16", "avx512ifma", "avx512vb", "avx512vn", "avx512vp"),
+    ),
+    "neon": Level(("neon",), ("bf16", "dotprod", "fullfp16", "i8mm", "sme", "sve")),
+}
+"""What a processor of 2013 (avx2), of 2017 (avx512) and the first with 64-bit ARM (neon) offers."""
+
+
+def limited(features: Mapping[str, bool], level: str) -> dict[str, bool]:
+    """`features` (LLVM's name -> whether the processor has it) as far as `level` goes; "" is all of them.
+
+    Raises:
+        TrainerError: there is no such level, or the processor lacks what the level needs.
+    """
+    level = level.strip() or NATIVE
+    fitting = [name for name, each in LEVELS.items() if all(features.get(need) for need in each.needs)]
+    if level not in fitting:
+        known = LEVELS.get(level)
+        lacks = [] if known is None else [need for need in known.needs if not features.get(need)]
+        raise TrainerError(
+            f"{FEATURES_VARIABLE} names features that can't be used",
+            found=f"{level!r}" + (f"; this processor has no {', no '.join(lacks)}" if lacks else ""),
+            expected=" or ".join(fitting),
+            hint=f"Without {FEATURES_VARIABLE} all features of the processor are used.",
+        )
+    without = LEVELS[level].without
+    return {name: present and not name.startswith(without) for name, present in features.items()}
