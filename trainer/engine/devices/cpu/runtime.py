@@ -91,15 +91,18 @@ def _clock_ir() -> str:
 
     `profile` is 0, or the address of int64 [threads][count + 1][STAMPS].
     """
-    read = (
-        "call i64 @llvm.readcyclecounter()"
-        if platform.machine().lower() in ("x86_64", "amd64")
-        else 'call i64 asm sideeffect "isb\\0A mrs $0, cntvct_el0", "=r"()'  # the cycle counter is the kernel's there
-    )
+    if platform.machine().lower() in ("x86_64", "amd64"):
+        declared, read = "declare i64 @llvm.readcyclecounter()", "%t = call i64 @llvm.readcyclecounter()"
+    else:  # the cycle counter is the kernel's there; of ARM's assembly LLVM has no parser here
+        declared = """declare i64 @llvm.read_volatile_register.i64(metadata)
+declare void @llvm.aarch64.isb(i32)
+!1 = !{!"cntvct_el0"}"""
+        read = """call void @llvm.aarch64.isb(i32 15)
+  %t = call i64 @llvm.read_volatile_register.i64(metadata !1)"""
     return f"""
-declare i64 @llvm.readcyclecounter()
+{declared}
 define i64 @ticks() {{
-  %t = {read}
+  {read}
   ret i64 %t
 }}
 define internal void @stamp(i64 %profile, i64 %count, i64 %thread, i64 %record, i64 %which) alwaysinline {{
