@@ -55,7 +55,9 @@ def _definitions(field: dict[str, Any], definitions: dict[str, Any]) -> list[dic
 def _table(properties: dict[str, Any], definitions: dict[str, Any]) -> str:
     lines = ["| key | value | default | meaning |", "|---|---|---|---|"]
     for key, field in properties.items():
-        default = f"`{json.dumps(field['default'])}`" if not isinstance(field.get("default", {}), dict) else ""
+        is_fixed = "const" in field  # a name that tells kinds of sections apart: it has to be written
+        has_default = not is_fixed and not isinstance(field.get("default", {}), dict)
+        default = f"`{json.dumps(field['default'])}`" if has_default else ""
         lines.append(f"| `{key}` | {_kind(field, definitions)} | {default} | {_meaning(field, definitions)} |")
     return "\n".join(lines) + "\n"
 

@@ -237,3 +237,49 @@ def test_reading_a_config_imports_nothing_heavy(gallery):
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True,
                           cwd=Path(__file__).parents[2])  # fmt: skip
     assert done.stdout.strip() == "[]"
+
+
+def test_a_schedule_of_ones_own_is_found_beside_its_config_and_its_options_are_checked(gallery, folder):
+    (folder / "sub").mkdir()
+    (folder / "sub" / "saw.py").write_text(
+        "from trainer.configs import Schedule\n"
+        "class Saw(Schedule):\n"
+        "    name: str = 'saw'\n"
+        "    period: int\n"
+        "    def shape(self, time, stretch, xp):\n"
+        "        return 1 - (time / self.period - xp.floor(time / self.period))\n"
+        "class Other: pass\n"
+    )
+    text = "extends: tiny\nschedule: {name: ./saw.py:Saw, warmup_steps: 2, options: {period: 4}}\n"
+    (folder / "sub" / "config.yaml").write_text(text)
+    schedule = load("sub/config.yaml", recipes=gallery).config.schedule
+    assert schedule.name == f"{folder / 'sub' / 'saw.py'}:Saw" and schedule.resolved().period == 4
+    for override, line in (
+        ("schedule.options={period: x}", "<cli> schedule.options.period: input should be a valid integer"),
+        ("schedule.name=./none.py:Saw", f"<cli> schedule.name: ValueError: no file {folder / 'none.py'}"),
+        ("schedule.name=./sub/saw.py:Sow", f"ValueError: {folder / 'sub' / 'saw.py'} has no class Sow"),
+        ("schedule.name=./sub/saw.py:Other", "does not derive from trainer.configs.Schedule"),
+    ):
+        with pytest.raises(ConfigError) as error:
+            load("sub/config.yaml", [override], recipes=gallery)
+        assert line in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "line"),
+    [
+        ("{name: sequence, parts: [{name: constant}, {name: linear}], milestones: [3, 5]}",
+         "schedule.milestones: 2 parts begin at 1 milestones, found 2"),
+        ("{name: product, parts: [{name: cosine, perod: 3}, {name: constant}]}",
+         "schedule.parts[0].perod: unknown key, did you mean 'period'?"),
+        ("{name: sequence, parts: [{name: constant}, {name: step, step_size: 1, milestones: [2]}], milestones: [3]}",
+         "schedule.parts[1].milestones: given together with 'step_size': only one of them can hold"),
+        ("{name: cosin}", "found 'cosin', did you mean 'cosine'?"),
+        ("{gamma: 1}", "schedule.name: required key is missing"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_inside_a_schedule_is_named_with_its_place(gallery, folder, schedule, line):
+    (folder / "config.yaml").write_text(f"extends: tiny\nschedule: {schedule}\n")
+    with pytest.raises(ConfigError) as error:
+        load("config.yaml", recipes=gallery)
+    assert line in str(error.value) and "config.yaml:2:" in str(error.value)

@@ -62,12 +62,29 @@ schedules = {
     "multistep": rates(lambda o: schedulers.MultiStepLR(o, [2, 5, 9], 0.2)),
     "cosine": rates(lambda o: schedulers.CosineAnnealingLR(o, 10, eta_min=0.05))[:11],
     "warmup": rates(lambda o: schedulers.LinearLR(o, start_factor=1 / 4, total_iters=3))[:8],
+    "exponential": rates(lambda o: schedulers.ExponentialLR(o, 0.9)),
+    "polynomial": rates(lambda o: schedulers.PolynomialLR(o, 12, power=2.0)),
+    "restarts": rates(lambda o: schedulers.CosineAnnealingWarmRestarts(o, 3, 2, eta_min=0.05), 30),
+    "one_cycle": rates(lambda o: schedulers.OneCycleLR(o, 0.5, total_steps=12, cycle_momentum=False), 11),
+    "triangular": rates(lambda o: schedulers.CyclicLR(o, 0.1, 0.5, 3, 2, cycle_momentum=False)),
 }
+
+
+def plateau(metrics):
+    optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], 0.5)
+    schedule = schedulers.ReduceLROnPlateau(optimizer, factor=0.5, patience=2, cooldown=1, min_lr=0.05)
+    found = []
+    for metric in metrics:
+        found.append(optimizer.param_groups[0]["lr"])
+        schedule.step(metric)
+    return {"metrics": metrics, "rates": found}
+
 
 document = {
     "torch": torch.__version__,
     "inputs": {"start": numbers(start), "gradients": numbers(steps)},
     "optimizers": optimizers,
     "schedules": schedules,
+    "plateau": plateau([1.0, 0.9, 0.95, 0.91, 0.92, 0.93, 0.94, 0.85, 0.8499999, 0.86, 0.87, *[0.9] * 14]),
 }
 Path(__file__).with_name("torch_reference.json").write_text(json.dumps(document, separators=(",", ":")) + "\n")

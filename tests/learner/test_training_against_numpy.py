@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from trainer import engine
+from trainer.configs import CosineSchedule
 from trainer.engine import nn
-from trainer.learner import SGD, AdamW, Cosine, LearningRate, WarmUp
+from trainer.learner import SGD, AdamW, LearningRate
 
 STEPS, BATCH, FEATURES, HIDDEN, CLASSES = 100, 16, 6, 12, 3
 BASE, WARMUP, DECAY = 0.02, 10, 0.05
@@ -86,7 +87,7 @@ def test_a_hundred_steps_equal_plain_numpy(name, device):
         )
         net.astype(engine.float64).set_seed(1)
         plain = NumpyNet({key: value.numpy() for key, value in net.named_parameters().items()})
-        optimizer = make_optimizer(net, LearningRate(BASE, WarmUp(Cosine(STEPS, 0.0, WARMUP), WARMUP)))
+        optimizer = make_optimizer(net, LearningRate(BASE, CosineSchedule(warmup_steps=WARMUP), total_steps=STEPS))
 
         def step(x, y):
             loss = nn.cross_entropy(net(x), y)

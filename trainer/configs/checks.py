@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 from trainer.configs.optimizer import SgdConfig
 from trainer.configs.problems import KeyPath
 from trainer.configs.run import RunConfig
-from trainer.configs.schedule import StepSchedule
+from trainer.configs.schedules import OwnSchedule, SequenceSchedule, StepSchedule
 
 Finding = tuple[KeyPath, str, tuple[KeyPath, ...]]
 """The path that is wrong, why, and every path that the verdict rests on."""
@@ -58,11 +58,33 @@ def _nesterov_has_momentum(config: RunConfig) -> Iterator[Finding]:
 
 def _milestones_increase(config: RunConfig) -> Iterator[Finding]:
     for path, section in sections_of(config):
-        if isinstance(section, StepSchedule) and section.milestones:
+        if isinstance(section, StepSchedule | SequenceSchedule) and section.milestones:
             here = (*path, "milestones")
             for index, (before, after) in enumerate(pairwise(section.milestones), 1):
                 if after <= before:
                     yield (*here, index), f"milestones must increase, but {after} follows {before}", (here,)
+
+
+def _parts_have_milestones(config: RunConfig) -> Iterator[Finding]:
+    for path, section in sections_of(config):
+        if isinstance(section, SequenceSchedule) and len(section.milestones) != len(section.parts) - 1:
+            here, parts = (*path, "milestones"), len(section.parts)
+            message = f"{parts} parts begin at {parts - 1} milestones, found {len(section.milestones)}"
+            yield here, message, (here, (*path, "parts"))
+
+
+def _own_code_loads(config: RunConfig) -> Iterator[Finding]:
+    """Schedules of the user's own: their files import nothing heavy, and are looked into here."""
+    for path, section in sections_of(config):
+        if isinstance(section, OwnSchedule):
+            try:
+                section.resolved()
+            except ValidationError as error:
+                for item in error.errors(include_url=False):
+                    here = (*path, "options", *item["loc"])
+                    yield here, item["msg"][0].lower() + item["msg"][1:], (path,)
+            except Exception as error:  # a user's file: whatever it raises is reported
+                yield (*path, "name"), f"{type(error).__name__}: {error}", ((*path, "name"),)
 
 
 def _warmup_fits(config: RunConfig) -> Iterator[Finding]:
@@ -79,6 +101,8 @@ _RULES: tuple[Callable[[RunConfig], Iterator[Finding]], ...] = (
     _groups,
     _nesterov_has_momentum,
     _milestones_increase,
+    _parts_have_milestones,
+    _own_code_loads,
     _warmup_fits,
 )
 

@@ -15,6 +15,7 @@ from trainer.configs.checks import check
 from trainer.configs.gallery import RecipeIndex
 from trainer.configs.layers import lay_over
 from trainer.configs.overrides import override
+from trainer.configs.own import absolute_name
 from trainer.configs.problems import ConfigError, KeyPath, Problem, dotted
 from trainer.configs.reader import Document
 from trainer.configs.run import RunConfig
@@ -70,6 +71,7 @@ def _validated(document: Document, recipes: RecipeIndex) -> Loaded:
     if task is not None:
         options, found = _options(task, document, broken)
         problems += [problem for problem in found if problem.path not in unread]
+    config = None if config is None else _absolute_paths(config, document, ())
     problems += [
         Problem(value_place(document, path), path, message)
         for path, message, about in (check(config) if config is not None else ())
@@ -78,7 +80,6 @@ def _validated(document: Document, recipes: RecipeIndex) -> Loaded:
     if problems or config is None or task is None:
         raise ConfigError(_in_order(problems))
 
-    config = _absolute_paths(config, document, ())
     options = None if options is None else _absolute_paths(options, document, ("options",))
     resolved = {} if options is None else options.model_dump(mode="json", by_alias=True)
     config = config.model_copy(update={"options": resolved, "task": task.spec})
@@ -158,6 +159,13 @@ def _absolute_paths(section: _Model, document: Document, path: KeyPath) -> _Mode
             changes[name] = Path(os.path.abspath(Path(document.values[here].folder) / value.expanduser()))
         elif isinstance(value, BaseModel):
             changes[name] = _absolute_paths(value, document, here)
+        elif isinstance(value, tuple) and any(isinstance(item, BaseModel) for item in value):
+            changes[name] = tuple(_absolute_paths(item, document, (*here, i)) for i, item in enumerate(value))
+        elif isinstance(value, dict) and any(isinstance(item, BaseModel) for item in value.values()):
+            changes[name] = {key: _absolute_paths(item, document, (*here, key)) for key, item in value.items()}
+        elif name == "name" and hasattr(section, "is_meant_by"):
+            place = document.values.get(here)
+            changes[name] = absolute_name(str(value), place.folder if place is not None else os.getcwd())
     changes = {name: value for name, value in changes.items() if value is not getattr(section, name)}
     return section.model_copy(update=changes) if changes else section
 

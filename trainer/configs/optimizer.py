@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from trainer.configs.schedule import ScheduleConfig
+from trainer.configs.schedules import ScheduleConfig
 from trainer.configs.section import Section
 
 _Beta = Annotated[float, Field(ge=0, lt=1)]

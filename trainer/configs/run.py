@@ -12,7 +12,7 @@ from trainer.configs.data import DataConfig
 from trainer.configs.model import ModelConfig
 from trainer.configs.numerics import NumericsConfig
 from trainer.configs.optimizer import AdamConfig, AdamWConfig, OptimizerConfig, SgdConfig
-from trainer.configs.schedule import ConstantSchedule, ScheduleConfig
+from trainer.configs.schedules import ConstantSchedule, ScheduleConfig
 from trainer.configs.section import Section
 from trainer.configs.train import TrainConfig
 from trainer.configs.validation import ValidateConfig
@@ -51,7 +51,7 @@ with warnings.catch_warnings():
             None, min_length=1, description="Optimizers by the names that the task gives them."
         )
         schedule: ScheduleConfig = Field(
-            default_factory=lambda: ConstantSchedule(name="constant"),
+            default_factory=ConstantSchedule,
             description="The learning rate over the run, for every optimizer without one of its own.",
         )
         train: TrainConfig = Field(default_factory=TrainConfig)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import types
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, ForwardRef, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel
 
@@ -36,7 +36,8 @@ def variant_keys(model: type[BaseModel], value: Any, path: KeyPath) -> set[str]:
         annotation = _child(_choose(annotation, value), part)
         value = _item(value, part)
     members = [member for member in _members(annotation) if _is_section(member)]
-    return set() if len(members) < 2 else set.intersection(*(set(_literals(member)) for member in members))
+    literals = [set(_literals(member)) for member in members if not hasattr(member, "is_meant_by")]
+    return set() if len(members) < 2 else set.intersection(*literals)
 
 
 def _members(annotation: Any) -> list[Any]:
@@ -65,6 +66,8 @@ def _choose(annotation: Any, value: Any) -> Any:
 
 
 def _fits(section: type[BaseModel], value: dict[str, Any]) -> bool:
+    if hasattr(section, "is_meant_by"):
+        return bool(section.is_meant_by(value))
     literals = _literals(section)
     return bool(literals) and all(value.get(key) in choices for key, choices in literals.items())
 
@@ -80,8 +83,11 @@ def _literals(section: type[BaseModel]) -> dict[str, tuple[Any, ...]]:
 
 def _child(annotation: Any, part: Any) -> Any:
     if _is_section(annotation):
-        fields = annotation.model_fields
-        return next((field.annotation for name, field in fields.items() if part in (name, field.alias)), None)
+        found = _annotation_of(annotation, part)
+        if isinstance(found, ForwardRef):  # a section that may contain its like
+            annotation.model_rebuild()
+            found = _annotation_of(annotation, part)
+        return found
     arguments = get_args(annotation)
     if get_origin(annotation) is dict and arguments:
         return arguments[1]
@@ -90,6 +96,10 @@ def _child(annotation: Any, part: Any) -> Any:
             return arguments[0]
         return arguments[part] if part < len(arguments) else None
     return None
+
+
+def _annotation_of(section: type[BaseModel], key: Any) -> Any:
+    return next((field.annotation for name, field in section.model_fields.items() if key in (name, field.alias)), None)
 
 
 def _item(value: Any, part: Any) -> Any:

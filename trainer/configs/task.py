@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import importlib
 import os
-import re
-import sys
-import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -14,10 +11,10 @@ from types import ModuleType
 from pydantic import BaseModel
 
 from trainer.configs.gallery import RecipeIndex
+from trainer.configs.own import OWN, package_for
 from trainer.configs.problems import KeyPath, Place, Problem, did_you_mean
 from trainer.configs.reader import read_yaml
 
-_FILE = re.compile(r"(?P<file>.+\.py):(?P<name>[A-Za-z_]\w*)")
 _AT: KeyPath = ("task",)
 
 
@@ -47,26 +44,22 @@ class TaskReference:
         The folder is a package, so its files import each other as `from .options import Options`; a user's folder gets
         a package name of its own, and can't be taken for anything installed. What the module raises passes through.
         """
-        if self.package not in sys.modules and not self.package.startswith("trainer."):
-            package = ModuleType(self.package)
-            package.__path__ = [str(self.folder)]
-            sys.modules[self.package] = package
         return importlib.import_module(f"{self.package}.{name or self.module}")
 
 
 def find_task(text: str, place: Place, recipes: RecipeIndex) -> TaskReference | Problem:
     """The task that `text` names at `place`, or why there is none."""
-    written = _FILE.fullmatch(text)
+    written = OWN.fullmatch(text)
     if written is None:
         return _recipe_task(text, place, recipes)
     file = Path(os.path.abspath(Path(place.folder) / Path(written["file"]).expanduser()))
     if not file.is_file():
         return Problem(place, _AT, f"no file {file}")
     recipe = recipes.name_of(file.parent)
-    package = (recipes.package(recipe) if recipe else None) or _package_for(file.parent)
-    is_own = recipe is not None and _own_task(recipe, recipes) == (file.stem, written["name"])
-    spec = recipe if recipe is not None and is_own else f"{file}:{written['name']}"
-    return TaskReference(file.parent, file.stem, written["name"], recipe, package, spec)
+    package = (recipes.package(recipe) if recipe else None) or package_for(file.parent)
+    is_own = recipe is not None and _own_task(recipe, recipes) == (file.stem, written["class"])
+    spec = recipe if recipe is not None and is_own else f"{file}:{written['class']}"
+    return TaskReference(file.parent, file.stem, written["class"], recipe, package, spec)
 
 
 def load_options_model(task: TaskReference, place: Place) -> type[BaseModel] | Problem | None:
@@ -99,18 +92,14 @@ def _recipe_task(name: str, place: Place, recipes: RecipeIndex) -> TaskReference
         return Problem(place, _AT, f"no recipe {name!r}{known} (a task of your own is ./file.py:Class)")
     folder = recipes.folder(name)
     module, class_name = _own_task(name, recipes)
-    return TaskReference(folder, module, class_name, name, recipes.package(name) or _package_for(folder), name)
+    return TaskReference(folder, module, class_name, name, recipes.package(name) or package_for(folder), name)
 
 
 def _own_task(recipe: str, recipes: RecipeIndex) -> tuple[str, str | None]:
     """The module and class that a recipe's own configuration names, as `task: ./task.py:Digits`."""
     own = read_yaml(recipes.config(recipe).read_text(encoding="utf-8"), Place(recipe)).value
-    written = _FILE.fullmatch(str(own.get("task"))) if isinstance(own, dict) else None
-    return ("task", None) if written is None else (Path(written["file"]).stem, written["name"])
-
-
-def _package_for(folder: Path) -> str:
-    return f"_trainer_task_{zlib.crc32(str(folder).encode()):08x}"
+    written = OWN.fullmatch(str(own.get("task"))) if isinstance(own, dict) else None
+    return ("task", None) if written is None else (Path(written["file"]).stem, written["class"])
 
 
 def _failure(error: Exception, file: Path) -> Problem:

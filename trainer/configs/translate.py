@@ -61,8 +61,10 @@ def problems_of(
         elif kind == "missing" and isinstance(at[-1], int):
             problems.append(Problem(value_place(document, at), at, "required item is missing"))
         elif kind in ("missing", "union_tag_not_found"):
-            at = at if kind == "missing" else (*at, str(context["discriminator"]).strip("'"))
+            at = at if kind == "missing" else (*at, "name")  # what tells the kinds of a section apart
             problems.append(Problem(value_place(document, at), at, "required key is missing"))
+        elif kind == "too_short" and len(value_at(root, path) or ()) >= context["min_length"]:
+            pass  # items that are wrong themselves are not counted; they are told of
         elif kind in _EXPECTED:
             expected.setdefault(at, []).append(_expectation(kind, context, section_at(model, root, path[:-1]), at[-1:]))
             found[at] = _found(item["input"], kind, context)

@@ -199,7 +199,7 @@ class Learner:
         self._refuse_not_finite()
         values = self._train_sums.values()
         self._train_sums.reset()
-        self.metrics.update({f"train/{name}": value for name, value in values.items()})
+        self._note("train", values)
         reading = self._stopwatch.take(loader.data_wait)
         speed = {} if reading is None else {"samples_per_second": round(reading.samples_per_second, 3)}
         self._tell_metrics("train", {**values, **learning_rates(self.parts.optimizers, self.progress.step), **speed})
@@ -215,6 +215,13 @@ class Learner:
         epoch = round(self.progress.step / self.plan.steps_per_epoch, 6)
         self._sink(MetricEvent(self.progress.step, epoch, split, dict(values), final))
 
+    def _note(self, split: str, values: Mapping[str, float]) -> None:
+        """Remember what was measured, and let schedules that wait for it see it."""
+        measured = {f"{split}/{name}": value for name, value in values.items()}
+        self.metrics.update(measured)
+        for optimizer in self.parts.optimizers.values():
+            optimizer.learning_rate.observe(measured)
+
     def _tell_bad_item(self, item: BadItem) -> None:
         self._sink(BadItemEvent(item.source, item.reason, item.action, item.count))
 
@@ -224,7 +231,7 @@ class Learner:
             return []
         values = self._evaluate("validate", self.splits.valid)
         self.progress.validated_step = self.progress.step
-        self.metrics.update({f"valid/{name}": value for name, value in values.items()})
+        self._note("valid", values)
         self._tell_metrics("valid", values)
         best = self.config.checkpoint.best
         if best is None:

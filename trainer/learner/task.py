@@ -12,7 +12,7 @@ from trainer.engine.nn import Module
 from trainer.learner.optimizers import Optimizer, optimizer_from
 from trainer.learner.optimizers.optimizer import Target
 from trainer.learner.samples import Sample
-from trainer.learner.schedules import LearningRate, schedule_from
+from trainer.learner.schedules import learning_rate_for
 
 if TYPE_CHECKING:
     from trainer.configs import RunConfig
@@ -114,15 +114,10 @@ class Task:
                 hint="A task with one optimizer reads `optimizer:`, one with several reads `optimizers:` by name.",
             )
         section = sections[name]
-        schedule = schedule_from(
-            section.schedule or self.config.schedule,
-            steps_per_epoch=self.plan.steps_per_epoch,
-            total_steps=self.plan.total_steps,
-        )
         return optimizer_from(
             section,
             target,
-            LearningRate(section.learning_rate, schedule),
+            learning_rate_for(section.learning_rate, section.schedule or self.config.schedule, self.plan),
             gradient_clip_norm=self.config.train.gradient_clip_norm,
         )
 

@@ -74,7 +74,7 @@ class Optimizer:
 
     def named_states(self) -> dict[str, State]:
         """Everything that the next step depends on besides the parameters, by name."""
-        states = {"step_count": self.step_count}
+        states = {"step_count": self.step_count, **self.learning_rate.named_states()}
         for name, moments in self.moments.items():
             states.update({f"{name}.{moment}": state for moment, state in moments.items()})
         return states

@@ -1,0 +1,53 @@
+"""Classes of one's own, named in a config as `./file.py:Class`."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import re
+import sys
+import zlib
+from pathlib import Path
+from types import ModuleType
+
+OWN = re.compile(r"(?P<file>.+\.py):(?P<class>[A-Za-z_]\w*)")
+PATTERN = r"^.+\.py:[A-Za-z_]\w*$"
+
+
+def names_own_class(value: object) -> bool:
+    """Whether `value` is of the form file.py:Class."""
+    return isinstance(value, str) and OWN.fullmatch(value) is not None
+
+
+def absolute_name(name: str, folder: str) -> str:
+    """The name with its file's path made absolute, from `folder`."""
+    file, _, class_name = name.rpartition(":")
+    return f"{Path(folder, Path(file).expanduser()).resolve()}:{class_name}"
+
+
+def package_for(folder: Path) -> str:
+    """The name under which a user's folder is imported; its files can import each other as `from .other import …`."""
+    name = f"_trainer_task_{zlib.crc32(str(folder).encode()):08x}"
+    if name not in sys.modules:
+        package = ModuleType(name)
+        package.__path__ = [str(folder)]
+        sys.modules[name] = package
+    return name
+
+
+@functools.cache
+def own_class(name: str) -> type:
+    """The class that an absolute `file.py:Class` names; what the file raises passes through.
+
+    Raises:
+        ValueError: there is no such file, or no such class in it.
+    """
+    file, _, class_name = name.rpartition(":")
+    path = Path(file)
+    if not path.is_file():
+        raise ValueError(f"no file {path}")
+    module = importlib.import_module(f"{package_for(path.parent)}.{path.stem}")
+    found = getattr(module, class_name, None)
+    if not isinstance(found, type):
+        raise ValueError(f"{path} has no class {class_name}")
+    return found

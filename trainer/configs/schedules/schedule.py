@@ -1,0 +1,104 @@
+"""What every learning-rate schedule is: a section of the config that says its own formula.
+
+A formula is written once, for any namespace with the array API's names: the engine while a step is traced (so that a
+change of the learning rate never compiles anything), NumPy for what is reported. Nothing here imports either.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field
+
+from trainer.configs.section import Section
+
+
+@dataclass(frozen=True)
+class Span:
+    """The run as a schedule sees it: its length and that of an epoch in optimizer steps (0: not known).
+
+    `held` are the values that schedules with a memory hold, a vector each, by schedule.
+    """
+
+    total_steps: int
+    steps_per_epoch: int = 1
+    held: Mapping[Any, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """The time that a formula has, in its own unit: from the end of the warm-up to the end of the run."""
+
+    start: int
+    end: int
+    unit: int
+    """Steps of one unit of time."""
+    span: Span
+
+    def progress(self, time: Any, xp: Any, duration: int | None = None) -> Any:
+        """How much of the stretch, or of `duration` from its start, has passed at `time`: 0 to 1."""
+        length = max(1, self.end - self.start) if duration is None else duration
+        return xp.clip((time - self.start) / length, 0.0, 1.0)
+
+
+class Schedule(Section):
+    """The factor on the optimizer's learning rate over the run, with a linear warm-up in front.
+
+    A schedule of one's own derives from this in a file of its own, with fields for its settings and a `shape`:
+
+        class Sawtooth(Schedule):
+            name: str = "sawtooth"
+            period: int = 10
+
+            def shape(self, time, stretch, xp):
+                return 1 - (time / self.period - xp.floor(time / self.period))
+
+    and the config names it: `schedule: {name: "./sawtooth.py:Sawtooth", options: {period: 20}}`.
+    """
+
+    at_most_one_of: ClassVar[tuple[tuple[str, ...], ...]] = (("warmup_steps", "warmup_epochs"),)
+    needs_the_end: ClassVar[bool] = False
+    """Whether the formula must know when the run ends."""
+
+    name: str
+    by: Literal["step", "epoch"] = Field("step", description="Whether the factor changes at every step or every epoch.")
+    warmup_steps: int | None = Field(None, ge=0, description="Steps over which the factor grows linearly to 1.")
+    warmup_epochs: float | None = Field(None, ge=0, description="The same in epochs.")
+
+    def shape(self, time: Any, stretch: Stretch, xp: Any) -> Any:
+        """The factor without warm-up at `time`, a float64 scalar of whole units (steps or epochs) from 0."""
+        raise NotImplementedError(f"{type(self).__name__} has no `shape`")
+
+    def factor(self, step: Any, span: Span, xp: Any) -> Any:
+        """The factor on the learning rate at `step`, a float64 scalar holding a whole number from 0.
+
+        Args:
+            span: the run.
+            xp: NumPy, or the engine for tensors.
+        """
+        unit, warmup = self.unit(span), self.warmup(span)
+        stretch = Stretch(warmup // unit, math.ceil(span.total_steps / unit), unit, span)
+        factor = self.shape(xp.floor(step / unit) if unit > 1 else step, stretch, xp)
+        return factor * xp.clip((step + 1) / warmup, 0.0, 1.0) if warmup else factor
+
+    def unit(self, span: Span) -> int:
+        """Steps of one unit of time."""
+        return max(1, span.steps_per_epoch) if self.by == "epoch" else 1
+
+    def warmup(self, span: Span) -> int:
+        """Steps of the warm-up (Goyal et al. 2017)."""
+        return self.warmup_steps or round((self.warmup_epochs or 0) * span.steps_per_epoch)
+
+    def parts_within(self) -> tuple[Schedule, ...]:
+        """The schedules that this one is made of."""
+        return ()
+
+
+def power(base: float, exponent: Any, xp: Any) -> Any:
+    """base ** exponent for a constant base of at least 0 and an exponent of at least 0."""
+    if base > 0:
+        return xp.exp(exponent * math.log(base))
+    return xp.where(exponent > 0, exponent * 0, exponent * 0 + 1)
