@@ -1,7 +1,7 @@
 """Training steps on our engine: answers each line of standard input with the milliseconds of one step (median of
 several), or another measure of it.
 
-Usage: ours.py WORKLOAD [--measure NAME] [--threads N] [--steps N]
+Usage: ours.py WORKLOAD [--measure NAME] [--threads N] [--steps N] [--numerics exact|fast]
 """
 
 from __future__ import annotations
@@ -155,9 +155,9 @@ def main() -> None:
     parser.add_argument("--measure", choices=MEASURES, default="step_ms")
     parser.add_argument("--threads", type=int, default=None)
     parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--numerics", choices=("exact", "fast"), default="exact")
     arguments = parser.parse_args()
-    if arguments.threads:
-        engine.set_default_device(CpuDevice(threads=arguments.threads))
+    engine.set_default_device(CpuDevice(threads=arguments.threads, numerics=arguments.numerics))
     run = WORKLOADS[arguments.workload]()
     for _ in range(3):
         run()

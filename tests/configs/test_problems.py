@@ -67,7 +67,9 @@ devise: cpu
         ("checkpoint: {best: {metric: accuracy, mode: max}}",
          "config.yaml:2:29 checkpoint.best.metric: expected another form (Split and name, such as valid/accuracy), "
          "found the text 'accuracy'"),
-        ("numerics: {class: loose}", "config.yaml:2:19 numerics.class: expected 'exact', found 'loose'"),
+        ("numerics: {class: loose}", "config.yaml:2:19 numerics.class: expected 'exact' or 'fast', found 'loose'"),
+        ("device: reference\nnumerics: {class: fast}",
+         "config.yaml:3:19 numerics.class: 'fast' is the cpu device's: the reference device is exact"),
         ("options: 5", "config.yaml:2:10 options: expected a mapping"),
         ("task: tinny", "config.yaml:2:7 task: no recipe 'tinny', did you mean 'tiny'? "
                         "(a task of your own is ./file.py:Class)"),

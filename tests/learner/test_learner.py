@@ -146,6 +146,13 @@ def test_resuming_with_another_seed_is_refused(blobs, config, tmp_path):
     assert (outcome.status, outcome.exit_code) == ("failed", 2) and "another seed" in outcome.reason
 
 
+def test_resuming_in_another_numerics_class_is_refused(blobs, config, tmp_path):
+    paths = create_run(tmp_path, "blobs")
+    Learner(blobs, config(train={"steps": 1}), paths=paths).run().check()
+    outcome = Learner(blobs, config(device="cpu", numerics={"class": "fast"}), paths=paths, resume=paths.root).run()
+    assert (outcome.status, outcome.exit_code) == ("failed", 2) and "another numerics" in outcome.reason
+
+
 def test_requests_are_carried_out_within_a_step(blobs, config, tmp_path):
     paths, events, sleeps = create_run(tmp_path, "blobs"), [], []
     # Two polls come before the first step.

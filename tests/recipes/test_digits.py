@@ -73,6 +73,15 @@ def test_sixty_steps_already_read_most_digits() -> None:
     assert outcome.metrics["test/accuracy"] > 0.93
 
 
+@pytest.mark.full
+def test_fast_numerics_read_as_many_digits() -> None:
+    exact, _ = train("train.epochs=2")
+    fast, _ = train("train.epochs=2", "numerics={class: fast}")
+    assert fast.metrics["test/accuracy"] > 0.97
+    assert abs(fast.metrics["test/accuracy"] - exact.metrics["test/accuracy"]) < 0.01
+    assert fast.metrics["test/loss"] != exact.metrics["test/loss"]  # Winograd's algorithm did run
+
+
 def test_compiled_and_reference_steps_agree() -> None:
     few = ["train.epochs=null", "train.steps=2", "train.log_every_steps=1", "schedule.warmup_steps=1"]
     few += ["data.batch_size=16", "data.valid_batch_size=32", "options.valid_images=32", "options.test_images=32"]

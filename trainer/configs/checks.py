@@ -97,6 +97,17 @@ def _warmup_fits(config: RunConfig) -> Iterator[Finding]:
                 yield here, f"a warm-up of {warmup} {unit} is longer than the run of {length}", (here, ("train", unit))
 
 
+def _reference_is_exact(config: RunConfig) -> Iterator[Finding]:
+    """The reference device is what both classes are compared with."""
+    if config.device == "reference" and config.numerics.class_ != "exact":
+        here = ("numerics", "class")
+        yield (
+            here,
+            f"'{config.numerics.class_}' is the cpu device's: the reference device is exact",
+            (here, ("device",)),
+        )
+
+
 _RULES: tuple[Callable[[RunConfig], Iterator[Finding]], ...] = (
     _groups,
     _nesterov_has_momentum,
@@ -104,6 +115,7 @@ _RULES: tuple[Callable[[RunConfig], Iterator[Finding]], ...] = (
     _parts_have_milestones,
     _own_code_loads,
     _warmup_fits,
+    _reference_is_exact,
 )
 
 

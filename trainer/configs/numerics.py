@@ -12,6 +12,9 @@ from trainer.configs.section import Section
 class NumericsConfig(Section):
     """The numerics class of the run."""
 
-    class_: Literal["exact"] = Field(
-        "exact", alias="class", description="exact: the same bits with any number of threads, tiles and layouts."
+    class_: Literal["exact", "fast"] = Field(
+        "exact",
+        alias="class",
+        description="exact: one order of sums; fast: Winograd's algorithm for 3x3 convolutions, with other rounding. "
+        "Either gives the same bits with any number of threads, tiles and layouts.",
     )

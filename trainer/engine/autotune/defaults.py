@@ -17,16 +17,17 @@ from collections.abc import Iterable
 from typing import TypeVar
 
 from trainer.engine.autotune.machine import Machine, host_machine
-from trainer.engine.kernels import contraction, convolution, weight_gradient
+from trainer.engine.kernels import contraction, convolution, weight_gradient, winograd
 from trainer.engine.kernels.contraction import MatmulParameters, MatmulSpec
 from trainer.engine.kernels.convolution import ConvolutionParameters
 from trainer.engine.kernels.geometry import RSCK, Axis, ConvolutionSpec, correlation
 from trainer.engine.kernels.tile import lanes_of
 from trainer.engine.kernels.weight_gradient import WeightGradientParameters
+from trainer.engine.kernels.winograd import WinogradParameters, WinogradSpec
 
-Spec = MatmulSpec | ConvolutionSpec
+Spec = MatmulSpec | ConvolutionSpec | WinogradSpec
 Shape = TypeVar("Shape", bound=tuple[int, ...])
-Parameters = MatmulParameters | ConvolutionParameters | WeightGradientParameters
+Parameters = MatmulParameters | ConvolutionParameters | WeightGradientParameters | WinogradParameters
 
 FMA_LATENCY = 4
 TILE_OVERHEAD = 40
@@ -58,6 +59,8 @@ def choose(spec: Spec, machine: Machine | None = None) -> Parameters:
 def _ranked(spec: Spec, machine: Machine) -> tuple[Parameters, ...]:
     if isinstance(spec, MatmulSpec):
         return _matmul(spec, machine)
+    if isinstance(spec, WinogradSpec):
+        return _winograd(spec, machine)
     if spec.direction == "weight_gradient":
         return _weight_gradient(spec, machine)
     return _convolution(spec, machine)
@@ -77,7 +80,7 @@ def prefers_packed(spec: Spec, machine: Machine | None = None) -> bool:
     level2 = (machine or host_machine()).level2_bytes
     if isinstance(spec, MatmulSpec):
         return spec.b_strides[1] != 1
-    if spec.direction != "forward" or spec.weight_order != RSCK:
+    if isinstance(spec, WinogradSpec) or spec.direction != "forward" or spec.weight_order != RSCK:
         return True
     weights = math.prod(spec.window) * (spec.channels // spec.groups) * spec.filters * spec.dtype.itemsize
     return math.prod(spec.window) > 1 and weights > level2
@@ -256,3 +259,48 @@ def _weight_gradient(spec: ConvolutionSpec, machine: Machine) -> tuple[Parameter
         if best:
             options.append(best)
     return _best(options)
+
+
+SHARED_BYTES_PER_CYCLE = 8
+"""What a core reads of memory that no second-level cache of its own holds."""
+
+
+def _winograd(spec: WinogradSpec, machine: Machine) -> tuple[Parameters, ...]:
+    form, lanes = correlation(spec.convolution), lanes_of(spec.convolution.dtype)
+    points, panels, tiles = spec.algorithm.points**2, -(-form.outputs // lanes), winograd.tile_count(spec)
+    shapes = _cheapest_tiles(
+        [
+            (points * _cut_cycles([_pieces(tiles, m)], _pieces(panels, v), form.inputs), (m, v))
+            for v in range(1, min(panels, 4) + 1)
+            for m in range(1, min(tiles, machine.vectors) + 1)
+            if _fits(m, v, machine)
+        ]
+    )
+    options: list[tuple[float, Parameters]] = []
+    for cycles, (m, v) in shapes:
+        best: tuple[float, Parameters] | None = None
+        for task_vectors in _steps(v, panels):
+            for block_vectors in _steps(v, task_vectors):
+                for task_tiles in range(m, min(tiles, 64) + m, m):
+                    parameters = WinogradParameters(m, v, task_tiles, task_vectors, block_vectors)
+                    scratch = winograd.scratch_bytes(spec, parameters)
+                    if scratch > SCRATCH_LIMIT:
+                        continue
+                    tasks = winograd.tasks(spec, parameters)
+                    inputs = tiles * -(-form.inputs // lanes) * -(-panels // task_vectors)
+                    transforms = (inputs + tiles * panels) * points * WINOGRAD_CYCLES
+                    block = points * form.inputs * min(block_vectors, panels) * 64
+                    share = points * form.inputs * min(task_vectors, panels) * 64
+                    blocks = -(-min(task_vectors, panels) // block_vectors)
+                    weights = tasks * share if share + scratch > machine.level2_bytes else tasks * share / 4
+                    again = tasks * blocks * max(0, scratch + block - machine.level2_bytes)
+                    total = cycles + transforms + tasks * TASK_OVERHEAD + (weights + again) / SHARED_BYTES_PER_CYCLE
+                    total *= _balance(tasks)
+                    best = min(best or (math.inf, parameters), (total, parameters), key=lambda option: option[0])
+        if best:
+            options.append(best)
+    return _best(options)
+
+
+WINOGRAD_CYCLES = 4
+"""Of one transformed vector of inputs or products."""

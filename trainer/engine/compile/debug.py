@@ -96,6 +96,8 @@ def _summary(program: Any, waits: int) -> str:
         f"arena {_bytes(program.memory.size)}",
         _count(kernels, "kernel"),
     ]
+    if program.device.numerics != "exact":
+        parts.insert(1, f"numerics {program.device.numerics}")
     made: Compilation | None = program.compilation
     if made is not None:
         parts[-1] += f" ({made.compiled} compiled, {made.cached} from the cache)"

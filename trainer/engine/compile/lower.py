@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from trainer.engine.autotune import defaults
 from trainer.engine.compile.body import Body, Load, stand_in
@@ -22,13 +22,19 @@ from trainer.engine.graph.node import Node, topological
 from trainer.engine.graph.storage import Layout, Storage
 from trainer.engine.kernels.spec import Instruction
 
+Numerics = Literal["exact", "fast"]
+"""How sums are formed (docs/engine.md): decided before the first step, by nothing but the user."""
+
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a program must deliver: results in memory of their own, and new values of states, updated in place."""
+    """What a program must deliver: results in memory of their own, and new values of states, updated in place; and in
+    which numerics class.
+    """
 
     results: tuple[Node, ...]
     updates: tuple[tuple[Storage, Node], ...] = ()
+    numerics: Numerics = "exact"
 
 
 @dataclass

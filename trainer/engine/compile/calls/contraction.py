@@ -6,14 +6,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from trainer.engine.autotune import defaults
+from trainer.engine.compile.calls.winograd import transformed_weights
 from trainer.engine.compile.launch import Address, Buffer, KernelSource, Launch
 from trainer.engine.compile.partition import CHANNELS_LAST, WEIGHTS
 from trainer.engine.compile.views import is_dense
 from trainer.engine.graph.node import Node, Shape
 from trainer.engine.graph.storage import Layout
-from trainer.engine.kernels import contraction, convolution, pack, weight_gradient
+from trainer.engine.kernels import contraction, convolution, pack, weight_gradient, winograd
 from trainer.engine.kernels.epilogue import Epilogue
 from trainer.engine.kernels.geometry import ConvolutionSpec, Direction
+from trainer.engine.kernels.winograd import WinogradSpec
 
 if TYPE_CHECKING:
     from trainer.engine.compile.epilogues import Fused
@@ -88,11 +90,14 @@ def _emit_direct(
     order = is_dense(w.shape, strides)
     assert order is not None
     spec = _specification(node, direction, x_shape, w.shape, order, fused.epilogue if fused else Epilogue())
-    spec = replace(spec, packed=defaults.prefers_packed(spec))
+    fast = winograd.algorithm(spec) if lowering.request.numerics == "fast" else None
+    spec = replace(spec, packed=fast is not None or defaults.prefers_packed(spec))
     place = _channels_last(lowering, source)
     right = Address(weights, weights_offset * node.dtype.itemsize)
     if spec.packed:
         right = _packed(lowering, convolution.pack_spec(spec), right, node)
+    if fast is not None:
+        return _emit_winograd(lowering, root, fused, fast, [place, right], _label(node, x_shape, w.shape))
     parameters = lowering.choose(spec)
     _launch(
         lowering,
@@ -103,6 +108,29 @@ def _emit_direct(
         convolution.tasks(spec, parameters),
         _label(node, x_shape, w.shape),
         convolution.scratch_bytes(spec, parameters),
+    )
+
+
+def _emit_winograd(
+    lowering: Lowering,
+    root: Node,
+    fused: Fused | None,
+    spec: WinogradSpec,
+    operands: list[Address],
+    label: str,
+) -> None:
+    """The same by Winograd's algorithm; `operands`: the input, and the packed weights."""
+    place, packed = operands
+    parameters = lowering.choose(spec)
+    _launch(
+        lowering,
+        root,
+        fused,
+        KernelSource((spec, parameters), lambda name: winograd.render(spec, parameters, name)),
+        [place, transformed_weights(lowering, spec, packed)],
+        winograd.tasks(spec, parameters),
+        f"{label} winograd {spec.outputs}x{spec.outputs}",
+        winograd.scratch_bytes(spec, parameters),
     )
 
 

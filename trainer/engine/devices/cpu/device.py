@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from trainer import TrainerError
 from trainer.engine.autotune import defaults
 from trainer.engine.compile import debug
 from trainer.engine.compile.legalise import legalise
-from trainer.engine.compile.lower import Request, lower
+from trainer.engine.compile.lower import Numerics, Request, lower
 from trainer.engine.compile.partition import Policy
 from trainer.engine.compile.poison import poisoned
 from trainer.engine.compile.program import Program
@@ -36,8 +37,9 @@ CACHED_PROGRAMS = 512
 class CpuDevice:
     """Compiled programs, kernels and memory of the host's processor.
 
-    `poison` fills memory with NaN when its buffer has ended; `narrow` compiles for 256-bit vectors; `choose` picks the
-    parameters of each template. Results have the same bits in every setting.
+    `poison` fills memory with NaN when its buffer has ended; `narrow` compiles
+    for 256-bit vectors; `choose` picks the parameters of each template. Results have the same bits in every setting but
+    `numerics`, the class in which sums are formed: "exact", or "fast", which may use Winograd's algorithm.
     """
 
     name = "cpu"
@@ -50,11 +52,14 @@ class CpuDevice:
         poison: bool | None = None,
         narrow: bool = False,
         choose: Callable[[Any], Any] = defaults.choose,
+        numerics: Numerics = "exact",
     ) -> None:
         native.check_host()
         self.pool: Pool = shared_pool() if threads is None else Pool(threads)
         self.policy = policy or Policy()
-        self._choose = choose
+        if numerics not in ("exact", "fast"):
+            raise TrainerError("no such numerics class", found=repr(numerics), expected="'exact' or 'fast'")
+        self._choose, self.numerics = choose, numerics
         self.poison = os.environ.get(POISON_VARIABLE) == "1" if poison is None else poison
         self.recording: Recording | None = None
         self.arena = Arena()
@@ -105,7 +110,7 @@ class CpuDevice:
         news = [(storage, node) for (storage, _), node in zip(updates, targets, strict=True)]
         if updates or flush:
             settle_layouts(topological(outputs), news)
-        lowered = lower(Request(tuple(values), tuple(news)), self.policy, self._choose)
+        lowered = lower(Request(tuple(values), tuple(news), self.numerics), self.policy, self._choose)
         if self.poison:
             lowered.launches = poisoned(lowered.launches)
         kernels = self.kernels.of(lowered.launches, progress)
@@ -127,7 +132,7 @@ class CpuDevice:
 
     def _program(self, nodes: Sequence[Node], structure: Any, leaves: Sequence[Node]) -> Program:
         """The program of graphs of this structure."""
-        key = (structure, self.policy)
+        key = (structure, self.policy, self.numerics)
         program = self._programs.get(key)
         if program is None:
             slots = _stand_ins(leaves)
