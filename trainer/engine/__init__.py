@@ -126,6 +126,7 @@ if TYPE_CHECKING:
     from trainer.engine.compile.debug import explain as explain
     from trainer.engine.compile.trace import Traced as Traced
     from trainer.engine.compile.trace import trace as trace
+    from trainer.engine.profiling.measure import profile as profile
 
 bool = bool_
 e, pi, inf, nan, newaxis = 2.718281828459045, 3.141592653589793, float("inf"), float("nan"), None
@@ -229,6 +230,7 @@ __all__ = [
     "positive",
     "pow",
     "prod",
+    "profile",
     "random",
     "reciprocal",
     "remainder",
@@ -271,6 +273,7 @@ _LAZY = {
     "Traced": "trainer.engine.compile.trace",
     "explain": "trainer.engine.compile.debug",
     "nn": "trainer.engine.nn",
+    "profile": "trainer.engine.profiling",
 }
 
 

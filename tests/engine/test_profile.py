@@ -1,0 +1,220 @@
+"""Profiles: a program of known work, tables within their width, traces that nest, and no bit changed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from trainer import TrainerError, engine
+from trainer.engine import nn
+from trainer.engine.devices.cpu import peaks as peaks_module
+from trainer.engine.devices.cpu.device import CpuDevice
+from trainer.engine.devices.cpu.peaks import Peaks
+from trainer.engine.profiling import Profile, Row
+from trainer.engine.profiling.timeline import Span
+
+ROWS, DEPTH, COLUMNS = 96, 200, 64
+PEAKS = Peaks(float32=4e11, float64=2e11, bfloat16=8e11, bandwidth=5e10)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def device() -> Iterator[CpuDevice]:
+    with engine.device(CpuDevice(threads=2)) as chosen:
+        yield chosen  # type: ignore[misc]
+
+
+@pytest.fixture(autouse=True)
+def known_peaks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trainer.engine.profiling.measure.peaks", lambda pool: PEAKS)
+
+
+class Network(nn.Module):
+    def __init__(self) -> None:
+        self.first = nn.Conv2d(3, 16, 3, padding=1)
+        self.norm = nn.BatchNorm2d(16)
+        self.second = nn.Conv2d(16, 32, 3, padding=1)
+        self.last = nn.Linear(32, 10)
+
+    def forward(self, x: Any) -> Any:
+        x = engine.maximum(self.norm(self.first(x)), 0)
+        return self.last(engine.mean(self.second(x), axis=(2, 3)))
+
+
+def training_step(network: Network) -> Any:
+    def step(image: Any, label: Any) -> Any:
+        loss = nn.cross_entropy(network(image), label)
+        parameters = list(network.parameters())
+        for parameter, gradient in zip(parameters, engine.gradients(loss, parameters), strict=True):
+            parameter.assign(parameter - 0.1 * gradient)
+        return loss
+
+    return step
+
+
+def batch() -> tuple[np.ndarray, np.ndarray]:
+    random = np.random.default_rng(0)
+    return random.standard_normal((4, 3, 20, 20)).astype(np.float32), np.arange(4, dtype=np.int64)
+
+
+@pytest.fixture(scope="module")
+def profiled() -> Profile:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("trainer.engine.profiling.measure.peaks", lambda pool: PEAKS)
+        return engine.profile(engine.trace(training_step(Network().set_seed(1, "net"))), *batch(), steps=3)
+
+
+def test_a_matrix_product_has_its_operations_bytes_and_roofline() -> None:
+    a, b = np.ones((ROWS, DEPTH), np.float32), np.ones((DEPTH, COLUMNS), np.float32)
+    found = engine.profile(engine.trace(lambda a, b: a @ b), a, b, steps=3)
+    (row,) = (row for row in found.rows if row.kernel == "matmul")
+    assert row.shape == f"{ROWS}x{DEPTH}x{COLUMNS}"
+    assert row.operations == 2 * ROWS * DEPTH * COLUMNS
+    assert row.nbytes == 4 * (ROWS * DEPTH + DEPTH * COLUMNS + ROWS * COLUMNS)
+    assert row.roofline == pytest.approx(max(row.operations / PEAKS.float32, row.nbytes / PEAKS.bandwidth))
+    assert row.busy > 0 and row.gflops == pytest.approx(row.operations / row.seconds / 1e9)
+
+
+def test_a_loop_counts_what_it_reads_once_and_each_operation() -> None:
+    x, row = np.ones((300, 70), np.float32), np.ones(70, np.float32)
+    found = engine.profile(engine.trace(lambda x, row: (x + row) * x), x, row, steps=1)
+    (only,) = found.rows
+    assert (only.nbytes, only.operations) == (4 * (2 * 300 * 70 + 70), 2 * 300 * 70)
+
+
+def test_convolutions_in_all_three_directions_count_the_same_products(profiled: Profile) -> None:
+    products = 2 * 4 * 20 * 20 * 32 * 16 * 9
+    for kernel in ("convolution", "convolution_input_gradient", "convolution_weight_gradient"):
+        (row,) = (row for row in profiled.rows if row.kernel == kernel and "x16x20x20" in row.shape)
+        assert row.operations is not None and 1.0 <= row.operations / products < 1.05  # the epilogue is the rest
+
+
+def test_launches_are_told_by_module(profiled: Profile) -> None:
+    by_kernel = {(row.kernel, row.shape.split()[0]): row.module for row in profiled.rows}
+    assert by_kernel["convolution", "4x3x20x20"] == "net.first"
+    for kernel in ("convolution", "convolution_input_gradient", "convolution_weight_gradient"):
+        assert by_kernel[kernel, "4x16x20x20"] == "net.second"
+    assert {row.module for row in profiled.grouped("module")} >= {"net.first", "net.second", "net.last"}
+
+
+def test_a_step_is_the_sum_of_its_parts(profiled: Profile) -> None:
+    inside = sum(row.seconds for row in profiled.rows) + profiled.waking
+    assert inside > 0 and profiled.python >= 0 and profiled.seconds >= profiled.programs > 0
+    for timeline in profiled.timelines:
+        for span in timeline.spans:
+            spent = span.busy.mean(axis=0).sum() + span.waiting().sum() + span.waking
+            assert 0 < spent <= (span.finished - span.begun) * 1.001
+
+
+def test_a_wait_belongs_to_the_launch_that_was_split_unevenly() -> None:
+    # Two launches between barriers: thread 0 works 5 on the first, thread 1 works 2; both work 1 on the second.
+    arrived = np.array([[0.0, 5.0], [0.0, 2.0]])
+    span = Span(
+        ("first", "second"), (False, False), 0.0, 6.0,
+        arrived, arrived, np.array([[5.0, 6.0], [2.0, 3.0]]), np.array([6.0, 3.0]),
+    )  # fmt: skip
+    np.testing.assert_allclose(span.waiting(), [1.5, 0.0])
+    assert span.waking == 0.0
+
+
+@pytest.mark.parametrize("by", ["kernel", "launch", "module"])
+@pytest.mark.parametrize("width", [40, 60, 80, 120, 200])
+def test_a_table_stays_within_its_width_and_is_sorted(profiled: Profile, by: Any, width: int) -> None:
+    lines = profiled.table(by, width=width, rows=7).split("\n")
+    assert max(map(len, lines)) <= width
+    assert lines[0].startswith(by) and "ms share%" in lines[0]
+    seconds = [row.seconds for row in profiled.grouped(by)]
+    assert seconds == sorted(seconds, reverse=True)
+    assert sum(seconds) == pytest.approx(sum(row.seconds for row in profiled.rows))
+
+
+def test_an_unknown_grouping_is_refused(profiled: Profile) -> None:
+    with pytest.raises(TrainerError, match="kernel, launch, module"):
+        profiled.table("shape")  # type: ignore[arg-type]
+
+
+def test_a_trace_is_read_back_with_a_row_for_each_thread(profiled: Profile, tmp_path: Path) -> None:
+    profiled.chrome_trace(tmp_path / "trace.json")
+    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    names = {event["tid"]: event["args"]["name"] for event in events if event["ph"] == "M"}
+    assert set(names.values()) == {"calls", "thread 0", "thread 1"}
+    for tid in names:
+        spans = sorted(
+            (event for event in events if event["ph"] == "X" and event["tid"] == tid),
+            key=lambda event: (event["ts"], -event["dur"]),
+        )
+        open_until: list[float] = []
+        for span in spans:
+            while open_until and open_until[-1] <= span["ts"] + 0.01:
+                open_until.pop()
+            assert not open_until or span["ts"] + span["dur"] <= open_until[-1] + 0.01  # inside what is open
+            open_until.append(span["ts"] + span["dur"])
+    launches = [event for event in events if event.get("cat") == "launch"]
+    threads = [len(span.busy) for timeline in profiled.timelines for span in timeline.spans]
+    assert len(launches) == len(profiled.rows) * sum(threads)
+    assert [event["name"] for event in events if event.get("cat") == "call"] == ["call 0", "call 1", "call 2"]
+
+
+def test_json_has_every_figure_of_every_launch(profiled: Profile) -> None:
+    data = json.loads(json.dumps(profiled.to_json()))
+    assert data["version"] == 1 and data["steps"] == 3 and data["threads"] == 2
+    assert len(data["launches"]) == len(profiled.rows)
+    assert [Row(**launch) for launch in data["launches"]] == list(profiled.rows)
+    assert Peaks(**data["peaks"]) == PEAKS
+
+
+def test_profiling_changes_no_bit() -> None:
+    values = []
+    for profiles in (False, True):
+        network = Network().set_seed(3, "net")
+        step = engine.trace(training_step(network))
+        if profiles:
+            engine.profile(step, *batch(), steps=2, warm_up=1)
+        else:
+            for _ in range(3):
+                step(*batch())
+        values.append({name: state.numpy() for name, state in network.named_states().items()})
+    for name, value in values[0].items():
+        np.testing.assert_array_equal(value, values[1][name], err_msg=name)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [({"steps": 0}, "needs steps"), ({"warm_up": -1}, "needs steps")],
+)
+def test_wrong_counts_are_refused(arguments: dict[str, int], message: str) -> None:
+    with pytest.raises(TrainerError, match=message):
+        engine.profile(engine.trace(lambda x: x + 1), np.ones(3, np.float32), **arguments)
+
+
+def test_what_can_not_be_profiled_says_so() -> None:
+    with pytest.raises(TrainerError, match="no compiled program"):
+        engine.profile(lambda: 3)
+    with pytest.raises(TrainerError, match="compiled programs") as raised, engine.device("reference"):
+        engine.profile(lambda: 3)
+    assert "test_profile.py" in str(raised.value)
+
+
+def test_peaks_are_measured_once_and_kept(device: CpuDevice, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("TRAINER_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(peaks_module, "STREAM_BYTES", 1 << 20)
+    monkeypatch.setattr(peaks_module, "ITERATIONS", 1000)
+    found = peaks_module.peaks(device.pool)
+    assert min(found.float32, found.float64, found.bfloat16, found.bandwidth) > 0
+    monkeypatch.setattr(peaks_module, "measure", lambda pool: pytest.fail("measured again"))
+    assert peaks_module.peaks(device.pool) == found
+
+
+def test_a_damaged_file_of_peaks_is_measured_anew(
+    device: CpuDevice, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("TRAINER_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(peaks_module, "measure", lambda pool: PEAKS)
+    for text in ("", "[]", '{"x": 3}', '{"x": {"float32": "fast"}}', '{"x": {"bits": 1}}'):
+        (tmp_path / peaks_module.FILE).write_text(text)
+        assert peaks_module.peaks(device.pool) == PEAKS
+    assert json.loads((tmp_path / peaks_module.FILE).read_text())

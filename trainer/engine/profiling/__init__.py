@@ -1,0 +1,6 @@
+"""Profiles: where the time of a step goes, launch by launch, and how far each is from what the machine can do."""
+
+from trainer.engine.profiling.measure import profile
+from trainer.engine.profiling.report import Profile, Row
+
+__all__ = ["Profile", "Row", "profile"]

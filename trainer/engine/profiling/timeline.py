@@ -1,0 +1,86 @@
+"""One profiled call: when each thread worked on each launch, and to which launch a wait belongs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from trainer.engine.devices.cpu.recording import Clock, ProgramRun
+
+
+@dataclass(frozen=True)
+class Span:
+    """One run of a program in seconds: `arrived`, `began` and `ended` are [threads][launches], on one clock.
+
+    `waits`: which launches wait at a barrier for all before them. `through`: when each thread was through.
+    """
+
+    labels: tuple[str, ...]
+    waits: tuple[bool, ...]
+    begun: float
+    finished: float
+    arrived: np.ndarray
+    began: np.ndarray
+    ended: np.ndarray
+    through: np.ndarray
+
+    @property
+    def busy(self) -> np.ndarray:
+        """Seconds of work [threads][launches]."""
+        return self.ended - self.began
+
+    @property
+    def waking(self) -> float:
+        """Seconds until threads were at work, the mean over threads."""
+        first = self.arrived[:, 0] if self.labels else self.through
+        return float(np.mean(first - self.begun))
+
+    def waiting(self) -> np.ndarray:
+        """Seconds of waiting [launches] that each launch caused, the mean over threads.
+
+        A thread waits since others had more work since the barrier before: its wait is shared out among the launches
+        between the two barriers, by how much less of each it had than the thread that had most.
+        """
+        threads, launches = self.busy.shape
+        caused = np.zeros(launches)
+        starts = [index for index, waits in enumerate(self.waits) if waits or not index]
+        ends = [*starts[1:], launches]
+        for start, end in zip(starts, ends, strict=True):
+            busy = self.busy[:, start:end]
+            waited = (self.finished - self.through) if end == launches else (self.began - self.arrived)[:, end]
+            less = busy.max(axis=0) - busy
+            total = less.sum(axis=1)
+            alone = np.zeros(end - start)
+            alone[-1] = 1.0
+            for thread in range(threads):
+                share = less[thread] / total[thread] if total[thread] > 0 else alone
+                caused[start:end] += max(0.0, float(waited[thread])) * share / threads
+        return caused
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """One profiled call, from `begun` to `finished` seconds, and the programs that ran in it."""
+
+    begun: float
+    finished: float
+    spans: tuple[Span, ...]
+
+
+def span_of(run: ProgramRun, waits: tuple[bool, ...], clock: Clock) -> Span:
+    """A recorded run in seconds."""
+    moments = clock.seconds(run.stamps)
+    launches = len(run.program.launches)
+    return Span(
+        tuple(launch.label for launch in run.program.launches),
+        waits,
+        run.begun,
+        float(moments[0, launches, 1]),
+        moments[:, :launches, 0],
+        moments[:, :launches, 1],
+        moments[:, :launches, 2],
+        moments[:, launches, 0],
+    )
