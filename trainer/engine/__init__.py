@@ -123,6 +123,7 @@ from trainer.engine.tensor import State, Tensor, evaluate
 
 if TYPE_CHECKING:
     from trainer.engine import nn as nn
+    from trainer.engine.autotune.tuner import tuning as tuning
     from trainer.engine.compile.debug import explain as explain
     from trainer.engine.compile.trace import Traced as Traced
     from trainer.engine.compile.trace import trace as trace
@@ -259,6 +260,7 @@ __all__ = [
     "tril",
     "triu",
     "trunc",
+    "tuning",
     "uint8",
     "unstack",
     "var",
@@ -271,6 +273,7 @@ __all__ = [
 _LAZY = {
     "trace": "trainer.engine.compile.trace",
     "Traced": "trainer.engine.compile.trace",
+    "tuning": "trainer.engine.autotune.tuner",
     "explain": "trainer.engine.compile.debug",
     "nn": "trainer.engine.nn",
     "profile": "trainer.engine.profiling",

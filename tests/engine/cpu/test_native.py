@@ -18,7 +18,7 @@ IR = "define i64 @{name}(i64 %x) {{\n  %y = add i64 %x, {number}\n  ret i64 %y\n
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("TRAINER_CACHE_DIR", str(tmp_path / "cache"))
     yield tmp_path / "cache" / "objects"
-    native._private_directory.cache_clear()
+    native.private_directory.cache_clear()
 
 
 def outcome(number: int = 1, target: native.Target | None = None) -> str:
@@ -71,7 +71,7 @@ def test_a_folder_that_others_may_write_to_is_not_used(folder: Path, mode: int) 
     folder.mkdir(parents=True)
     outcome()
     assert len(list(folder.iterdir())) == 1
-    native._private_directory.cache_clear()
+    native.private_directory.cache_clear()
     folder.chmod(mode)
     assert [outcome(), outcome(), outcome(2)] == ["compiled"] * 3
     assert len(list(folder.iterdir())) == 1

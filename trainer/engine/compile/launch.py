@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.storage import Storage
+from trainer.engine.kernels.templates import Template
 
 
 @dataclass(eq=False, slots=True)
@@ -53,9 +55,35 @@ class KernelSource:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Tunable:
+    """Where a kernel came from: a template's parameters for a specification; other parameters give the same bits."""
+
+    template: Template
+    spec: Any
+    parameters: Any
+
+    @property
+    def source(self) -> KernelSource:
+        """The kernel, to be rendered."""
+        template, spec, parameters = self.template, self.spec, self.parameters
+        return KernelSource((spec, parameters), lambda name: template.render(spec, parameters, name))
+
+    @property
+    def tasks(self) -> int:
+        return self.template.tasks(self.spec, self.parameters)
+
+    @property
+    def scratch(self) -> int:
+        return self.template.scratch_bytes(self.spec, self.parameters)
+
+
 @dataclass(eq=False, slots=True)
 class Launch:
-    """One kernel: its code, argument words, grid of tasks, and the buffers it reads and writes."""
+    """One kernel: its code, argument words, grid of tasks, and the buffers it reads and writes.
+
+    The kernel of a launch that is `tunable` may be made again with other parameters: `with_parameters`.
+    """
 
     source: KernelSource
     words: list[int | Address]
@@ -64,3 +92,10 @@ class Launch:
     writes: tuple[Buffer, ...]
     label: str
     scratch: int = 0
+    tunable: Tunable | None = None
+
+    def with_parameters(self, parameters: Any) -> Launch:
+        """The same work by a kernel of other parameters."""
+        assert self.tunable is not None
+        tunable = replace(self.tunable, parameters=parameters)
+        return replace(self, source=tunable.source, tasks=tunable.tasks, scratch=tunable.scratch, tunable=tunable)

@@ -16,7 +16,7 @@ from trainer.engine.compile.lower import Lowered
 from trainer.engine.compile.plan import MemoryPlan, barriers, plan_memory
 from trainer.engine.devices.cpu.crowding import Crowding
 from trainer.engine.devices.cpu.pool import BARRIER, RECORD_WORDS, SCRATCH_BYTES, SINGLE
-from trainer.engine.devices.cpu.recording import ProgramRun
+from trainer.engine.devices.cpu.recording import NO_STAMPS, ProgramRun, room
 from trainer.engine.graph.node import Node
 from trainer.engine.graph.storage import Layout, Storage, aligned_empty
 
@@ -85,8 +85,7 @@ class Program:
                 raise AssertionError(
                     f"{launch.label} wants {launch.scratch} bytes of scratch, threads have {SCRATCH_BYTES}"
                 )
-            kind = (BARRIER if wait else 0) | (SINGLE if launch.tasks <= 1 else 0)
-            record[:4] = kernel.address, base + int(start) * 8, launch.tasks, kind
+            record[:4] = kernel.address, base + int(start) * 8, launch.tasks, _flags(launch, wait)
         self.barriers = sum(flags)
         self._tape_address = self._tape.ctypes.data
         self._bind(lowered, inputs, shapes, by_buffer)
@@ -138,20 +137,30 @@ class Program:
             results.append(slot)
         if self.device.poison:
             self.device.arena.poison()
+        tuner, recording = self.device.tuner if self.flush else None, self.device.recording
+        if tuner is not None:
+            tuner.before(self)
+        walked = self.walk(stamped=recording is not None or (tuner is not None and tuner.counts(self)))
+        if recording is not None:
+            recording.runs.append(walked)
+        if tuner is not None:
+            tuner.after(walked)
+        return results
+
+    def walk(self, *, stamped: bool = False) -> ProgramRun:
+        """Walk the tape once, on what `run` has bound it to."""
         pool, crowding = self.device.pool, self._crowding
         alone = self.single or (crowding is not None and crowding.alone)
-        recording, stamps, place = self.device.recording, None, 0
-        if recording is not None:
-            stamps = recording.room(len(self.launches), alone=alone)
+        stamps, place = NO_STAMPS, 0
+        if stamped:
+            stamps = room(1 if alone else pool.threads, len(self.launches))
             place = stamps.ctypes.data
         start = time.perf_counter()
         pool.run(self._tape_address, len(self.launches), alone=alone, flush=self.flush, stamps=place)
         spent = time.perf_counter() - start
         if crowding is not None:
             crowding.took(spent)
-        if recording is not None and stamps is not None:
-            recording.runs.append(ProgramRun(self, stamps, start, spent))
-        return results
+        return ProgramRun(self, stamps, start, spent)
 
     def _bind_arena(self) -> None:
         arena = self.device.arena
@@ -159,6 +168,21 @@ class Program:
         if len(self._arena_places):
             self._words[self._arena_places] = self._arena_offsets + arena.address
         self._arena_generation = arena.generation
+
+    def swap(self, index: int, launch: Launch, kernel: Kernel) -> None:
+        """From the next run on, have a launch's work done by another kernel (`Launch.with_parameters`)."""
+        if launch.scratch > SCRATCH_BYTES:
+            raise ValueError(f"{launch.label} wants {launch.scratch} bytes of scratch, threads have {SCRATCH_BYTES}")
+        before, self.launches[index], self._kernels[index] = self.launches[index], launch, kernel
+        self._tape[index * RECORD_WORDS], self._tape[index * RECORD_WORDS + 2] = kernel.address, launch.tasks
+        if (before.tasks <= 1) != (launch.tasks <= 1):
+            flags = barriers(self.launches, self.memory.offsets)
+            self._tape[3::RECORD_WORDS] = [_flags(*pair) for pair in zip(self.launches, flags, strict=True)]
+            self.barriers, self.single = sum(flags), all(each.tasks <= 1 for each in self.launches)
+
+
+def _flags(launch: Launch, waits: bool) -> int:
+    return (BARRIER if waits else 0) | (SINGLE if launch.tasks <= 1 else 0)
 
 
 @dataclass(frozen=True, slots=True)

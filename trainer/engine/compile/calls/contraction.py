@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING
 
 from trainer.engine.autotune import defaults
 from trainer.engine.compile.calls.winograd import transformed_weights
-from trainer.engine.compile.launch import Address, Buffer, KernelSource, Launch
+from trainer.engine.compile.launch import Address, Buffer, KernelSource, Launch, Tunable
 from trainer.engine.compile.partition import CHANNELS_LAST, WEIGHTS
 from trainer.engine.compile.views import is_dense
 from trainer.engine.graph.node import Node, Shape
 from trainer.engine.graph.storage import Layout
-from trainer.engine.kernels import contraction, convolution, pack, weight_gradient, winograd
+from trainer.engine.kernels import contraction, convolution, pack, templates, weight_gradient, winograd
 from trainer.engine.kernels.epilogue import Epilogue
 from trainer.engine.kernels.geometry import ConvolutionSpec, Direction
-from trainer.engine.kernels.winograd import WinogradSpec
 
 if TYPE_CHECKING:
     from trainer.engine.compile.epilogues import Fused
@@ -45,17 +44,8 @@ def emit_matmul(lowering: Lowering, root: Node, fused: Fused | None) -> None:
         return lowering.fill(lowering.buffer_of(root), 0)
     if spec.packed:
         right = _packed(lowering, contraction.pack_spec(spec), right, node)
-    parameters = lowering.choose(spec)
-    _launch(
-        lowering,
-        root,
-        fused,
-        KernelSource((spec, parameters), lambda name: contraction.render(spec, parameters, name)),
-        [left, right],
-        contraction.tasks(spec, parameters),
-        f"matmul {spec.rows}x{spec.depth}x{spec.columns}",
-        contraction.scratch_bytes(spec, parameters),
-    )
+    label = f"matmul {spec.rows}x{spec.depth}x{spec.columns}"
+    _tunable(lowering, root, fused, Tunable(templates.MATMUL, spec, lowering.choose(spec)), [left, right], label)
 
 
 def emit_convolution(lowering: Lowering, root: Node, fused: Fused | None) -> None:
@@ -96,42 +86,13 @@ def _emit_direct(
     right = Address(weights, weights_offset * node.dtype.itemsize)
     if spec.packed:
         right = _packed(lowering, convolution.pack_spec(spec), right, node)
+    label = _label(node, x_shape, w.shape)
     if fast is not None:
-        return _emit_winograd(lowering, root, fused, fast, [place, right], _label(node, x_shape, w.shape))
-    parameters = lowering.choose(spec)
-    _launch(
-        lowering,
-        root,
-        fused,
-        KernelSource((spec, parameters), lambda name: convolution.render(spec, parameters, name)),
-        [place, right],
-        convolution.tasks(spec, parameters),
-        _label(node, x_shape, w.shape),
-        convolution.scratch_bytes(spec, parameters),
-    )
-
-
-def _emit_winograd(
-    lowering: Lowering,
-    root: Node,
-    fused: Fused | None,
-    spec: WinogradSpec,
-    operands: list[Address],
-    label: str,
-) -> None:
-    """The same by Winograd's algorithm; `operands`: the input, and the packed weights."""
-    place, packed = operands
-    parameters = lowering.choose(spec)
-    _launch(
-        lowering,
-        root,
-        fused,
-        KernelSource((spec, parameters), lambda name: winograd.render(spec, parameters, name)),
-        [place, transformed_weights(lowering, spec, packed)],
-        winograd.tasks(spec, parameters),
-        f"{label} winograd {spec.outputs}x{spec.outputs}",
-        winograd.scratch_bytes(spec, parameters),
-    )
+        right, label = transformed_weights(lowering, fast, right), f"{label} winograd {fast.outputs}x{fast.outputs}"
+        tunable = Tunable(templates.WINOGRAD, fast, lowering.choose(fast))
+    else:
+        tunable = Tunable(templates.CONVOLUTION, spec, lowering.choose(spec))
+    _tunable(lowering, root, fused, tunable, [place, right], label)
 
 
 def emit_weight_gradient(lowering: Lowering, root: Node, fused: Fused | None) -> None:
@@ -142,15 +103,12 @@ def emit_weight_gradient(lowering: Lowering, root: Node, fused: Fused | None) ->
     if x.size == 0 or dy.size == 0:
         return lowering.fill(lowering.buffer_of(root), 0)
     spec = _specification(root, "weight_gradient", x.shape, root.shape, WEIGHTS, Epilogue())
-    parameters = lowering.choose(spec)
-    places = [_channels_last(lowering, x), _channels_last(lowering, dy)]
-    source = KernelSource((spec, parameters), lambda name: weight_gradient.render(spec, parameters, name))
-    tasks, label = weight_gradient.tasks(spec, parameters), _label(root, x.shape, root.shape)
-    scratch = weight_gradient.scratch_bytes(spec, parameters)
+    tunable = Tunable(templates.WEIGHT_GRADIENT, spec, lowering.choose(spec))
+    places, label = [_channels_last(lowering, x), _channels_last(lowering, dy)], _label(root, x.shape, root.shape)
     if not weight_gradient.needs_combine(spec):
-        return _launch(lowering, root, None, source, places, tasks, label, scratch)
+        return _tunable(lowering, root, None, tunable, places, label)
     totals = lowering.temporary(weight_gradient.totals_size(spec), root.dtype, "totals")
-    _launch(lowering, root, None, source, places, tasks, label, scratch, totals)
+    _tunable(lowering, root, None, tunable, places, label, totals)
     combine = KernelSource(("combine", spec), lambda name: weight_gradient.render_combine(spec, name))
     _launch(lowering, root, None, combine, [Address(totals)], weight_gradient.combine_tasks(spec), "combine")
 
@@ -212,6 +170,21 @@ def _packed(lowering: Lowering, spec: pack.PackSpec, source: Address, node: Node
     return Address(target)
 
 
+def _tunable(
+    lowering: Lowering,
+    root: Node,
+    fused: Fused | None,
+    tunable: Tunable,
+    operands: list[Address],
+    label: str,
+    output: Buffer | None = None,
+) -> None:
+    """Add the launch of a template's kernel."""
+    _launch(
+        lowering, root, fused, tunable.source, operands, tunable.tasks, label, tunable.scratch, output, tunable=tunable
+    )
+
+
 def _launch(
     lowering: Lowering,
     root: Node,
@@ -222,9 +195,11 @@ def _launch(
     label: str,
     scratch: int = 0,
     output: Buffer | None = None,
+    tunable: Tunable | None = None,
 ) -> None:
     """Add a contraction's launch: operands, output, then the epilogue's operands."""
     target = output or lowering.buffer_of(root)
     further = [lowering.address(load) for load in fused.loads] if fused else []
     reads = tuple(dict.fromkeys(address.buffer for address in (*operands, *further)))
-    lowering.emit(Launch(source, [*operands, Address(target), *further], tasks, reads, (target,), label, scratch))
+    words: list[int | Address] = [*operands, Address(target), *further]
+    lowering.emit(Launch(source, words, tasks, reads, (target,), label, scratch, tunable))

@@ -7,7 +7,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainer import TrainerError
 from trainer.engine.autotune import defaults
@@ -30,6 +30,9 @@ from trainer.engine.graph.rewrite import replaced, structural_key
 from trainer.engine.graph.simplify import simplify
 from trainer.engine.graph.storage import Storage
 
+if TYPE_CHECKING:
+    from trainer.engine.autotune.tuner import Tuner
+
 POISON_VARIABLE = "TRAINER_POISON"
 CACHED_PROGRAMS = 512
 
@@ -37,8 +40,8 @@ CACHED_PROGRAMS = 512
 class CpuDevice:
     """Compiled programs, kernels and memory of the host's processor.
 
-    `poison` fills memory with NaN when its buffer has ended; `narrow` compiles
-    for 256-bit vectors; `choose` picks the parameters of each template. Results have the same bits in every setting but
+    `poison` fills memory with NaN when its buffer has ended; `narrow` compiles for 256-bit vectors; `choose` picks the
+    parameters of each template that `tuner` has not decided. Results have the same bits in every setting but
     `numerics`, the class in which sums are formed: "exact", or "fast", which may use Winograd's algorithm.
     """
 
@@ -62,6 +65,7 @@ class CpuDevice:
         self._choose, self.numerics = choose, numerics
         self.poison = os.environ.get(POISON_VARIABLE) == "1" if poison is None else poison
         self.recording: Recording | None = None
+        self.tuner: Tuner | None = None
         self.arena = Arena()
         self.kernels = Kernels(native.host_target(narrow))
         self._programs: OrderedDict[Any, Program] = OrderedDict()
@@ -110,7 +114,7 @@ class CpuDevice:
         news = [(storage, node) for (storage, _), node in zip(updates, targets, strict=True)]
         if updates or flush:
             settle_layouts(topological(outputs), news)
-        lowered = lower(Request(tuple(values), tuple(news), self.numerics), self.policy, self._choose)
+        lowered = lower(Request(tuple(values), tuple(news), self.numerics), self.policy, self.choose)
         if self.poison:
             lowered.launches = poisoned(lowered.launches)
         kernels = self.kernels.of(lowered.launches, progress)
@@ -119,7 +123,13 @@ class CpuDevice:
         spent = 1000 * (time.perf_counter() - began)
         program.compilation = debug.Compilation(now_compiled - compiled, now_cached - cached, spent)
         debug.report(program)
+        if flush and self.tuner is not None:
+            self.tuner.adopt(program)
         return program
+
+    def choose(self, spec: Any) -> Any:
+        """The parameters of a template to begin with: decided by tuning, or else by the cost model."""
+        return self._choose(spec) if self.tuner is None else self.tuner.choose(spec, self._choose)
 
     def evaluate(self, nodes: Sequence[Node]) -> list[Storage]:
         """The values of `nodes`, computed now; equal graphs share a compiled program."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from trainer.engine.compile.launch import KernelSource, Launch
@@ -34,7 +34,7 @@ class Kernels:
     """Loaded kernels by what they were rendered from."""
 
     def __init__(self, target: native.Target, largest_bytes: int = LARGEST_BYTES) -> None:
-        self._target, self._largest_bytes = target, largest_bytes
+        self.target, self._largest_bytes = target, largest_bytes
         self._loaded: OrderedDict[KernelSource, Kernel] = OrderedDict()
         self._nbytes = 0
 
@@ -51,20 +51,41 @@ class Kernels:
         for done, (source, label) in enumerate(missing.items()):
             if progress is not None:
                 progress(done, len(missing), label)
-            ir = source.render("kernel")
-            name = names[source] = "k" + hashlib.sha256(ir.encode()).hexdigest()[:24]
-            if name not in objects:
-                objects[name] = native.compile_object(ir.replace("@kernel(", f"@{name}("), self._target)
-        if objects:
-            library = native.link(objects)
-            for source, name in names.items():
-                self._loaded[source] = Kernel(library[name], library, len(objects[name]))
-                self._nbytes += len(objects[name])
+            names[source], ir = rendered(source)
+            if names[source] not in objects:
+                objects[names[source]] = native.compile_object(ir, self.target)
+        self._load(names, objects)
         if progress is not None:
             progress(len(missing), len(missing), "")
         found = [self._loaded[launch.source] for launch in launches]
         for launch in launches:
             self._loaded.move_to_end(launch.source)
+        self._forget()
+        return found
+
+    def add(self, source: KernelSource, name: str, code: bytes) -> Kernel:
+        """A kernel that another process has compiled: `code` exports `name`."""
+        if source not in self._loaded:
+            self._load({source: name}, {name: code})
+        kernel = self._loaded[source]
+        self._forget()
+        return kernel
+
+    def _load(self, names: Mapping[KernelSource, str], objects: Mapping[str, bytes]) -> None:
+        if not objects:
+            return
+        library = native.link(objects)
+        for source, name in names.items():
+            self._loaded[source] = Kernel(library[name], library, len(objects[name]))
+            self._nbytes += len(objects[name])
+
+    def _forget(self) -> None:
         while self._nbytes > self._largest_bytes and self._loaded:
             self._nbytes -= self._loaded.popitem(last=False)[1].nbytes
-        return found
+
+
+def rendered(source: KernelSource) -> tuple[str, str]:
+    """The name of a kernel's function, which its code decides, and its IR."""
+    ir = source.render("kernel")
+    name = "k" + hashlib.sha256(ir.encode()).hexdigest()[:24]
+    return name, ir.replace("@kernel(", f"@{name}(")

@@ -178,7 +178,7 @@ def cache_directory() -> Path:
 
 
 @functools.cache
-def _private_directory(path: Path) -> Path | None:
+def private_directory(path: Path) -> Path | None:
     """`path` once it exists and only this user can write there; None, and nothing is cached, where that can't be."""
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -191,7 +191,7 @@ def _private_directory(path: Path) -> Path | None:
 
 
 def _read(key: str) -> bytes | None:
-    directory = _private_directory(cache_directory())
+    directory = private_directory(cache_directory())
     if directory is None:
         return None
     try:
@@ -203,7 +203,7 @@ def _read(key: str) -> bytes | None:
 
 
 def _write(key: str, code: bytes) -> None:
-    directory = _private_directory(cache_directory())
+    directory = private_directory(cache_directory())
     if directory is None:
         return
     try:

@@ -17,16 +17,31 @@ CALIBRATION_SECONDS = 0.02
 """Over less than this, the microsecond that reading both clocks takes would show in the seconds of a tick."""
 
 
+NO_STAMPS = np.zeros((0, 0, STAMPS), np.int64)
+
+
+def room(threads: int, launches: int) -> np.ndarray:
+    """Memory for the stamps of one run."""
+    return np.zeros((threads, launches + 1, STAMPS), np.int64)
+
+
 @dataclass(frozen=True, slots=True)
 class ProgramRun:
-    """One run of a program. `stamps` is int64 [threads][launches + 1][STAMPS], as `Pool.run` has it; `begun` is on
-    `time.perf_counter`, `seconds` what the run took from there.
+    """One run of a program. `stamps` is int64 [threads][launches + 1][STAMPS], as `Pool.run` has it, or `NO_STAMPS`;
+    `begun` is on `time.perf_counter`, `seconds` what the run took from there.
     """
 
     program: Program
     stamps: np.ndarray
     begun: float
     seconds: float
+
+    def launch_seconds(self) -> np.ndarray:
+        """Seconds of each launch, until all threads have left it where the next one waits for that; they add up to the
+        run.
+        """
+        ticks = np.diff(self.stamps[0, :, 1])
+        return ticks * (self.seconds / max(1, int(ticks.sum())))
 
 
 @dataclass
@@ -44,10 +59,6 @@ class Recording:
         before = time.perf_counter()
         ticks = self.pool.ticks()
         return (before + time.perf_counter()) / 2, ticks
-
-    def room(self, launches: int, *, alone: bool) -> np.ndarray:
-        """Memory for the stamps of one run."""
-        return np.zeros((1 if alone else self.pool.threads, launches + 1, STAMPS), np.int64)
 
     def clock(self) -> Clock:
         """How ticks become seconds, from the beginning of the recording to now."""

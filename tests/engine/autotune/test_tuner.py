@@ -1,0 +1,196 @@
+"""The tuner: bits never depend on it, decisions are kept, failing candidates are told of, states are left alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from trainer import TrainerError, engine
+from trainer.engine import nn
+from trainer.engine.autotune import tuner as tuner_module
+from trainer.engine.autotune.record import MODES, TuneRecord
+from trainer.engine.autotune.tuner import Tuner
+from trainer.engine.devices.cpu import native
+from trainer.engine.devices.cpu.device import CpuDevice
+from trainer.learner import SGD
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Decisions are kept here; compiled kernels, which cost time alone, where they always are."""
+    path = tmp_path / "tuning" / "cpu.jsonl"
+    monkeypatch.setattr(tuner_module, "cache_path", lambda: path)
+    return path
+
+
+class Training:
+    """A small network that is trained on the same batches each time."""
+
+    def __init__(self, device: CpuDevice) -> None:
+        with engine.device(device):
+            network = self.network = nn.Sequential(
+                nn.Conv2d(4, 8, 3, padding=1),
+                nn.ReLU(),
+                nn.Conv2d(8, 16, 3, stride=2, padding=1),
+                nn.Flatten(),
+                nn.Linear(16 * 5 * 6, 10),
+            ).set_seed(0)
+            optimizer = SGD(network, 1e-2, momentum=0.9)
+
+        def step(images: engine.Tensor, labels: engine.Tensor) -> engine.Tensor:
+            loss = nn.cross_entropy(network(images), labels)
+            optimizer.minimize(loss)
+            return loss
+
+        self.device, self.losses = device, list[float]()
+        self._random = np.random.default_rng(0)
+        self._traced = engine.trace(step)
+
+    def step(self) -> None:
+        images = self._random.normal(size=(4, 4, 9, 11)).astype(np.float32)
+        with engine.device(self.device):
+            self.losses.append(self._traced(images, self._random.integers(0, 10, 4)).item())
+
+    def parameters(self) -> dict[str, np.ndarray]:
+        return {name: state.numpy() for name, state in self.network.named_states().items()}
+
+    @property
+    def program(self) -> Any:
+        return self._traced.programs[0]
+
+
+def assert_same_bits(training: Training) -> None:
+    """Equal to as many steps on one thread without tuning."""
+    expected = Training(CpuDevice(threads=1))
+    for _ in training.losses:
+        expected.step()
+    assert training.losses == expected.losses
+    for name, value in training.parameters().items():
+        np.testing.assert_array_equal(value, expected.parameters()[name], err_msg=name)
+
+
+def swapped(program: Any) -> Callable[[], int]:
+    """Counts the kernels that are exchanged in a program from now on."""
+    count = 0
+    swap = program.swap
+
+    def counting(*arguments: Any) -> None:
+        nonlocal count
+        count += 1
+        swap(*arguments)
+
+    program.swap = counting
+    return lambda: count
+
+
+def test_every_mode_is_one_of_the_four() -> None:
+    with pytest.raises(TrainerError, match="no such tuning mode"):
+        engine.tuning("sometimes")  # type: ignore[arg-type]
+    with pytest.raises(TrainerError, match="share"):
+        engine.tuning("background", share=0.0)
+    assert set(MODES) == {"background", "upfront", "cached", "off"}
+
+
+def test_one_tuner_at_a_time() -> None:
+    device = CpuDevice(threads=1)
+    with engine.tuning("cached", device=device), pytest.raises(TrainerError, match="already"):
+        engine.tuning("cached", device=device)
+    engine.tuning("cached", device=device).close()
+
+
+def test_a_device_without_templates_has_nothing_to_decide() -> None:
+    with engine.tuning("upfront", device="reference") as tuner:
+        assert tuner.done and tuner.records == []
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_upfront_decides_before_the_first_step_and_leaves_states_alone(threads: int) -> None:
+    told: list[TuneRecord] = []
+    progress: list[tuple[int, int, str]] = []
+    device = CpuDevice(threads=threads)
+    training = Training(device)
+    with engine.tuning(
+        "upfront", on_record=told.append, on_progress=lambda *state: progress.append(state), device=device
+    ) as tuner:
+        training.step()
+        assert tuner.done and told == tuner.records
+        for _ in range(5):
+            training.step()
+    assert_same_bits(training)
+    tunable = {launch.tunable.spec for launch in training.program.launches if launch.tunable}
+    assert len({record.key for record in told}) == len(told) == len(tunable) >= 6
+    assert {record.source for record in told} == {"measured"}
+    assert {record.operation for record in told} >= {"matmul", "convolution", "convolution_weight_gradient"}
+    assert any(record.candidates > 1 and record.default_ms and record.best_ms for record in told)
+    assert progress[-1][0] == progress[-1][1] and len(progress) == len(set(progress))
+
+
+def test_background_swaps_within_a_run_and_leaves_the_bits_alone() -> None:
+    device = CpuDevice(threads=2)
+    training = Training(device)
+    with engine.tuning("background", share=1.0, device=device) as tuner:
+        training.step()
+        assert not tuner.done
+        swaps = swapped(training.program)
+        while not tuner.done:
+            training.step()
+        assert swaps() > 0
+        assert_same_bits(training)
+
+
+def test_a_second_run_compiles_nothing_and_tunes_nothing() -> None:
+    for mode in ("upfront", "background", "cached"):
+        device = CpuDevice(threads=2)
+        compiled, _ = native.object_counts()
+        with engine.tuning(mode, device=device) as tuner:  # type: ignore[arg-type]
+            training = Training(device)
+            for _ in range(3):
+                training.step()
+            assert tuner.done
+            sources = {record.source for record in tuner.records}
+        if mode == "upfront":
+            assert sources == {"measured"}
+        else:
+            assert sources == {"cache"} and native.object_counts()[0] == compiled
+
+
+def test_a_cached_decision_that_is_no_candidate_is_not_used() -> None:
+    device = CpuDevice(threads=1)
+    with Tuner(device, "upfront"):
+        Training(device).step()
+    other = CpuDevice(threads=1)
+    with Tuner(other, "cached", candidates=lambda spec: []) as tuner:
+        training = Training(other)
+        training.step()
+    assert tuner.records == []
+    assert_same_bits(training)
+
+
+def test_thread_count_keys_a_decision() -> None:
+    device = CpuDevice(threads=1)
+    with Tuner(device, "upfront"):
+        Training(device).step()
+    with Tuner(CpuDevice(threads=2), "cached") as tuner:
+        Training(tuner._device).step()
+    assert tuner.records == []
+
+
+def test_a_tuner_that_is_interrupted_leaves_the_states_as_they_were() -> None:
+    class Stop(Exception):
+        pass
+
+    def stop(done: int, total: int, now: str) -> None:
+        if done > 2:
+            raise Stop
+
+    device = CpuDevice(threads=1)
+    training = Training(device)
+    with engine.tuning("upfront", on_progress=stop, device=device), pytest.raises(Stop):
+        training.step()
+    before = Training(CpuDevice(threads=1)).parameters()
+    for name, value in training.parameters().items():
+        np.testing.assert_array_equal(value, before[name])

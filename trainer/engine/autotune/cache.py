@@ -1,0 +1,201 @@
+"""Decisions on disk: one file of JSON lines for each device, safe with several processes.
+
+A line is one decision: the key, the parameters, and what was measured. The key holds everything that the decision
+depends on: the exact specification, the source of the kernel templates, the processor's features, the number of
+threads and the versions of the libraries. Lines are appended under a lock; of several with one key the last counts. A
+torn or foreign line is passed over with a warning that names it. The folder is private to the user, as compiled
+kernels' is, and parameters are taken only where they are among the candidates of today.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import hashlib
+import importlib.metadata
+import json
+import os
+import platform
+import re
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from trainer import __version__
+from trainer.engine import kernels
+from trainer.engine.devices.cpu import native
+
+FORMAT = 1
+_COMPACTED_FROM = 512
+"""Lines from which on a file is written anew when more than half of it is superseded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One decision as it is kept: `parameters` by name, times in milliseconds."""
+
+    key: str
+    operation: str
+    shape: str
+    parameters: Mapping[str, Any]
+    default_ms: float | None
+    best_ms: float | None
+    candidates: int
+    skipped: Mapping[str, int]
+
+    @classmethod
+    def parse(cls, line: str) -> Entry:
+        """The entry of a line.
+
+        Raises:
+            ValueError: it is none.
+        """
+        values = json.loads(line)
+        if not isinstance(values, dict) or values.pop("format", None) != FORMAT:
+            raise ValueError("no entry of this format")
+        names = {field.name for field in dataclasses.fields(cls)}
+        well_typed = isinstance(values.get("key"), str) and isinstance(values.get("parameters"), dict)
+        if set(values) != names or not well_typed or not isinstance(values["skipped"], dict):
+            raise ValueError("fields are missing or unknown")
+        return cls(**values)
+
+    @property
+    def line(self) -> str:
+        return json.dumps({"format": FORMAT, **dataclasses.asdict(self)}, separators=(",", ":")) + "\n"
+
+
+class TuningCache:
+    """The decisions of one file. Reading and adding never raise: a cache that can't be kept costs time, no run."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._entries = self._load()
+
+    def get(self, key: str) -> Entry | None:
+        """The decision for a key, as the file held it when it was opened, or as added since."""
+        return self._entries.get(key)
+
+    def add(self, entry: Entry) -> None:
+        """Keep a decision, in memory and at the end of the file."""
+        self._entries[entry.key] = entry
+        if native.private_directory(self.path.parent) is None:
+            return
+        try:
+            with _locked(self.path), open(self.path, "a+b") as file:
+                torn = file.tell() > 0 and not _ends_a_line(file)
+                file.write((b"\n" if torn else b"") + entry.line.encode())
+        except OSError:
+            return
+
+    def entries(self) -> list[Entry]:
+        """All decisions, oldest first."""
+        return list(self._entries.values())
+
+    def clear(self) -> int:
+        """Forget all decisions, on disk too; how many there were."""
+        count = len(self._entries)
+        self._entries = {}
+        with _locked(self.path):
+            self.path.unlink(missing_ok=True)
+        return count
+
+    def _load(self) -> dict[str, Entry]:
+        if native.private_directory(self.path.parent) is None:
+            return {}
+        try:
+            lines = self.path.read_text("utf-8", errors="replace").splitlines()
+        except OSError:
+            return {}
+        entries: dict[str, Entry] = {}
+        for number, line in enumerate(lines, 1):
+            if not line.strip():
+                continue
+            try:
+                entry = Entry.parse(line)
+            except (ValueError, TypeError) as error:
+                warnings.warn(
+                    f"{self.path}:{number}: passed over, this line is no tuning decision ({error}); "
+                    "`trainer doctor cache` can clear the file",
+                    RuntimeWarning,
+                    stacklevel=4,
+                )
+                continue
+            entries.pop(entry.key, None)  # the latest comes last
+            entries[entry.key] = entry
+        if len(lines) > max(_COMPACTED_FROM, 2 * len(entries)):
+            self._compact()
+        return entries
+
+    def _compact(self) -> None:
+        """Write the file anew, without what is superseded or unreadable."""
+        try:
+            with _locked(self.path):
+                kept: dict[str, str] = {}
+                for line in self.path.read_text("utf-8", errors="replace").splitlines():
+                    try:
+                        kept[Entry.parse(line).key] = line
+                    except (ValueError, TypeError):
+                        continue
+                temporary = self.path.with_suffix(f".{os.getpid()}")
+                temporary.write_text("".join(f"{line}\n" for line in kept.values()), "utf-8")
+                os.replace(temporary, self.path)
+        except OSError:
+            return
+
+
+def _ends_a_line(file: Any) -> bool:
+    file.seek(-1, os.SEEK_END)
+    return bool(file.read(1) == b"\n")
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Hold the lock beside `path`; where the system has none, writes of one line at the end are all there is."""
+    try:
+        import fcntl
+    except ImportError:
+        yield
+        return
+    with open(path.with_suffix(".lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def cache_path() -> Path:
+    """The file of this machine's processor: beside the compiled kernels, so `TRAINER_CACHE_DIR` moves it too."""
+    return native.cache_directory().parent / "tuning" / f"{_device_name()}.jsonl"
+
+
+@functools.cache
+def _device_name() -> str:
+    """The processor by its name and its features, as a file name."""
+    name = platform.processor() or platform.machine()
+    with suppress(OSError, IndexError):
+        name = re.findall(r"^model name\s*: (.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)[0]
+    features = hashlib.sha256(native.host_target().features.encode()).hexdigest()[:8]
+    return f"cpu-{re.sub(r'[^a-z0-9]+', '-', name.lower()).strip('-')}-{features}"
+
+
+def decision_key(spec: Any, target: native.Target, threads: int) -> str:
+    """What a decision is kept under."""
+    parts = (FORMAT, repr(spec), templates_hash(), target.key, threads, *_versions())
+    return hashlib.sha256(repr(parts).encode()).hexdigest()[:32]
+
+
+@functools.cache
+def templates_hash() -> str:
+    """The hash of the source of all kernel templates."""
+    digest = hashlib.sha256()
+    for path in sorted(Path(kernels.__path__[0]).glob("*.py")):
+        digest.update(path.name.encode() + path.read_bytes())
+    return digest.hexdigest()
+
+
+@functools.cache
+def _versions() -> tuple[str, ...]:
+    return __version__, importlib.metadata.version("llvmlite"), np.__version__

@@ -1,0 +1,137 @@
+"""What is to be decided, and the candidates of each on their way through the helper processes."""
+
+from __future__ import annotations
+
+import weakref
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from trainer.engine.autotune.contest import Contest
+from trainer.engine.autotune.helper import Job
+from trainer.engine.autotune.process import Answer, Helper
+from trainer.engine.compile.launch import Tunable
+from trainer.engine.devices.cpu import native
+
+if TYPE_CHECKING:
+    from trainer.engine.compile.program import Program
+
+FINALISTS = 3
+"""How many challengers, the fastest in the helper, are measured in real steps."""
+
+SLOWER = 1.15
+"""A candidate this much slower than the default in the helper is not taken to a step: one thread with the caches for
+itself tells that much."""
+
+
+@dataclass(eq=False)
+class Decision:
+    """One kernel that is to be decided: its candidates, what became of them, and the contest of those that are left.
+
+    `cost` is its share of a step of `home`, the program in which it is measured.
+    """
+
+    key: str
+    label: str
+    default: Tunable
+    candidates: list[Any]
+    cost: float = 0.0
+    home: weakref.ref[Program] | None = None
+    tried: int = 1
+    seconds: float = 0.0
+    skipped: Counter[str] = field(default_factory=Counter)
+    survivors: list[tuple[float, Any, Answer]] = field(default_factory=list)
+    contest: Contest | None = None
+
+    def take(self, parameters: Any, answer: Answer, threads: int) -> None:
+        """What the helper found of a candidate. Its time is scaled by what its tasks leave of the threads."""
+        self.tried += 1
+        self.seconds += answer.processor_seconds
+        if answer.reason:
+            self.skipped[answer.reason] += 1
+            return
+        template, spec = self.default.template, self.default.spec
+        time = answer.seconds * _unevenness(template.tasks(spec, parameters), threads)
+        if time > SLOWER * answer.default_seconds * _unevenness(self.default.tasks, threads):
+            self.skipped["slower"] += 1
+        else:
+            self.survivors.append((time, parameters, answer))
+
+    def finalists(self) -> list[tuple[Any, Answer]]:
+        """The challengers for the contest, best first."""
+        ranked = sorted(self.survivors, key=lambda survivor: survivor[0])
+        self.skipped["slower"] += max(0, len(ranked) - FINALISTS)
+        self.skipped += Counter()  # leaves out what was never counted
+        return [(parameters, answer) for _, parameters, answer in ranked[:FINALISTS]]
+
+
+def _unevenness(tasks: int, threads: int) -> float:
+    """How much longer the busiest thread works than the mean."""
+    return -(-tasks // threads) * threads / max(1, tasks)
+
+
+class Queue:
+    """Hands candidates to helpers, the costliest kernel's first, and gathers their answers."""
+
+    def __init__(self, helpers: Sequence[Helper], target: native.Target, threads: int, deadline: float) -> None:
+        self._helpers, self._target, self._threads, self._deadline = list(helpers), target, threads, deadline
+        self._waiting: list[Decision] = []
+        self._at: dict[Helper, tuple[Decision, Any]] = {}
+        self.processor_seconds, self.tried = 0.0, 0
+
+    def add(self, decision: Decision) -> None:
+        """Have a decision's candidates tried."""
+        self._waiting.append(decision)
+
+    @property
+    def now(self) -> str:
+        """What is being tried."""
+        return ", ".join(dict.fromkeys(decision.label for decision, _ in self._at.values()))
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is waiting or being tried."""
+        return not self._waiting and not self._at
+
+    def poll(self, allowed: Callable[[], bool], seconds: float = 0.0) -> list[Decision]:
+        """Take what answers there are (waiting so long for the first), send the next jobs where `allowed` says so;
+        returns decisions whose candidates have all been tried.
+        """
+        ready: list[Decision] = []
+        for helper in self._helpers:
+            answer = helper.poll(seconds) if helper in self._at else None
+            if answer is not None:
+                decision, parameters = self._at.pop(helper)
+                self.processor_seconds += answer.processor_seconds
+                self.tried += 1
+                decision.take(parameters, answer, self._threads)
+                busy = any(other is decision for other, _ in self._at.values())
+                if not decision.candidates and not busy:
+                    ready.append(decision)
+            if helper not in self._at and allowed():
+                ready += self._send(helper)
+        return ready
+
+    def _send(self, helper: Helper) -> list[Decision]:
+        """Give a helper the next candidate; returns decisions that have none to try."""
+        ready: list[Decision] = []
+        while self._waiting:
+            decision = max(self._waiting, key=lambda item: item.cost)
+            if decision.candidates:
+                parameters = decision.candidates.pop(0)
+                if not decision.candidates:
+                    self._waiting.remove(decision)
+                self._at[helper] = decision, parameters
+                helper.ask(Job(decision.default, parameters, self._target, self._deadline))
+                break
+            self._waiting.remove(decision)
+            ready.append(decision)
+        return ready
+
+    def close(self) -> None:
+        """End the helpers; what they were at is given up."""
+        for helper in self._helpers:
+            helper.close()
+        self._at.clear()
+        self._waiting.clear()

@@ -1,0 +1,321 @@
+"""tuning: better kernels than the cost model's, without anyone waiting for them and without a changed bit.
+
+    with engine.tuning("background", on_record=print) as tuner:
+        for batch in data:
+            step(batch)          # a traced step; tuning happens between its runs
+        tuner.done               # whether every kernel of every traced step so far is decided
+
+A traced program brings the kernels that are to be decided. Their candidates go through a helper process, which
+compiles and checks them and takes a first time; the best are then measured in real steps against what runs, each by
+its own count of cycles, and the winner stays. All candidates give the same bits, so nobody can tell from the results.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+import weakref
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from trainer import TrainerError
+from trainer.engine import devices
+from trainer.engine.autotune import defaults
+from trainer.engine.autotune.cache import Entry, TuningCache, cache_path, decision_key
+from trainer.engine.autotune.contest import Contest
+from trainer.engine.autotune.process import Helper
+from trainer.engine.autotune.queue import Decision, Queue
+from trainer.engine.autotune.record import MODES, Mode, OnProgress, OnRecord, Source, TuneRecord
+
+if TYPE_CHECKING:
+    from trainer.engine.compile.program import Program
+    from trainer.engine.devices.cpu.device import CpuDevice
+    from trainer.engine.devices.cpu.recording import ProgramRun
+
+DEFAULT_SHARE = 0.02
+DEADLINE_SECONDS = 10.0
+NEGLIGIBLE = 0.001
+"""Kernels that take less than this share of a step keep the default: no choice among them can be felt."""
+
+START_SECONDS = 0.4
+"""Processor time of starting a helper."""
+
+UPFRONT_POLL_SECONDS = 0.05
+
+
+def tuning(
+    mode: Mode = "background",
+    *,
+    share: float = DEFAULT_SHARE,
+    on_record: OnRecord | None = None,
+    on_progress: OnProgress | None = None,
+    device: str | devices.Device | None = None,
+) -> Tuner:
+    """Tune the kernels of traced steps that are compiled from now on, until the tuner is closed.
+
+    Results have the same bits in every mode, whenever and whatever is decided.
+
+    Args:
+        mode: "background": candidates are tried by a helper process of lowest priority once steps run, and measured in
+            the steps themselves. "upfront": the first run of each traced step first decides all its kernels. "cached":
+            decisions are read from disk and nothing is measured. "off": the cost model decides, nothing is read.
+        share: processor time that the helper may take in "background", as a share of wall time.
+        on_record: called with a `TuneRecord` for each decision, in the thread that runs the step.
+        on_progress: called with (how far, of how much, what is tried now). Raising from it ends a run that is tuning
+            upfront, with all states as they were.
+        device: whose programs (default: the current device).
+
+    Raises:
+        TrainerError: no such mode, a share that is none, or the device is being tuned already.
+    """
+    if mode not in MODES:
+        raise TrainerError("there is no such tuning mode", found=repr(mode), expected=", ".join(MODES))
+    if not 0 < share <= 1:
+        raise TrainerError("the tuner's share of wall time is no share", found=repr(share), expected="0 < share <= 1")
+    found = devices.current() if device is None else devices.get(device)
+    return Tuner(found, mode, share=share, on_record=on_record, on_progress=on_progress)
+
+
+class Tuner:
+    """Decides the kernels of a device's traced programs; see `tuning`. Closed, it leaves what it has decided in place.
+
+    `records` are the decisions so far. A device without templates (`reference`) has nothing to decide.
+    """
+
+    def __init__(
+        self,
+        device: Any,
+        mode: Mode,
+        *,
+        share: float = DEFAULT_SHARE,
+        on_record: OnRecord | None = None,
+        on_progress: OnProgress | None = None,
+        candidates: Callable[[Any], Sequence[Any]] = defaults.candidates,
+        memory: int | None = None,
+        deadline: float = DEADLINE_SECONDS,
+    ) -> None:
+        self.mode, self.records = mode, list[TuneRecord]()
+        self._device: CpuDevice = device
+        self._share, self._on_record, self._on_progress = share, on_record, on_progress
+        self._candidates = candidates
+        self._decided: dict[Any, Any] = {}
+        self._open: dict[Any, Decision] = {}
+        self._programs: weakref.WeakKeyDictionary[Program, dict[Any, np.ndarray]] = weakref.WeakKeyDictionary()
+        self._told = (0, 0)
+        self._began: float | None = None
+        self._attached = mode != "off" and hasattr(device, "tuner")
+        if not self._attached:
+            return
+        if device.tuner is not None:
+            raise TrainerError("this device is being tuned already", hint="Close its tuner first.")
+        threads = device.pool.threads
+        idle, count = (True, 1) if mode == "background" else (False, threads)
+        options = {} if memory is None else {"memory": memory}
+        helpers = [Helper(idle=idle, **options) for _ in range(count)]
+        self._queue = Queue(helpers, device.kernels.target, threads, deadline)
+        self._cache = TuningCache(cache_path())
+        device.tuner = self
+
+    @property
+    def done(self) -> bool:
+        """Whether every kernel of every traced step so far is decided."""
+        return not self._open
+
+    def close(self) -> None:
+        """Decide nothing further: what was best so far stays, and the helper process ends."""
+        if not self._attached:
+            return
+        with self._device.pool.lock:
+            self._attached, self._device.tuner = False, None
+            self._queue.close()
+            for spec, decision in self._open.items():
+                home = None if decision.home is None else decision.home()
+                if home is not None and decision.contest is not None:
+                    self._install(home, spec, decision.contest.best)
+
+    def __enter__(self) -> Tuner:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # What the device asks
+
+    def choose(self, spec: Any, otherwise: Callable[[Any], Any]) -> Any:
+        """The parameters to begin with: decided already, or in the cache and still a candidate, or the cost model's."""
+        if spec in self._decided:
+            return self._decided[spec]
+        entry = self._cache.get(self._key(spec))
+        for parameters in [] if entry is None else self._candidates(spec):
+            assert entry is not None
+            if dataclasses.asdict(parameters) == entry.parameters:
+                self._decided[spec] = parameters
+                self._tell(entry, "cache", 0.0)
+                return parameters
+        return otherwise(spec)
+
+    def adopt(self, program: Program) -> None:
+        """Take up the kernels of a program that was just compiled."""
+        places: dict[Any, list[int]] = {}
+        for index, launch in enumerate(program.launches):
+            if launch.tunable is None:
+                continue
+            spec, parameters = launch.tunable.spec, launch.tunable.parameters
+            places.setdefault(spec, []).append(index)
+            if self.mode == "cached" or spec in self._decided or spec in self._open:
+                continue
+            others = [each for each in self._candidates(spec) if each != parameters]
+            self._open[spec] = Decision(self._key(spec), launch.label, launch.tunable, others)
+        self._programs[program] = {spec: np.array(indices) for spec, indices in places.items()}
+
+    def counts(self, program: Program) -> bool:
+        """Whether the next run of `program` must be stamped."""
+        return bool(self._open) and program in self._programs
+
+    def before(self, program: Program) -> None:
+        """`program` is about to run."""
+        if self.mode == "upfront" and not self._open.keys().isdisjoint(self._specs(program)):
+            self._tune_upfront(program)
+
+    def after(self, run: ProgramRun) -> None:
+        """A program has just run; change what its next run will be, within a few milliseconds."""
+        if not self.counts(run.program):
+            return
+        self._learn(run)
+        if self.mode == "background":
+            self._take_up(self._queue.poll(self._may_go_on))
+
+    # Trying
+
+    def _may_go_on(self) -> bool:
+        """Whether the helper's share of the time so far pays for the next candidate (and for its own start) too."""
+        assert self._began is not None
+        spent, tried = self._queue.processor_seconds, self._queue.tried
+        following = spent / tried if tried else START_SECONDS
+        return spent + following <= self._share * (time.monotonic() - self._began)
+
+    def _tune_upfront(self, program: Program) -> None:
+        """Decide all kernels of a program in runs of its own, after which the states are as they were."""
+        kept = [(memory, memory.copy()) for memory in _written_memory(program)]
+        try:
+            self._run_for(program)
+            while not self._queue.is_idle:
+                self._take_up(self._queue.poll(lambda: True, UPFRONT_POLL_SECONDS))
+            while not self._open.keys().isdisjoint(self._specs(program)):
+                self._run_for(program)
+        finally:
+            for memory, values in kept:
+                memory[:] = values
+
+    def _run_for(self, program: Program) -> None:
+        self._learn(program.walk(stamped=True))
+
+    def _specs(self, program: Program) -> list[Any]:
+        return list(self._programs.get(program, ()))
+
+    def _learn(self, run: ProgramRun) -> None:
+        """What the run that has just ended shows of each kernel."""
+        program, seconds = run.program, run.launch_seconds()
+        if self._began is None:
+            self._began = time.monotonic()
+        for spec, places in self._programs[program].items():
+            decision = self._open.get(spec)
+            if decision is None:
+                continue
+            spent = float(seconds[places].sum())
+            home = None if decision.home is None else decision.home()
+            if home is None:
+                self._settle(spec, decision, program, spent, spent / run.seconds)
+            elif home is program and decision.contest is not None:
+                following = decision.contest.took(spent)
+                self._install(program, spec, following)
+                if decision.contest.is_decided:
+                    self._decide(spec, decision)
+        self._progress()
+
+    def _settle(self, spec: Any, decision: Decision, program: Program, seconds: float, cost: float) -> None:
+        """Measure a decision in `program` from here on; what can't be felt there is decided at once."""
+        decision.home, decision.cost = weakref.ref(program), cost
+        if decision.contest is not None:  # the program that it was measured in is no more
+            decision.contest = Contest(decision.contest.best, decision.contest.left)
+        elif cost < NEGLIGIBLE:
+            decision.skipped["negligible"] += len(decision.candidates)
+            decision.contest = Contest(decision.default.parameters, [])
+            decision.contest.took(seconds)
+            self._decide(spec, decision)
+        else:
+            self._queue.add(decision)
+
+    def _take_up(self, ready: Sequence[Decision]) -> None:
+        """Begin the contests of decisions whose candidates have been through the helper."""
+        for decision in ready:
+            finalists = decision.finalists()
+            for parameters, answer in finalists:
+                source = dataclasses.replace(decision.default, parameters=parameters).source
+                self._device.kernels.add(source, answer.name, answer.code)
+            decision.contest = Contest(decision.default.parameters, [parameters for parameters, _ in finalists])
+        if ready:
+            self._progress()
+
+    def _install(self, program: Program, spec: Any, parameters: Any) -> None:
+        """Have the next run of `program` compute `spec` by these parameters."""
+        for index in self._programs[program].get(spec, ()):
+            launch = program.launches[index]
+            if launch.tunable is not None and launch.tunable.parameters != parameters:
+                launch = launch.with_parameters(parameters)
+                program.swap(int(index), launch, self._device.kernels.of([launch])[0])
+
+    def _decide(self, spec: Any, decision: Decision) -> None:
+        """The contest is over: the winner is used everywhere, kept on disk, and told of."""
+        contest = decision.contest
+        assert contest is not None
+        self._decided[spec] = contest.best
+        del self._open[spec]
+        for program in list(self._programs):
+            self._install(program, spec, contest.best)
+        operation, _, shape = decision.label.partition(" ")
+        entry = Entry(
+            decision.key,
+            operation,
+            shape,
+            dataclasses.asdict(contest.best),
+            round(1e3 * contest.default_time, 4),
+            round(1e3 * contest.gained_time, 4),
+            decision.tried,
+            dict(decision.skipped),
+        )
+        self._cache.add(entry)
+        self._tell(entry, "measured", decision.seconds)
+
+    # Telling
+
+    def _tell(self, entry: Entry, source: Source, seconds: float) -> None:
+        values = {field.name: getattr(entry, field.name) for field in dataclasses.fields(entry)}
+        del values["parameters"]
+        record = TuneRecord(**values, seconds=round(seconds, 4), source=source)
+        self.records.append(record)
+        if self._on_record is not None:
+            self._on_record(record)
+
+    def _progress(self) -> None:
+        """Tell how far it is, where that has changed: each kernel is tried in the helper, then measured in steps."""
+        measured = sum(decision.contest is not None for decision in self._open.values())
+        decided = sum(record.source == "measured" for record in self.records)
+        state = measured + 2 * decided, 2 * (decided + len(self._open))
+        if self._on_progress is not None and state != self._told:
+            self._told = state
+            self._on_progress(*state, self._queue.now)
+
+    def _key(self, spec: Any) -> str:
+        return decision_key(spec, self._device.kernels.target, self._device.pool.threads)
+
+
+def _written_memory(program: Program) -> list[np.ndarray]:
+    """The memory of the states that a program updates."""
+    storages = {buffer.storage: None for launch in program.launches for buffer in launch.writes if buffer.storage}
+    return [storage.memory for storage in storages if storage.memory is not None]

@@ -1,0 +1,99 @@
+"""The templates whose parameters may be chosen.
+
+A further template (another instruction set, another algorithm) is an entry here, its specifications are known to
+`autotune.defaults.candidates`, and its launches carry a `Tunable`; the tuner asks for nothing else.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from trainer.engine.graph.dtypes import DType
+from trainer.engine.kernels import contraction, convolution, weight_gradient, winograd
+from trainer.engine.kernels.contraction import MatmulSpec
+from trainer.engine.kernels.epilogue import Epilogue
+from trainer.engine.kernels.geometry import ConvolutionSpec
+from trainer.engine.kernels.winograd import WinogradSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """An array that a kernel is handed: how many elements it may touch, and whether it writes them all."""
+
+    dtype: DType
+    elements: int
+    written: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """What makes kernels of specifications: functions of (specification, parameters), and the operands in the order of
+    the argument block. They are module-level functions, so that a template can be sent to another process.
+    """
+
+    render: Callable[[Any, Any, str], str]
+    tasks: Callable[[Any, Any], int]
+    scratch_bytes: Callable[[Any, Any], int]
+    operands: Callable[[Any], Sequence[Operand]]
+
+
+def _epilogue_operands(epilogue: Epilogue, elements: int, channels: int) -> list[Operand]:
+    extents = {"same": elements, "channel": channels, "scalar": 1}
+    return [Operand(operand.dtype, extents[operand.addressing]) for operand in epilogue.operands]
+
+
+def _matmul_operands(spec: MatmulSpec) -> list[Operand]:
+    def reach(extents: Sequence[int], strides: Sequence[int]) -> int:
+        return 1 + sum((extent - 1) * stride for extent, stride in zip(extents, strides, strict=True))
+
+    a = reach((*spec.batch, spec.rows, spec.depth), (*spec.a_batch, *spec.a_strides))
+    b = reach((*spec.batch, spec.depth, spec.columns), (*spec.b_batch, *spec.b_strides))
+    elements = math.prod(spec.batch) * spec.rows * spec.columns
+    return [
+        Operand(spec.dtype, a),
+        Operand(spec.dtype, contraction.pack_spec(spec).size if spec.packed else b),
+        Operand(spec.epilogue.output(spec.dtype), elements, written=True),
+        *_epilogue_operands(spec.epilogue, elements, spec.columns),
+    ]
+
+
+def _activations(spec: ConvolutionSpec) -> tuple[int, int]:
+    """Elements of x and of y."""
+    x, y = spec.channels * math.prod(spec.spatial), spec.filters * math.prod(spec.output_spatial)
+    return spec.images * x, spec.images * y
+
+
+def _convolution_operands(spec: ConvolutionSpec) -> list[Operand]:
+    x, y = _activations(spec)
+    source, target = (x, y) if spec.direction == "forward" else (y, x)
+    weights = math.prod(spec.window) * (spec.channels // spec.groups) * spec.filters
+    return [
+        Operand(spec.dtype, source),
+        Operand(spec.dtype, convolution.pack_spec(spec).size if spec.packed else weights),
+        Operand(spec.epilogue.output(spec.dtype), target, written=True),
+        *_epilogue_operands(spec.epilogue, target, spec.filters if spec.direction == "forward" else spec.channels),
+    ]
+
+
+def _weight_gradient_operands(spec: ConvolutionSpec) -> list[Operand]:
+    x, y = _activations(spec)
+    totals = Operand(spec.dtype, weight_gradient.totals_size(spec), written=True)
+    return [Operand(spec.dtype, x), Operand(spec.dtype, y), totals]
+
+
+def _winograd_operands(spec: WinogradSpec) -> list[Operand]:
+    source, _, *others = _convolution_operands(spec.convolution)
+    return [source, Operand(spec.convolution.dtype, winograd.weights_size(spec)), *others]
+
+
+def _template(module: Any, operands: Callable[[Any], Sequence[Operand]]) -> Template:
+    return Template(module.render, module.tasks, module.scratch_bytes, operands)
+
+
+MATMUL = _template(contraction, _matmul_operands)
+CONVOLUTION = _template(convolution, _convolution_operands)
+WEIGHT_GRADIENT = _template(weight_gradient, _weight_gradient_operands)
+WINOGRAD = _template(winograd, _winograd_operands)
