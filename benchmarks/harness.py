@@ -34,9 +34,9 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import IO, Literal
 
-import psutil
+from load import machine_seconds, own_seconds
 
 ROOT = Path(__file__).resolve().parents[1]
 if str(ROOT) not in sys.path:
@@ -75,6 +75,15 @@ class Figure:
     needs_peer_python: bool = True
     rounds: int = 7
     is_timing: bool = True
+
+
+@dataclass(frozen=True)
+class Family:
+    """Figures of one kind: each has its own bar, and the geometric mean of their ratios must reach `bar`."""
+
+    name: str
+    figures: tuple[Figure, ...]
+    bar: float
 
 
 @dataclass(frozen=True)
@@ -141,6 +150,35 @@ def summarise(figure: Figure, rounds: Sequence[Round], *, peer_missing: bool = F
     )
 
 
+def summarise_family(family: Family, results: Sequence[Result]) -> Result:
+    """The family's outcome from those of its figures; `spread` is the range of their ratios.
+
+    `ok` is None where a figure has no ratio, and never True where some figure's rounds were too few.
+    """
+    ratios = [result.ratio for result in results if result.ratio is not None]
+    peers = [result.peer for result in results if result.peer is not None]
+    complete = len(ratios) == len(results) > 0
+    ratio = statistics.geometric_mean(ratios) if complete else None
+    worst = min(results, key=lambda result: result.ratio or 0.0) if complete else None
+    ok = None if ratio is None else ratio >= family.bar
+    if ok and any(result.ok is None for result in results):
+        ok = None
+    return Result(
+        name=family.name,
+        ours=statistics.geometric_mean(result.ours for result in results),
+        peer=statistics.geometric_mean(peers) if complete and len(peers) == len(results) else None,
+        ratio=ratio,
+        bar=family.bar,
+        ok=ok,
+        unit=results[0].unit,
+        spread=(min(ratios), max(ratios)) if ratio is not None else None,
+        rounds=min(result.rounds for result in results),
+        disturbed_rounds=sum(result.disturbed_rounds for result in results),
+        disturbance=statistics.median(result.disturbance for result in results),
+        note=f"geometric mean of {len(results)}, worst {worst.name}" if worst else "not every figure has a peer",
+    )
+
+
 def measure(figure: Figure, peer_python: str | None, wanted_rounds: int | None = None) -> Result:
     """Run a figure's rounds until enough were undisturbed, or the attempts are used up."""
     peer = figure.peer if peer_python or not figure.needs_peer_python else None
@@ -153,24 +191,43 @@ def measure(figure: Figure, peer_python: str | None, wanted_rounds: int | None =
     return summarise(figure, rounds, peer_missing=figure.peer is not None and peer is None)
 
 
-def run_figures(figures: Sequence[Figure], argv: Sequence[str] | None = None) -> int:
-    """The command line of a benchmark; the exit code is 1 when a figure misses its bar, else 0."""
+def run_figures(figures: Sequence[Figure | Family], argv: Sequence[str] | None = None) -> int:
+    """The command line of a benchmark; the exit code is 1 when a figure misses its bar, else 0.
+
+    A family's name asks for all of its figures, whose lines come before its own.
+    """
+    known = [figure.name for figure in figures]
+    inner = [part.name for family in figures if isinstance(family, Family) for part in family.figures]
     parser = argparse.ArgumentParser(description="Measure figures and hold them against their bars.")
-    parser.add_argument("names", nargs="*", help=f"which figures (default all): {', '.join(f.name for f in figures)}")
+    parser.add_argument("names", nargs="*", help=f"which figures (default all): {', '.join(known)}")
     parser.add_argument("--json", action="store_true", help="one JSON object a figure and line")
     parser.add_argument("--peer-python", help="the interpreter of an environment that has the peers")
     parser.add_argument("--rounds", type=int, help="how many undisturbed rounds (default: each figure's own)")
     arguments = parser.parse_args(argv)
-    unknown = set(arguments.names) - {figure.name for figure in figures}
+    names = set(arguments.names)
+    unknown = names - {*known, *inner}
     if unknown:
-        parser.error(f"no such figure: {', '.join(sorted(unknown))}; there are {', '.join(f.name for f in figures)}")
+        parser.error(f"no such figure: {', '.join(sorted(unknown))}; there are {', '.join(known)}")
     missed = False
-    for figure in figures:
-        if arguments.names and figure.name not in arguments.names:
-            continue
-        result = measure(figure, arguments.peer_python, arguments.rounds)
+
+    def show(result: Result, figure: Figure) -> Result:
+        nonlocal missed
         missed |= result.ok is False
         print(json.dumps(vars(result)) if arguments.json else describe(result, figure), flush=True)
+        return result
+
+    def measured(figure: Figure) -> Result:
+        return show(measure(figure, arguments.peer_python, arguments.rounds), figure)
+
+    for figure in figures:
+        wanted = not names or figure.name in names
+        if isinstance(figure, Figure):
+            if wanted:
+                measured(figure)
+            continue
+        results = [measured(part) for part in figure.figures if wanted or part.name in names]
+        if wanted:
+            show(summarise_family(figure, results), figure.figures[0])
     return int(missed)
 
 
@@ -230,6 +287,14 @@ class Companion:
             raise RuntimeError(f"{' '.join(self._command)} ended with {self._process.wait()}")
         return float(answer)
 
+    def close(self) -> None:
+        """End the process; the next question starts another."""
+        if self._process is not None:
+            for pipe in _pipes(self._process):
+                pipe.close()
+            self._process.wait()
+            self._process = None
+
 
 def _pipes(process: subprocess.Popen[str]) -> tuple[IO[str], IO[str]]:
     assert process.stdin is not None and process.stdout is not None
@@ -239,12 +304,12 @@ def _pipes(process: subprocess.Popen[str]) -> tuple[IO[str], IO[str]]:
 def _round(ours: Callable[[], float], peer: Callable[[str], float] | None, peer_python: str) -> Round:
     our_values: list[float] = []
     peer_values: list[float] = []
-    start, busy, own = time.perf_counter(), _machine_seconds(), _own_seconds()
+    start, busy, own = time.perf_counter(), machine_seconds(), own_seconds()
     while not our_values or time.perf_counter() - start < MINIMUM_ROUND_SECONDS:
         our_values.append(ours())
         if peer is not None:
             peer_values.append(peer(peer_python))
-    others = (_machine_seconds() - busy) - (_own_seconds() - own)
+    others = (machine_seconds() - busy) - (own_seconds() - own)
     capacity = (time.perf_counter() - start) * (os.cpu_count() or 1)
     return Round(
         statistics.median(our_values),
@@ -269,21 +334,3 @@ def _quartiles(values: Sequence[float]) -> tuple[float, float]:
         return values[0], values[0]
     first, _, third = statistics.quantiles(values, n=4, method="inclusive")
     return first, third
-
-
-def _machine_seconds() -> float:
-    """Processor time that the whole machine has used, what the hypervisor took away included."""
-    times: Any = psutil.cpu_times()
-    fields = ("user", "nice", "system", "irq", "softirq", "steal")
-    return float(sum(getattr(times, name, 0.0) for name in fields))
-
-
-def _own_seconds() -> float:
-    """Processor time of this process and all below it, living and ended."""
-    total = sum(os.times()[:4])
-    for child in psutil.Process().children(recursive=True):
-        try:
-            total += sum(child.cpu_times()[:4])
-        except psutil.NoSuchProcess:
-            continue  # it ended between the two looks, and is counted with the ended ones next time
-    return total

@@ -2,28 +2,46 @@
 several), or another measure of it.
 
 Usage: ours.py WORKLOAD [--measure NAME] [--threads N] [--steps N] [--numerics exact|fast]
+
+Before the first answer, standard error says what the first step took and where a step's time goes. With
+`--measure first_step` or `compiled` there is one answer, and no line is waited for.
 """
 
 from __future__ import annotations
 
 import argparse
+import resource
 import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from report import describe
 
-from tests.engine.networks.networks import ResNet, UNet, patch_discriminator
+from tests.engine.networks.networks import ResNet, UNet, lsgan_discriminator, lsgan_generator, patch_discriminator
 from trainer import engine
 from trainer.engine import Tensor, devices, nn
 from trainer.engine.devices.cpu.device import CpuDevice
 from trainer.learner.optimizers import SGD, Adam
 
 
-def conv_bn_relu_conv() -> Callable[[], object]:
+@dataclass(frozen=True)
+class Workload:
+    """A traced step and its arguments."""
+
+    traced: Any
+    arguments: tuple[Any, ...]
+
+    def __call__(self) -> float:
+        """Run a step; its loss."""
+        return float(self.traced(*self.arguments).item())
+
+
+def conv_bn_relu_conv() -> Workload:
     """Convolution, batch norm, ReLU, convolution on 8 x 64 x 56 x 56, mean square, SGD with momentum."""
     network = nn.Sequential(
         nn.Conv2d(64, 64, 3, padding=1, bias=False),
@@ -41,11 +59,10 @@ def conv_bn_relu_conv() -> Callable[[], object]:
         optimizer.minimize(loss)
         return loss
 
-    traced = engine.trace(step)
-    return lambda: traced(images)
+    return Workload(engine.trace(step), (images,))
 
 
-def mlp() -> Callable[[], object]:
+def mlp() -> Workload:
     """784-512-512-10 on a batch of 128, cross entropy, Adam."""
     network = nn.Sequential(nn.Linear(784, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 10))
     optimizer = Adam(network)
@@ -58,11 +75,10 @@ def mlp() -> Callable[[], object]:
         optimizer.minimize(loss)
         return loss
 
-    traced = engine.trace(step)
-    return lambda: traced(x, y).item()
+    return Workload(engine.trace(step), (x, y))
 
 
-def resnet50() -> Callable[[], object]:
+def resnet50() -> Workload:
     """ResNet-50 on 8 x 3 x 224 x 224, 1,000 classes, SGD with momentum and weight decay."""
     network = ResNet()
     optimizer = SGD(network, 0.1, momentum=0.9, weight_decay=1e-4)
@@ -74,12 +90,10 @@ def resnet50() -> Callable[[], object]:
         optimizer.minimize(loss)
         return loss
 
-    traced = engine.trace(step)
-    report_memory(traced, x, y)
-    return lambda: traced(x, y).item()
+    return Workload(engine.trace(step), (x, y))
 
 
-def pix2pix() -> Callable[[], object]:
+def pix2pix() -> Workload:
     """pix2pix on one pair of 256 x 256: U-Net of depth 8 and PatchGAN of 64 filters, an Adam for each."""
     generator, discriminator = UNet(), patch_discriminator()
     first, second = (Adam(network, 2e-4, betas=(0.5, 0.999)) for network in (generator, discriminator))
@@ -96,22 +110,30 @@ def pix2pix() -> Callable[[], object]:
         first.minimize(loss)
         return loss
 
-    traced = engine.trace(step)
-    report_memory(traced, a, b)
-    return lambda: traced(a, b).item()
+    return Workload(engine.trace(step), (a, b))
 
 
-def report_memory(traced: Any, *arguments: np.ndarray) -> None:
-    """Run the first step and say on standard error what it took to compile, and the size of its arena."""
-    start = time.perf_counter()
-    traced(*arguments).item()
-    seconds = time.perf_counter() - start
-    program = traced.programs[0]
-    arena = f"arena {program.memory.size / 1e6:.0f} MB"
-    print(f"{len(program.launches)} launches, first step {seconds:.1f} s, {arena}", file=sys.stderr)
+def lsgan() -> Workload:
+    """LSGAN on 16 x 3 x 112 x 112 (Mao et al. 2017), noise of 1,024, an Adam for each network."""
+    generator, discriminator = lsgan_generator(), lsgan_discriminator()
+    first, second = (Adam(network, 2e-4, betas=(0.5, 0.999)) for network in (generator, discriminator))
+    random = np.random.default_rng(0)
+    x, z = (random.standard_normal(shape, dtype=np.float32) for shape in ((16, 3, 112, 112), (16, 1024)))
+
+    def far(judgement: Tensor, goal: float) -> Tensor:
+        return 0.5 * engine.mean((judgement - goal) * (judgement - goal))
+
+    def step(real: Tensor, noise: Tensor) -> Tensor:
+        made = generator(noise)
+        second.minimize(far(discriminator(real), 1.0) + far(discriminator(engine.stop_gradient(made)), 0.0))
+        loss = far(discriminator(made), 1.0)
+        first.minimize(loss)
+        return loss
+
+    return Workload(engine.trace(step), (x, z))
 
 
-WORKLOADS = {function.__name__: function for function in (conv_bn_relu_conv, mlp, resnet50, pix2pix)}
+WORKLOADS = {function.__name__: function for function in (conv_bn_relu_conv, mlp, resnet50, pix2pix, lsgan)}
 
 
 def step_ms(run: Callable[[], object], steps: int) -> float:
@@ -146,23 +168,41 @@ def kept_beside_busy(run: Callable[[], object], steps: int) -> float:
         busy.wait()
 
 
-MEASURES = {"step_ms": step_ms, "python_share": python_share, "kept_beside_busy": kept_beside_busy}
+def peak_memory(run: Callable[[], object], steps: int) -> float:
+    """Megabytes that the process has held at most."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+MEASURES = {function.__name__: function for function in (step_ms, python_share, kept_beside_busy, peak_memory)}
+ONCE = ("first_step", "compiled")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("workload", choices=WORKLOADS)
-    parser.add_argument("--measure", choices=MEASURES, default="step_ms")
+    parser.add_argument("--measure", choices=(*MEASURES, *ONCE), default="step_ms")
     parser.add_argument("--threads", type=int, default=None)
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--numerics", choices=("exact", "fast"), default="exact")
     arguments = parser.parse_args()
     engine.set_default_device(CpuDevice(threads=arguments.threads, numerics=arguments.numerics))
-    run = WORKLOADS[arguments.workload]()
+    began = time.perf_counter()
+    workload = WORKLOADS[arguments.workload]()
+    made = time.perf_counter()
+    workload()
+    first_step = time.perf_counter() - made
+    program = workload.traced.programs[0]
+    if arguments.measure in ONCE:
+        print(first_step if arguments.measure == "first_step" else program.compilation.compiled, flush=True)
+        return
     for _ in range(3):
-        run()
+        workload()
+    print(
+        f"{arguments.workload}: made in {made - began:.1f} s, first step {first_step:.1f} s\n{describe(workload)}",
+        file=sys.stderr,
+    )
     for _ in sys.stdin:
-        print(MEASURES[arguments.measure](run, arguments.steps), flush=True)
+        print(MEASURES[arguments.measure](workload, arguments.steps), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,38 +1,71 @@
 """The same training steps in PyTorch: answers each line of standard input with the milliseconds of one step.
 
-Usage: torch_peer.py WORKLOAD [--threads N] [--steps N] [--channels-last]
+Usage: torch_peer.py WORKLOAD [--threads N] [--steps N] [--channels-last] [--compiled] [--bfloat16] [--peak-memory]
+
+`--compiled` compiles the networks with torch.compile, which needs a C++ compiler. `--peak-memory` answers with the
+megabytes that the process has held at most.
 """
 
 from __future__ import annotations
 
 import argparse
+import resource
 import statistics
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 from torch import nn
 from torch.nn import functional as F
-from torch_networks import ResNet, UNet, patch_discriminator
+from torch_networks import ResNet, UNet, lsgan_discriminator, lsgan_generator, patch_discriminator
 
 
-def conv_bn_relu_conv(channels_last: bool) -> Callable[[], object]:
+@dataclass(frozen=True)
+class Options:
+    """How PyTorch is to run a step."""
+
+    channels_last: bool = False
+    compiled: bool = False
+    bfloat16: bool = False
+
+    def network(self, network: nn.Module) -> nn.Module:
+        """The network in the wanted layout, compiled where that is wanted."""
+        network = network.to(memory_format=self.layout)
+        return torch.compile(network) if self.compiled else network
+
+    def images(self, *shape: int) -> torch.Tensor:
+        """Random images in the wanted layout."""
+        return torch.randn(*shape).contiguous(memory_format=self.layout)
+
+    @property
+    def layout(self) -> torch.memory_format:
+        return torch.channels_last if self.channels_last else torch.contiguous_format
+
+    @property
+    def precision(self) -> torch.autocast:
+        """A context in which contractions run in the wanted dtype."""
+        return torch.autocast("cpu", torch.bfloat16, enabled=self.bfloat16)
+
+
+def conv_bn_relu_conv(options: Options) -> Callable[[], object]:
     """Convolution, batch norm, ReLU, convolution on 8 x 64 x 56 x 56, mean square, SGD with momentum."""
-    network = nn.Sequential(
-        nn.Conv2d(64, 64, 3, padding=1, bias=False),
-        nn.BatchNorm2d(64),
-        nn.ReLU(True),
-        nn.Conv2d(64, 64, 3, padding=1, bias=False),
+    network = options.network(
+        nn.Sequential(
+            nn.Conv2d(64, 64, 3, padding=1, bias=False),
+            nn.BatchNorm2d(64),
+            nn.ReLU(True),
+            nn.Conv2d(64, 64, 3, padding=1, bias=False),
+        )
     )
-    x = torch.randn(8, 64, 56, 56)
-    if channels_last:
-        network, x = network.to(memory_format=torch.channels_last), x.contiguous(memory_format=torch.channels_last)
+    x = options.images(8, 64, 56, 56)
     optimizer = torch.optim.SGD(network.parameters(), 1e-3, momentum=0.9, fused=True)
 
     def step() -> float:
         optimizer.zero_grad(set_to_none=True)
-        loss = network(x).square().mean()
+        with options.precision:
+            loss = network(x).float().square().mean()
         loss.backward()
         optimizer.step()
         return loss.item()
@@ -40,15 +73,17 @@ def conv_bn_relu_conv(channels_last: bool) -> Callable[[], object]:
     return step
 
 
-def mlp(channels_last: bool) -> Callable[[], object]:
+def mlp(options: Options) -> Callable[[], object]:
     """784-512-512-10 on a batch of 128, cross entropy, fused Adam."""
     network = nn.Sequential(nn.Linear(784, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 10))
+    network = torch.compile(network) if options.compiled else network
     optimizer = torch.optim.Adam(network.parameters(), fused=True)
     x, y = torch.randn(128, 784), torch.randint(0, 10, (128,))
 
     def step() -> float:
         optimizer.zero_grad(set_to_none=True)
-        loss = F.cross_entropy(network(x), y)
+        with options.precision:
+            loss = F.cross_entropy(network(x).float(), y)
         loss.backward()
         optimizer.step()
         return loss.item()
@@ -56,16 +91,16 @@ def mlp(channels_last: bool) -> Callable[[], object]:
     return step
 
 
-def resnet50(channels_last: bool) -> Callable[[], object]:
+def resnet50(options: Options) -> Callable[[], object]:
     """ResNet-50 on 8 x 3 x 224 x 224, 1,000 classes, fused SGD with momentum and weight decay."""
-    layout = torch.channels_last if channels_last else torch.contiguous_format
-    network = ResNet().to(memory_format=layout)
-    x, y = torch.randn(8, 3, 224, 224).contiguous(memory_format=layout), torch.randint(0, 1000, (8,))
+    network = options.network(ResNet())
+    x, y = options.images(8, 3, 224, 224), torch.randint(0, 1000, (8,))
     optimizer = torch.optim.SGD(network.parameters(), 0.1, momentum=0.9, weight_decay=1e-4, fused=True)
 
     def step() -> float:
         optimizer.zero_grad(set_to_none=True)
-        loss = F.cross_entropy(network(x), y)
+        with options.precision:
+            loss = F.cross_entropy(network(x).float(), y)
         loss.backward()
         optimizer.step()
         return loss.item()
@@ -73,39 +108,67 @@ def resnet50(channels_last: bool) -> Callable[[], object]:
     return step
 
 
-def pix2pix(channels_last: bool) -> Callable[[], object]:
+def pix2pix(options: Options) -> Callable[[], object]:
     """pix2pix on one pair of 256 x 256: U-Net of depth 8 and PatchGAN of 64 filters, a fused Adam for each."""
-    layout = torch.channels_last if channels_last else torch.contiguous_format
-    generator, discriminator = UNet().to(memory_format=layout), patch_discriminator().to(memory_format=layout)
-    first, second = (
-        torch.optim.Adam(network.parameters(), 2e-4, betas=(0.5, 0.999), fused=True)
-        for network in (generator, discriminator)
-    )
-    a, b = (torch.randn(1, 3, 256, 256).contiguous(memory_format=layout) for _ in range(2))
+    generator, discriminator = options.network(UNet()), options.network(patch_discriminator())
+    first, second = _adams(generator, discriminator)
+    a, b = options.images(1, 3, 256, 256), options.images(1, 3, 256, 256)
 
     def judged(picture: torch.Tensor, is_real: bool) -> torch.Tensor:
-        logits = discriminator(torch.cat([a, picture], 1))
+        with options.precision:
+            logits = discriminator(torch.cat([a, picture], 1)).float()
         return F.binary_cross_entropy_with_logits(logits, torch.full_like(logits, float(is_real)))
 
     def step() -> float:
-        made = generator(a)
+        with options.precision:
+            made = generator(a).float()
         second.zero_grad(set_to_none=True)
         ((judged(made.detach(), False) + judged(b, True)) * 0.5).backward()
         second.step()
-        for parameter in discriminator.parameters():
-            parameter.requires_grad_(False)
+        discriminator.requires_grad_(False)
         first.zero_grad(set_to_none=True)
         loss = judged(made, True) + 100 * F.l1_loss(made, b)
         loss.backward()
         first.step()
-        for parameter in discriminator.parameters():
-            parameter.requires_grad_(True)
+        discriminator.requires_grad_(True)
         return loss.item()
 
     return step
 
 
-WORKLOADS = {function.__name__: function for function in (conv_bn_relu_conv, mlp, resnet50, pix2pix)}
+def lsgan(options: Options) -> Callable[[], object]:
+    """LSGAN on 16 x 3 x 112 x 112, noise of 1,024, a fused Adam for each network."""
+    generator, discriminator = options.network(lsgan_generator()), options.network(lsgan_discriminator())
+    first, second = _adams(generator, discriminator)
+    real, noise = options.images(16, 3, 112, 112), torch.randn(16, 1024)
+
+    def far(pictures: torch.Tensor, goal: float) -> torch.Tensor:
+        with options.precision:
+            judgement = discriminator(pictures).float()
+        return 0.5 * (judgement - goal).square().mean()
+
+    def step() -> float:
+        with options.precision:
+            made = generator(noise).float()
+        second.zero_grad(set_to_none=True)
+        (far(real, 1.0) + far(made.detach(), 0.0)).backward()
+        second.step()
+        discriminator.requires_grad_(False)
+        first.zero_grad(set_to_none=True)
+        loss = far(made, 1.0)
+        loss.backward()
+        first.step()
+        discriminator.requires_grad_(True)
+        return loss.item()
+
+    return step
+
+
+def _adams(*networks: nn.Module) -> list[torch.optim.Adam]:
+    return [torch.optim.Adam(network.parameters(), 2e-4, betas=(0.5, 0.999), fused=True) for network in networks]
+
+
+WORKLOADS = {function.__name__: function for function in (conv_bn_relu_conv, mlp, resnet50, pix2pix, lsgan)}
 
 
 def main() -> None:
@@ -113,14 +176,21 @@ def main() -> None:
     parser.add_argument("workload", choices=WORKLOADS)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--steps", type=int, default=20)
-    parser.add_argument("--channels-last", action="store_true")
+    parser.add_argument("--peak-memory", action="store_true")
+    for name in Options.__dataclass_fields__:
+        parser.add_argument(f"--{name.replace('_', '-')}", action="store_true")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     torch.manual_seed(0)
-    run = WORKLOADS[arguments.workload](arguments.channels_last)
+    run = WORKLOADS[arguments.workload](
+        Options(**{name: getattr(arguments, name) for name in Options.__dataclass_fields__})
+    )
     for _ in range(3):
         run()
     for _ in sys.stdin:
+        if arguments.peak_memory:
+            print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, flush=True)
+            continue
         times = []
         for _ in range(arguments.steps):
             start = time.perf_counter()

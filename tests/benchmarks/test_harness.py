@@ -8,7 +8,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
-from harness import Companion, Figure, Round, run_figures, summarise
+from harness import Companion, Family, Figure, Result, Round, run_figures, summarise, summarise_family
 
 
 def figure(**fields: object) -> Figure:
@@ -56,6 +56,34 @@ def test_a_spread_on_both_sides_of_the_bar_gives_no_verdict() -> None:
     assert summarise(figure(), narrow).ok is True
 
 
+def family(*ratios: float | None, bar: float = 1.0) -> Result:
+    parts = [summarise(figure(bar=0.5), [Round(1.0, ratio, 0.0)] * 7, peer_missing=ratio is None) for ratio in ratios]
+    return summarise_family(Family("f", (figure(),), bar), parts)
+
+
+def test_a_family_is_held_to_its_bar_by_the_geometric_mean() -> None:
+    assert family(0.8, 1.8).ratio == pytest.approx(1.2)
+    assert (family(0.8, 1.8, bar=1.19).ok, family(0.8, 1.8, bar=1.21).ok) == (True, False)
+    assert family(0.8, 1.8).spread == (0.8, 1.8)
+
+
+def test_a_family_with_a_figure_that_has_no_peer_gives_no_verdict() -> None:
+    result = family(1.5, None)
+    assert (result.ratio, result.ok) == (None, None) and "peer" in result.note
+
+
+def test_the_name_of_a_family_asks_for_its_figures_and_their_names_for_them_alone(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def part(name: str) -> Figure:
+        return Figure(name, lambda: 1.0, lambda python: 2.0, needs_peer_python=False, is_timing=False, rounds=1)
+
+    figures = [Family("f", (part("f/a"), part("f/b")), 1.0), part("other")]
+    for asked, shown in (("f", ["f/a", "f/b", "f"]), ("f/b", ["f/b"])):
+        assert run_figures(figures, [asked, "--json"]) == 0
+        assert [json.loads(line)["name"] for line in capsys.readouterr().out.splitlines()] == shown
+
+
 def test_json_has_the_fields_of_the_contract(capsys: pytest.CaptureFixture[str]) -> None:
     missing = Figure("with_peer", ours=lambda: 1.0, peer=lambda python: 1.0)
     assert run_figures([missing], ["--json", "--rounds", "1"]) == 0
@@ -74,6 +102,10 @@ def test_a_companion_answers_each_time_from_one_process() -> None:
     program = "import os, sys\nfor _ in sys.stdin: print(os.getpid(), flush=True)"
     companion = Companion(sys.executable, "-c", program)
     assert companion() == companion()
+    first = companion()
+    companion.close()
+    assert companion() != first
+    companion.close()
     broken = Companion(sys.executable, "-c", "raise SystemExit(3)")
     with pytest.raises((RuntimeError, BrokenPipeError)):
         broken()

@@ -1,4 +1,6 @@
-"""ResNet-50 and pix2pix's pair of networks, from the layers of `trainer.engine.nn`, under their published names."""
+"""ResNet-50 and the pairs of networks of pix2pix and LSGAN, from the layers of `trainer.engine.nn`, under their
+published names.
+"""
 
 from __future__ import annotations
 
@@ -92,3 +94,30 @@ def patch_discriminator(filters: int = 64) -> nn.Sequential:
         into, out = filters << level, filters << (level + 1)
         layers += [nn.Conv2d(into, out, 4, stride, 1), nn.BatchNorm2d(out), nn.LeakyReLU(0.2)]
     return nn.Sequential(*layers, nn.Conv2d(filters * 8, 1, 4, 1, 1))
+
+
+def lsgan_generator(filters: int = 64, noise: int = 1024) -> nn.Sequential:
+    """LSGAN's generator (Mao et al. 2017) for 112 x 112, with one of the paper's 5x5 layers less: noise [N, `noise`]
+    gives [N, 3, 112, 112] in (-1, 1).
+    """
+    wide = 4 * filters
+    layers: list[nn.Module] = [nn.Linear(noise, 7 * 7 * wide), nn.Unflatten(1, (wide, 7, 7))]
+    layers += [nn.BatchNorm2d(wide), nn.ReLU()]
+    for into, out, stride in (
+        (wide, wide, 2),
+        (wide, wide, 1),
+        (wide, wide, 2),
+        (wide, wide // 2, 2),
+        (wide // 2, filters, 2),
+    ):
+        layers += [nn.ConvTranspose2d(into, out, 5, stride, 2, stride - 1), nn.BatchNorm2d(out), nn.ReLU()]
+    return nn.Sequential(*layers, nn.ConvTranspose2d(filters, 3, 5, 1, 2), nn.Tanh())
+
+
+def lsgan_discriminator(filters: int = 64) -> nn.Sequential:
+    """LSGAN's discriminator: [N, 3, 112, 112] to one unbounded judgement each."""
+    layers: list[nn.Module] = [nn.Conv2d(3, filters, 5, 2, 2), nn.LeakyReLU(0.2)]
+    for level in range(3):
+        into, out = filters << level, filters << (level + 1)
+        layers += [nn.Conv2d(into, out, 5, 2, 2), nn.BatchNorm2d(out), nn.LeakyReLU(0.2)]
+    return nn.Sequential(*layers, nn.Flatten(), nn.Linear(7 * 7 * 8 * filters, 1))

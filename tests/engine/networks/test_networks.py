@@ -6,7 +6,7 @@ from math import prod
 
 import pytest
 
-from tests.engine.networks.networks import ResNet, UNet, patch_discriminator
+from tests.engine.networks.networks import ResNet, UNet, lsgan_discriminator, lsgan_generator, patch_discriminator
 from trainer.engine import nn
 
 
@@ -49,6 +49,9 @@ def count(net: nn.Module, without_biases_of: tuple[str, ...] = ()) -> int:
             id="u-net",
         ),
         pytest.param(patch_discriminator(), ("2", "5", "8"), 2_768_705, id="patchgan"),
+        # as PyTorch counts for the same layers
+        pytest.param(lsgan_generator(), (), 18_804_995, id="lsgan-generator"),
+        pytest.param(lsgan_discriminator(), (), 4_333_441, id="lsgan-discriminator"),
     ],
 )
 def test_number_of_parameters(net: nn.Module, biases: tuple[str, ...], parameters: int) -> None:

@@ -1,6 +1,7 @@
-"""Our contractions beside PyTorch's: convolutions in three directions and the products of an MLP, packing included.
+"""Our contractions beside the peers': convolutions in three directions and matrix products, packing included.
 
-python benchmarks/micro.py [conv_64x56_3x3_forward …] [--json] [--peer-python PATH] [--rounds N]
+Each is a figure of its own; `FAMILIES` hold the geometric mean over the layers of ResNet-50 at batch 8, and over
+products from 64 to 4096, against PyTorch and against NumPy's BLAS.
 """
 
 from __future__ import annotations
@@ -9,14 +10,13 @@ import functools
 import os
 import statistics
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from harness import Figure, checkout_environment, run_figures
+from harness import Family, Figure, checkout_environment
 
 from trainer.engine.autotune import defaults
 from trainer.engine.devices.cpu import native
@@ -28,22 +28,59 @@ from trainer.engine.kernels.contraction import MatmulSpec
 from trainer.engine.kernels.geometry import ConvolutionSpec
 
 REPETITIONS = 5
-PEER = Path(__file__).parent / "workloads" / "torch_contractions.py"
+PEERS = Path(__file__).parent / "workloads"
+LEAST = 0.7
+"""No contraction may run below this share of the peer's speed."""
 
-CONVOLUTIONS = {  # images, channels, size, filters, window, stride, padding
-    "conv_64x56_3x3": (8, 64, 56, 64, 3, 1, 1),
-    "conv_128x28_3x3": (8, 128, 28, 128, 3, 1, 1),
-    "conv_256x14_3x3": (8, 256, 14, 256, 3, 1, 1),
-    "conv_512x7_3x3": (8, 512, 7, 512, 3, 1, 1),
-    "conv_64x56_1x1_to_256": (8, 64, 56, 256, 1, 1, 0),
-    "conv_256x56_1x1_to_64": (8, 256, 56, 64, 1, 1, 0),
-    "conv_1024x14_1x1_to_256": (8, 1024, 14, 256, 1, 1, 0),
-    "conv_64x64_4x4_stride_2": (8, 64, 64, 128, 4, 2, 1),
-    "conv_3x224_7x7_stride_2": (8, 3, 224, 64, 7, 2, 3),
-    "conv_1x28_3x3": (128, 1, 28, 32, 3, 1, 1),
-    "conv_32x28_3x3": (128, 32, 28, 64, 3, 1, 1),
+RESNET_50 = [  # channels, size, filters, window, stride: every convolution of ResNet-50, once
+    (3, 224, 64, 7, 2),
+    (64, 56, 64, 1, 1),
+    (64, 56, 64, 3, 1),
+    (64, 56, 256, 1, 1),
+    (256, 56, 64, 1, 1),
+    (256, 56, 128, 1, 1),
+    (128, 56, 128, 3, 2),
+    (128, 28, 512, 1, 1),
+    (256, 56, 512, 1, 2),
+    (512, 28, 128, 1, 1),
+    (128, 28, 128, 3, 1),
+    (512, 28, 256, 1, 1),
+    (256, 28, 256, 3, 2),
+    (256, 14, 1024, 1, 1),
+    (512, 28, 1024, 1, 2),
+    (1024, 14, 256, 1, 1),
+    (256, 14, 256, 3, 1),
+    (1024, 14, 512, 1, 1),
+    (512, 14, 512, 3, 2),
+    (512, 7, 2048, 1, 1),
+    (1024, 14, 2048, 1, 2),
+    (2048, 7, 512, 1, 1),
+    (512, 7, 512, 3, 1),
+]
+FURTHER = [  # images, channels, size, filters, window, stride, padding: other networks' layers
+    (8, 64, 64, 128, 4, 2, 1),
+    (1, 512, 32, 512, 4, 2, 1),
+    (16, 128, 56, 256, 5, 2, 2),
+    (16, 3, 112, 64, 5, 2, 2),
+    (128, 1, 28, 32, 3, 1, 1),
+    (128, 32, 28, 64, 3, 1, 1),
+]
+PRODUCTS = [  # rows, depth, columns
+    *((size, size, size) for size in (64, 128, 256, 512, 1024, 2048, 4096)),
+    *((size, size, size) for size in (67, 131, 257, 509, 1021, 2053)),
+    (128, 784, 512),
+    (128, 512, 10),
+    (8, 2048, 1000),
+    (4096, 64, 4096),
+    (64, 4096, 64),
+    (1000, 333, 77),
+]
+DIRECTIONS = {
+    "conv_forward": "forward",
+    "conv_data_gradient": "input_gradient",
+    "conv_weight_gradient": "weight_gradient",
 }
-PRODUCTS = {"mlp_784x512": (128, 784, 512), "mlp_512x512": (128, 512, 512), "mlp_512x10": (128, 512, 10)}
+SIDES = {"matmul": "product", "matmul_left_gradient": "left_gradient", "matmul_right_gradient": "right_gradient"}
 
 Call = tuple[str, list[np.ndarray], int]
 """The module of a kernel named `kernel`, its arrays and its tasks."""
@@ -133,37 +170,57 @@ def ours(kind: str, numbers: tuple[int, ...]) -> float:
     return 1e3 * statistics.median(times)
 
 
-@functools.lru_cache(maxsize=1)
-def _peer(python: str) -> subprocess.Popen[str]:
-    command = [python, str(PEER), str(shared_pool().threads)]
-    environment = checkout_environment(OMP_WAIT_POLICY=os.environ.get("OMP_WAIT_POLICY", "passive"))
+@functools.lru_cache(maxsize=2)
+def _peer(python: str, script: str) -> subprocess.Popen[str]:
+    threads = str(shared_pool().threads)
+    environment = checkout_environment(
+        OMP_WAIT_POLICY=os.environ.get("OMP_WAIT_POLICY", "passive"), OPENBLAS_NUM_THREADS=threads
+    )
+    command = [python, str(PEERS / script), threads]
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
 
 
-def peer(kind: str, numbers: tuple[int, ...], python: str) -> float:
-    """Milliseconds of the same call in PyTorch."""
-    process = _peer(python)
+def peer(script: str, kind: str, numbers: tuple[int, ...], python: str) -> float:
+    """Milliseconds of the same call in PyTorch or NumPy."""
+    process = _peer(python, script)
     assert process.stdin is not None and process.stdout is not None
     process.stdin.write(f"{kind} {' '.join(map(str, numbers))}\n")
     process.stdin.flush()
     return float(process.stdout.readline())
 
 
-def _figure(name: str, kind: str, numbers: tuple[int, ...]) -> Figure:
+def _figure(
+    family: str, kind: str, numbers: tuple[int, ...], *, bar: float = LEAST, script: str = "torch_contractions.py"
+) -> Figure:
     return Figure(
-        f"{name}_{kind}", functools.partial(ours, kind, numbers), functools.partial(peer, kind, numbers), rounds=3
+        f"{family}/{'x'.join(map(str, numbers))}",
+        functools.partial(ours, kind, numbers),
+        functools.partial(peer, script, kind, numbers),
+        bar,
+        needs_peer_python=script.startswith("torch"),
+        rounds=3,
     )
 
 
-FIGURES = [
-    _figure(name, kind, numbers)
-    for table, kinds in (
-        (CONVOLUTIONS, ("forward", "input_gradient", "weight_gradient")),
-        (PRODUCTS, ("product", "left_gradient", "right_gradient")),
-    )
-    for name, numbers in table.items()
-    for kind in kinds
+def _family(name: str, bar: float, figures: list[Figure]) -> Family:
+    return Family(name, tuple(figures), bar)
+
+
+_LAYERS = [(8, *layer, layer[3] // 2) for layer in RESNET_50]
+
+FAMILIES = [
+    *(
+        _family(name, 1.2 if kind == "weight_gradient" else 0.95, [_figure(name, kind, layer) for layer in _LAYERS])
+        for name, kind in DIRECTIONS.items()
+    ),
+    *(
+        _family(f"{name}_of_other_networks", 0.95, [_figure(f"{name}_other", kind, layer) for layer in FURTHER])
+        for name, kind in DIRECTIONS.items()
+    ),
+    *(_family(name, 0.95, [_figure(name, kind, sizes) for sizes in PRODUCTS]) for name, kind in SIDES.items()),
+    _family(
+        "matmul_beside_numpy",
+        0.95,
+        [_figure("matmul_numpy", "product", sizes, script="numpy_products.py") for sizes in PRODUCTS],
+    ),
 ]
-
-if __name__ == "__main__":
-    sys.exit(run_figures(FIGURES))

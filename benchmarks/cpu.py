@@ -1,0 +1,20 @@
+"""What the CPU engine must show: contractions, training steps, memory and waiting, beside PyTorch in the same run.
+
+python benchmarks/cpu.py [conv_forward matmul resnet50 …] --peer-python PATH [--json] [--rounds N]
+
+The peer's interpreter needs torch 2.13 and its threads are as many as ours. Of PyTorch the best counts: contiguous or
+channels-last, compiled (that needs a C++ compiler) or not, optimizers fused. A figure of one layer has a name like
+`conv_forward/8x64x56x64x3x1x1`. Standard error says how near the processor's peak a step comes, and where the rest
+of its time goes.
+"""
+
+from __future__ import annotations
+
+import contractions
+import steps
+from harness import run_figures
+
+FIGURES = [*contractions.FAMILIES, *steps.FIGURES]
+
+if __name__ == "__main__":
+    raise SystemExit(run_figures(FIGURES))
