@@ -87,7 +87,7 @@ def test_a_loop_counts_what_it_reads_once_and_each_operation() -> None:
 
 
 def test_convolutions_in_all_three_directions_count_the_same_products(profiled: Profile) -> None:
-    products = 2 * 4 * 20 * 20 * 32 * 16 * 9
+    products = 2 * 4 * 32 * 16 * (3 * 20 - 2) ** 2  # a window of 3 misses one pixel at each border
     for kernel in ("convolution", "convolution_input_gradient", "convolution_weight_gradient"):
         (row,) = (row for row in profiled.rows if row.kernel == kernel and "x16x20x20" in row.shape)
         assert row.operations is not None and 1.0 <= row.operations / products < 1.05  # the epilogue is the rest

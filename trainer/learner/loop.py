@@ -37,6 +37,7 @@ from trainer.rundir import (
 if TYPE_CHECKING:
     from trainer.configs import RunConfig
     from trainer.datasets import BadItem, Loader
+    from trainer.engine.profiling import Profile
 
 
 def _no_requests() -> Sequence[Request]:
@@ -108,6 +109,25 @@ class Learner:
         seconds = time.perf_counter() - self._started
         tell_end(outcome, self._sink, seconds=seconds, paths=self.paths, attempt=self.attempt)
         return outcome
+
+    def profile(self, *, steps: int, warm_up: int) -> Profile:
+        """Where the time of a training step goes, on the first batch again and again; weights go on as they would.
+
+        Args:
+            steps: how many steps are measured.
+            warm_up: how many go before, at least 1: the first is traced and compiled.
+
+        Raises:
+            TrainerError: the config's device has no profiles.
+        """
+        with engine.device(device_for(self.config)):
+            self._load_data()
+            self._build()
+            self._train_program.prepare()
+            batch = self.splits.train.batch(0, 0)
+            self._run_program(self._train_program, "train step", batch)
+            with phase("profile", self._sink):
+                return engine.profile(self._train_program, batch, steps=steps, warm_up=warm_up - 1)
 
     def interrupt(self, signal_number: int) -> None:
         """End after the step that is under way, with a checkpoint; a signal handler may call it."""

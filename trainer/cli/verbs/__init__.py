@@ -10,6 +10,7 @@ VERBS: dict[str, str] = {
     "schema": "print the JSON Schema of configs, for editors",
     "watch": "look at a run, live or finished",
     "stop": "ask a run to finish its step, save and stop",
+    "profile": "where the time of a training step goes",
     "doctor": "what this installation is, and what is wrong with it",
 }
 

@@ -45,7 +45,7 @@ def work_of(launch: Launch) -> Work:
         return Work(nbytes, 2 * products + outputs * _arithmetic(spec.epilogue.body), spec.dtype.name)
     if isinstance(spec, ConvolutionSpec):
         outputs = launch.writes[0].size
-        return Work(nbytes, 2 * spec.multiply_adds + outputs * _arithmetic(spec.epilogue.body), spec.dtype.name)
+        return Work(nbytes, 2 * _products(spec) + outputs * _arithmetic(spec.epilogue.body), spec.dtype.name)
     return Work(nbytes, None)
 
 
@@ -56,6 +56,19 @@ def extents_of(launch: Launch) -> tuple[int, ...]:
         start = len(key.inputs) + len(key.outputs)
         return tuple(int(word) for word in launch.words[start : start + key.rank] if isinstance(word, int))
     return tuple(buffer.size for buffer in launch.writes[:1])
+
+
+def _products(spec: ConvolutionSpec) -> int:
+    """Products with pixels that there are: those with padding need not be computed (18 % of a 3x3 window on 7x7)."""
+    inside = [
+        sum(
+            0 <= output * spec.strides[axis] - spec.padding[axis][0] + tap * spec.dilation[axis] < spec.spatial[axis]
+            for output in range(spec.output_spatial[axis])
+            for tap in range(spec.window[axis])
+        )
+        for axis in range(2)
+    ]
+    return spec.images * spec.filters * (spec.channels // spec.groups) * math.prod(inside)
 
 
 def _loop(launch: Launch, kernel: LoopKernel) -> Work:

@@ -1,0 +1,83 @@
+"""`trainer profile`: where the time of a config's training step goes. Makes no run and writes nothing unasked."""
+
+from __future__ import annotations
+
+import argparse
+
+EXAMPLES = """\
+  trainer profile digits                                  the kernels that take most of a step
+  trainer profile config.yaml data.batch_size=8           with other values
+  trainer profile digits --by module                      the modules instead
+  trainer profile digits --trace step.json                every thread's time line, for ui.perfetto.dev
+  trainer profile digits --json > profile.json            every launch's figures
+"""
+HINT = "Values are set as key=value, for instance data.batch_size=8. "
+WIDTH = 80
+
+
+def describe(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "words",
+        nargs="*",
+        metavar="CONFIG_OR_RECIPE | key=value",
+        help="a YAML file or a recipe's name, then values to set (a.b=c, a[0].b=c; parsed as YAML)",
+    )
+    parser.add_argument("--steps", type=int, default=10, help="steps that are measured (default 10)")
+    parser.add_argument("--warm-up", type=int, default=3, help="steps before them (default 3)")
+    parser.add_argument(
+        "--by", choices=("kernel", "launch", "module"), default="kernel", help="what a row of the table is"
+    )
+    parser.add_argument("--rows", type=int, default=30, help="rows of the table (default 30)")
+    parser.add_argument("--trace", metavar="FILE", help="write the time line of every thread, as JSON")
+    parser.add_argument("--json", action="store_true", help="print every launch's figures as JSON, and no table")
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    import json
+    import os
+    import shutil
+    import sys
+    import time
+    from pathlib import Path
+
+    from trainer import TrainerError, configs
+    from trainer.cli.plain import PlainLines
+    from trainer.cli.prepare import split_words
+    from trainer.rundir import Event, Record, process_age, write_error
+
+    if arguments.steps < 1 or arguments.warm_up < 1 or arguments.rows < 1:
+        raise TrainerError("--steps, --warm-up and --rows are counts", expected="at least 1")
+    target, overrides = split_words(arguments.words, resuming=False)
+    assert target is not None
+    loaded = configs.load(target, overrides)
+    if loaded.config.device != "cpu":
+        raise TrainerError("profiles are of compiled programs", found=f"device: {loaded.config.device}",
+                           expected="device: cpu", hint="Add device=cpu.")  # fmt: skip
+    if arguments.trace and not Path(arguments.trace).absolute().parent.is_dir():
+        raise TrainerError("there is no such folder", where=arguments.trace, expected="a file in an existing folder")
+    begun, plain = time.time() - process_age(os.getpid()), PlainLines()
+
+    def show(event: Event) -> None:
+        now = time.time()
+        for line in plain.lines(Record(event, now, now - begun, 1)):
+            print(line, file=sys.stderr, flush=True)
+
+    from trainer.cli.tasks import task_class
+
+    task = task_class(loaded.task)
+    from trainer.learner import Learner
+
+    learner = Learner(task, loaded.config, loaded.options, sink=show)
+    found = learner.profile(steps=arguments.steps, warm_up=arguments.warm_up)
+    if arguments.trace:
+        try:
+            found.chrome_trace(arguments.trace)
+        except OSError as error:
+            raise write_error(Path(arguments.trace), error) from error
+        print(f"{arguments.trace}: open it in ui.perfetto.dev or chrome://tracing", file=sys.stderr)
+    if arguments.json:
+        print(json.dumps(found.to_json(), indent=1))
+    else:
+        width = shutil.get_terminal_size((WIDTH, 24)).columns if sys.stdout.isatty() else WIDTH
+        print(found.table(arguments.by, width=width, rows=arguments.rows))
+    return 0
