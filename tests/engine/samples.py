@@ -307,6 +307,17 @@ def _reduction(name: str) -> Callable[[], SearchStrategy[Sample]]:
     return build
 
 
+def _moments(name: str) -> Callable[[], SearchStrategy[Sample]]:
+    @st.composite
+    def build(draw: DrawFn) -> Sample:
+        shape = draw(st.one_of(filled_shapes, st.sampled_from(((70, 5), (3, 300), (700, 20), (2, 1300)))))
+        dtype = draw(st.sampled_from((dtypes.float32, dtypes.float64)))
+        x = draw(arrays(dtype, shape, low=0, high=4, special=False))
+        return Sample(name, (x,), (draw(_axes(len(shape))),))
+
+    return build
+
+
 def _position(name: str) -> Callable[[], SearchStrategy[Sample]]:
     @st.composite
     def build(draw: DrawFn) -> Sample:
@@ -463,6 +474,7 @@ _STRATEGIES: dict[str, Callable[[], SearchStrategy[Sample]]] = {
     "slice": _slice,
     "flip": _flip,
     "concatenate": _concatenate,
+    **{name: _moments(name) for name in ("reduce_mean", "reduce_deviations")},
     **{name: _reduction(name) for name in ("reduce_sum", "reduce_prod", "reduce_max", "reduce_min")},
     **{name: _position(name) for name in ("argmax", "argmin")},
     "cumulative_sum": _cumulative_sum,

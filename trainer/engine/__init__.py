@@ -111,6 +111,7 @@ from trainer.engine.functions.reductions import (
     max,
     mean,
     min,
+    moments,
     prod,
     std,
     sum,

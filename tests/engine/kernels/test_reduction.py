@@ -14,6 +14,7 @@ from tests.engine.kernels.loop_runner import (
     to_bfloat16,
 )
 from trainer.engine.graph.dtypes import DType, bfloat16, bool_, float32, float64, int32, int64, uint8
+from trainer.engine.kernels import moments
 from trainer.engine.kernels.reduction import render_reduction
 from trainer.engine.kernels.spec import Instruction, LoopKernel, Operand, Reduction, pack_arguments
 
@@ -54,6 +55,48 @@ def test_sums_and_products_keep_the_written_order(shape: tuple[int, int], dtype:
         total, product = both_orientations(["sum", "prod"], dtype, array, [dtype, dtype], block, grain)
         np.testing.assert_array_equal(total, in_order(array, np.add, 0, block))
         np.testing.assert_array_equal(product, in_order(array, np.multiply, 1, block))
+
+
+def moments_in_order(array: np.ndarray, block: int) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and deviations of each block of the first axis, as the specification writes them down."""
+    means, deviations = [], []
+    for start in range(0, len(array), block):
+        part = array[start : start + block]
+        distance, count = part - part[0], array.dtype.type(len(part))
+        first, second = in_order(distance, np.add, 0, block)[0], in_order(distance * distance, np.add, 0, block)[0]
+        means.append(part[0] + first / count)
+        deviations.append(np.maximum(second - first * (first / count), 0))
+    return np.stack(means), np.stack(deviations)
+
+
+@pytest.mark.parametrize("dtype", [float32, float64], ids=str)
+@pytest.mark.parametrize("shape", [shape for shape in SHAPES if shape[0]], ids=str)
+def test_moments_keep_the_written_order(shape: tuple[int, int], dtype: DType) -> None:
+    array = np.random.default_rng(0).normal(3, 1, shape).astype(dtype.storage)
+    for block, grain in ((16, 1), (64, 3), (4096, 20)):
+        got = both_orientations(["mean", "deviations", "sum"], dtype, array, [dtype] * 3, block, grain)
+        for result, wanted in zip(got, (*moments_in_order(array, block), in_order(array, np.add, 0, block)), strict=True):
+            np.testing.assert_array_equal(result, wanted)
+        (alone,) = both_orientations(["deviations"], dtype, array, [dtype], block, grain)
+        np.testing.assert_array_equal(alone, got[1])
+
+
+@pytest.mark.parametrize("dtype", [float32, float64], ids=str)
+@pytest.mark.parametrize(("kept", "length", "block"), [(1, 40, 16), (33, 640, 64), (530, 1000, 512)])
+def test_blocks_of_moments_merge_by_chans_formula_in_order(kept: int, length: int, block: int, dtype: DType) -> None:
+    array = np.random.default_rng(0).normal(5, 2, (length, kept)).astype(dtype.storage)
+    means, deviations = moments_in_order(array, block)
+    mean, deviation, one = means[0], deviations[0], dtype.storage.type
+    for number in range(1, len(means)):
+        start, stop = number * block, min(length, (number + 1) * block)
+        share, distance = one(stop - start) / one(stop), means[number] - mean
+        deviation = (deviation + deviations[number]) + distance * distance * (one(start) * share)
+        mean = mean + distance * share
+    results = np.full((2, kept), 7, dtype.storage)
+    words = [*addresses([means, deviations, results[0], results[1]]), kept, length, block]
+    compiled(moments.render_merge(dtype, "kernel"))(words, range(moments.merge_tasks(kept)))
+    np.testing.assert_array_equal(results, [mean, deviation])
+    np.testing.assert_allclose(results[1], array.astype(np.float64).var(0) * length, rtol=1e-5)
 
 
 @pytest.mark.parametrize("dtype", [uint8, int32, int64], ids=str)

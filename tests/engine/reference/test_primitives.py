@@ -159,6 +159,8 @@ _PLAIN: dict[str, Callable[..., Any]] = {
     "concatenate": lambda axis, *parts: np.concatenate(parts, axis=axis),
     "reduce_sum": _reduced(np.add.reduce),
     "reduce_prod": _reduced(np.multiply.reduce),
+    "reduce_mean": lambda axes, x: np.add.reduce(x.astype(np.float64), axes) / _count(x, axes),
+    "reduce_deviations": lambda axes, x: np.var(x.astype(np.float64), axis=axes) * _count(x, axes),
     "reduce_max": _reduced(np.maximum.reduce),
     "reduce_min": _reduced(np.minimum.reduce),
     "argmax": lambda axis, x: np.apply_along_axis(lambda row: int(np.flatnonzero(_wins(row, max))[0]), axis, x),
@@ -179,6 +181,10 @@ _ELSEWHERE = {"buffer": "the leaf", "random_bits": "test_philox.py, published ve
 
 def _wins(row: np.ndarray, best: Callable[..., Any]) -> np.ndarray:
     return np.isnan(row) if np.isnan(row).any() else row == best(row)
+
+
+def _count(x: np.ndarray, axes: tuple[int, ...]) -> int:
+    return int(np.prod([x.shape[axis] for axis in axes]))
 
 
 def _wide(x: np.ndarray) -> np.ndarray:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from trainer.engine.compile.body import Body, Load
-from trainer.engine.compile.partition import COPIED, REDUCTIONS, Partition
+from trainer.engine.compile.partition import COPIED, MOMENTS, REDUCTIONS, Partition
 from trainer.engine.compile.views import identity
 from trainer.engine.graph.node import Node, Shape
 
@@ -114,6 +114,8 @@ def _joins(fresh: Group, item: Group, plan: Partition) -> bool:
         return False
     if fresh.kind == "reduction":
         first, second = item.roots[0], fresh.roots[0]
+        if first.name in MOMENTS or second.name in MOMENTS:
+            return first.name in MOMENTS and second.name in MOMENTS and _same_reduction(first, second)
         alike = first.attributes == second.attributes and first.name[:3] != "arg" and second.name[:3] != "arg"
         return alike and not fresh.reads.intersection(item.roots) and _shares(fresh, item)
     for load in fresh.body.loads:
@@ -123,6 +125,10 @@ def _joins(fresh: Group, item: Group, plan: Partition) -> bool:
     for extent in fresh.body.shape:
         points *= extent
     return points <= SMALL or _shares(fresh, item) or bool(fresh.reads.intersection(item.roots))
+
+
+def _same_reduction(first: Node, second: Node) -> bool:
+    return first.inputs == second.inputs and first.attributes == second.attributes
 
 
 def _shares(fresh: Group, item: Group) -> bool:

@@ -17,7 +17,8 @@ from trainer.engine.graph.storage import Layout, Storage
 INLINE = frozenset({"leaf", "source", "elementwise", "marker"})
 AFFINE = frozenset({"reshape", "permute", "expand", "slice", "flip"})
 COPIED = frozenset({"pad", "concatenate"})
-REDUCTIONS = frozenset({"reduce_sum", "reduce_max", "reduce_min", "reduce_prod", "argmax", "argmin"})
+MOMENTS = frozenset({"reduce_mean", "reduce_deviations"})
+REDUCTIONS = frozenset({"reduce_sum", "reduce_max", "reduce_min", "reduce_prod", "argmax", "argmin"}) | MOMENTS
 CONVOLUTIONS = frozenset({"convolution", "convolution_input_gradient", "convolution_weight_gradient"})
 COSTLY = frozenset({"exp", "expm1", "log", "log1p", "sin", "cos", "tanh", "erf", "logistic", "power", "random_bits"})
 

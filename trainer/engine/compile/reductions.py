@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, Literal
 
 from trainer.engine.compile.body import Load, stand_in
 from trainer.engine.compile.group import Group
+from trainer.engine.compile.launch import Address, KernelSource, Launch
 from trainer.engine.compile.loops import Target, loop_launch, reduction_block, reduction_launch
 from trainer.engine.compile.tidy import tidy
 from trainer.engine.compile.views import identity
 from trainer.engine.graph.node import Node, Shape
 from trainer.engine.graph.storage import Layout
+from trainer.engine.kernels import moments
 from trainer.engine.kernels.spec import Instruction
 
 if TYPE_CHECKING:
@@ -71,6 +73,8 @@ def emit_reduction(lowering: Lowering, item: Group) -> None:
     ]
     label = "+".join(root.name for root in item.roots[:3])
     blocks = -(-length // block)
+    if names[0] in ("mean", "deviations"):
+        return _emit_moments(lowering, item, terms, inputs, extents, placed, length, block, orientation)
     if blocks == 1:
         targets, ends = finals, (*placed, 0)
     else:
@@ -105,6 +109,43 @@ def emit_reduction(lowering: Lowering, item: Group) -> None:
                 f"{label} blocks",
             )
         )
+
+
+def _emit_moments(
+    lowering: Lowering,
+    item: Group,
+    terms: _Terms,
+    inputs: Sequence[tuple[Load, tuple[int, ...]]],
+    extents: Sequence[int],
+    placed: tuple[int, ...],
+    length: int,
+    block: int,
+    orientation: Literal["row", "column"],
+) -> None:
+    """Mean and deviations in one pass, whichever of them are wanted; blocks are merged by a kernel of their own."""
+    first, position = item.roots[0], terms.positions[0]
+    found = {root.name.removeprefix("reduce_"): lowering.buffer_of(root) for root in item.roots}
+    label = "+".join(root.name for root in item.roots)
+    blocks = -(-length // block)
+    names = list(found) if blocks == 1 else ["mean", "deviations"]
+    targets = [
+        found[name] if blocks == 1 else lowering.temporary(first.size * blocks, first.dtype, "partials")
+        for name in names
+    ]
+    ends = (*placed, first.size)
+    outputs = [(position, name, buffer, ends) for name, buffer in zip(names, targets, strict=True)]
+    lowering.emit(
+        reduction_launch(
+            extents, length, orientation, block, terms.instructions, inputs, outputs, lowering.buffers, label
+        )
+    )
+    if blocks == 1:
+        return
+    ends_at = [found.get(name) or lowering.temporary(first.size, first.dtype, name) for name in names]
+    source = KernelSource(("moments", first.dtype), lambda name: moments.render_merge(first.dtype, name))
+    words: list[int | Address] = [*(Address(buffer) for buffer in (*targets, *ends_at)), first.size, length, block]
+    tasks = moments.merge_tasks(first.size)
+    lowering.emit(Launch(source, words, tasks, tuple(targets), tuple(ends_at), f"{label} blocks"))
 
 
 def _terms(lowering: Lowering, item: Group) -> _Terms:
@@ -148,7 +189,8 @@ def _lay_out(
     targets: list[Target] = []
     loads: list[Load] = []
     instructions: list[Instruction] = []
-    for root, position in zip(item.roots, terms.positions, strict=True):
+    distinct = dict(zip(terms.positions, item.roots, strict=True))
+    for position, root in distinct.items():
         buffer = lowering.temporary(math.prod(shape), terms.instructions[position].dtype, "terms")
         key: Node = stand_in(root.inputs[0])
         lowering.buffers[key] = buffer
@@ -156,7 +198,8 @@ def _lay_out(
         instructions.append(Instruction("load", (), buffer.dtype, (len(loads),)))
         loads.append(Load(key, 0, strides))
     lowering.emit(loop_launch(shape, terms.instructions, terms.loads, targets, lowering.buffers, "terms"))
-    return _Terms(instructions, loads, list(range(len(loads))))
+    stored = list(distinct)
+    return _Terms(instructions, loads, [stored.index(position) for position in terms.positions])
 
 
 def _runs_as_one(strides: tuple[int, ...], shape: Shape, axes: Sequence[int]) -> bool:

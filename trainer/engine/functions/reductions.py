@@ -11,7 +11,7 @@ from trainer.engine.graph import primitives as p
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.errors import describe, refusal
 from trainer.engine.graph.node import Node
-from trainer.engine.graph.primitives.compose import keep_axes, spread
+from trainer.engine.graph.primitives.compose import keep_axes
 from trainer.engine.tensor import Tensor, as_tensor, wrapped
 
 Axis = int | Sequence[int] | None
@@ -55,13 +55,29 @@ def mean(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
 
 
 def var(x: Any, /, *, axis: Axis = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
-    """The mean squared distance from the mean, over N - `correction`, in two passes (exact where the mean is large)."""
+    """The mean squared distance from the mean, over N - `correction`, accurate however large the mean is."""
     return _variance("var", x, axis, correction, keepdims, lambda node: node)
 
 
 def std(x: Any, /, *, axis: Axis = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
     """The square root of `var`."""
     return _variance("std", x, axis, correction, keepdims, p.sqrt)
+
+
+def moments(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> tuple[Tensor, Tensor]:
+    """Mean and (biased) variance, read from memory in one pass; bfloat16 gives float32.
+
+    Each of a fixed number of blocks takes distances from its first element, and blocks are merged by Chan's formula
+    (Chan, Golub & LeVeque 1979): right to rounding however far from zero the mean is.
+    """
+    tensor = _floating("moments", x)
+    axes = rising_axes("moments", axis, tensor.ndim)
+    _not_empty("moments", tensor, axes)
+    node = _widened(tensor.node)
+    mean, deviations = p.reduce_mean(node, axes), p.reduce_deviations(node, axes)
+    variance = p.divide(deviations, p.full_like(deviations, float(_count(node, axes))))
+    kept = [wrapped(_kept(each, axes, tensor, keepdims), tensor) for each in (mean, variance)]
+    return kept[0], kept[1]
 
 
 def argmax(x: Any, /, *, axis: int | None = None, keepdims: bool = False) -> Tensor:
@@ -166,9 +182,9 @@ def _variance(name: str, x: Any, axis: Axis, correction: float, keepdims: bool, 
     tensor = _floating(name, x)
     axes = rising_axes(name, axis, tensor.ndim)
     node = _widened(tensor.node)
-    distance = p.subtract(node, spread(_mean(node, axes), axes, node.shape))
-    total = p.reduce_sum(p.multiply(distance, distance), axes)
-    freedom = _count(node, axes) - correction
+    count = _count(node, axes)
+    total = p.reduce_deviations(node, axes) if count else p.reduce_sum(node, axes)
+    freedom = count - correction
     result = finish(p.divide(total, p.full_like(total, freedom if freedom > 0 else 0.0)))
     return wrapped(_kept(_narrowed(result, tensor.dtype), axes, tensor, keepdims), tensor)
 

@@ -137,3 +137,50 @@ class Accumulator:
     def final(self, partial: list[str]) -> str:
         """The output's value: the position, or the value itself."""
         return partial[-1]
+
+
+class Moments(Accumulator):
+    """Sums of d and d², where d is an element's distance from the block's first: enough for mean and deviations.
+
+    The pivot is one of the elements summed up, so what cancels in `deviations` costs a factor of the block's length in
+    rounding at most, however far from zero the mean is.
+    """
+
+    def __post_init__(self) -> None:
+        if self.dtype.name not in ("float32", "float64"):
+            raise ValueError(f"no moments of {self.dtype}")
+
+    @property
+    def types(self) -> list[str]:
+        """The LLVM types of a partial result: the sums of d and of d²."""
+        return [compute_type(self.dtype)] * 2
+
+    def identity(self) -> list[str]:
+        """The partial result of no elements."""
+        return [constant(self.dtype, 0)] * 2
+
+    def combine(self, writer: Writer, a: list[str], b: list[str]) -> list[str]:
+        """The sums of both."""
+        return [writer.value(f"fadd {kind} {x}, {y}") for kind, x, y in zip(self.types, a, b, strict=True)]
+
+    def take(self, writer: Writer, partial: list[str], value: str, positions: str, mask: str | None) -> list[str]:
+        """`partial` with a new distance from the pivot on every lane of `mask`."""
+        square = writer.value(f"fmul {self.types[0]} {value}, {value}")
+        combined = self.combine(writer, partial, [value, square])
+        if mask is None:
+            return combined
+        return [
+            writer.value(f"select {_MASK} {mask}, {kind} {new}, {kind} {old}")
+            for kind, old, new in zip(self.types, partial, combined, strict=True)
+        ]
+
+    def result_of(self, writer: Writer, operation: str, partial: list[str], pivot: str, count: str) -> str:
+        """mean = pivot + s1 / n, or deviations = s2 - s1 · (s1 / n), held at 0 where rounding would go below."""
+        kind = self.types[0]
+        share = writer.value(f"fdiv {kind} {partial[0]}, {count}")
+        if operation == "mean":
+            return writer.value(f"fadd {kind} {pivot}, {share}")
+        lost = writer.value(f"fmul {kind} {partial[0]}, {share}")
+        left = writer.value(f"fsub {kind} {partial[1]}, {lost}")
+        below = writer.value(f"fcmp olt {kind} {left}, zeroinitializer")
+        return writer.value(f"select {_MASK} {below}, {kind} zeroinitializer, {kind} {left}")

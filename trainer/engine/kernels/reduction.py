@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from trainer.engine.kernels.access import load_vector, row_value, store_vector
-from trainer.engine.kernels.combine import Accumulator
+from trainer.engine.kernels.combine import Accumulator, Moments
 from trainer.engine.kernels.expression import LANES, MEMORY, cast, memory_type, narrow, render_body
 from trainer.engine.kernels.loops import (
     IOTA,
@@ -61,8 +61,19 @@ class _Reduction:
         self.kernel = kernel
         self.row = row
         self.writer = Writer()
+        # mean and deviations of one value share an accumulator
+        shared = dict.fromkeys(
+            ("moments" if operation in ("mean", "deviations") else operation, instruction)
+            for operation, (instruction, _) in zip(kernel.reduction.operations, kernel.outputs, strict=True)
+        )
+        self.terms = [instruction for _, instruction in shared]
         self.accumulators = [
-            Accumulator(operation, kernel.body[instruction].dtype)
+            (Moments if operation == "moments" else Accumulator)(operation, kernel.body[instruction].dtype)
+            for operation, instruction in shared
+        ]
+        places = {term: place for place, term in enumerate(shared)}
+        self.results = [
+            (places["moments" if operation in ("mean", "deviations") else operation, instruction], operation)
             for operation, (instruction, _) in zip(kernel.reduction.operations, kernel.outputs, strict=True)
         ]
         self.reduced = kernel.rank - (1 if row else 2)
@@ -98,6 +109,24 @@ class _Reduction:
         spread = broadcast(self.writer, "i64", position)
         return self.writer.value(f"add {vector('i64', LANES)} {spread}, {IOTA['i64']}") if consecutive else spread
 
+    def _distances(self, values: list[str], pivots: list[str]) -> list[str]:
+        """`values`, less the pivot where there is one."""
+        return [
+            self.writer.value(f"fsub {accumulator.types[0]} {value}, {pivot}") if pivot else value
+            for accumulator, value, pivot in zip(self.accumulators, values, pivots, strict=True)
+        ]
+
+    def _final(self, result: int, partials: list[list[str]], pivots: list[str]) -> str:
+        """The value of output `result` of a block, from the combined partial results."""
+        place, operation = self.results[result]
+        accumulator = self.accumulators[place]
+        if not isinstance(accumulator, Moments):
+            return accumulator.final(partials[place])
+        element = accumulator.types[0][1:-1].split(" x ")[1]
+        length = self.writer.value(f"sub i64 {self.stop}, {self.start}")
+        count = broadcast(self.writer, element, self.writer.value(f"uitofp i64 {length} to {element}"))
+        return accumulator.result_of(self.writer, operation, partials[place], pivots[place], count)
+
     def _values(self, places: list[str], fixed: dict[int, str], position: str, mask: str | None) -> list[str]:
         """The values to reduce, from the body on the operands at `position` of the innermost dimension."""
         loaded = [
@@ -107,7 +136,7 @@ class _Reduction:
             for number, operand in enumerate(self.kernel.inputs)
         ]
         values = render_body(self.writer, self.kernel.body, loaded)
-        return [values[instruction] for instruction, _ in self.kernel.outputs]
+        return [values[instruction] for instruction in self.terms]
 
     def _fixed(self, places: list[str]) -> dict[int, str]:
         return {
@@ -135,15 +164,17 @@ class _Reduction:
         writer = self.writer
         fixed = self._fixed(places)
         middle = whole_vectors(writer, self.start, self.stop)
-        partials = self._carried_loop(places, fixed, middle)
+        pivots = self._row_pivots(places, fixed)
+        partials = self._carried_loop(places, fixed, middle, pivots)
         left = writer.value(f"sub i64 {self.stop}, {middle}")
         mask = tail_mask(writer, left)
-        partials = self._tail(places, fixed, middle, left, mask, partials)
-        for number, (accumulator, partial) in enumerate(zip(self.accumulators, partials, strict=True)):
+        partials = self._tail(places, fixed, middle, left, mask, partials, pivots)
+        folded = [a.fold_lanes(writer, partial) for a, partial in zip(self.accumulators, partials, strict=True)]
+        for number, (place, _) in enumerate(self.results):
             output = len(self.kernel.inputs) + number
             _, operand = self.kernel.outputs[number]
-            folded = accumulator.final(accumulator.fold_lanes(writer, partial))
-            raw = narrow(writer, cast(writer, folded, accumulator.result, operand.dtype), operand.dtype)
+            value = self._final(number, folded, pivots)
+            raw = narrow(writer, cast(writer, value, self.accumulators[place].result, operand.dtype), operand.dtype)
             kind = memory_type(operand.dtype)
             element = self.elements[output]
             scalar = writer.value(f"extractelement {kind} {raw}, i64 0")
@@ -151,7 +182,21 @@ class _Reduction:
             address = advance(writer, operand, element, places[output], moved)
             writer.emit(f"store {element} {scalar}, ptr {address}, align {operand.dtype.itemsize}")
 
-    def _carried_loop(self, places: list[str], fixed: dict[int, str], middle: str) -> list[list[str]]:
+    def _row_pivots(self, places: list[str], fixed: dict[int, str]) -> list[str]:
+        """The block's first element on every lane, for accumulators that take distances from it."""
+        if not any(isinstance(accumulator, Moments) for accumulator in self.accumulators):
+            return [""] * len(self.accumulators)
+        first = self._values(places, fixed, self.start, tail_mask(self.writer, "1"))
+        return [
+            self.writer.value(f"shufflevector {a.types[0]} {value}, {a.types[0]} poison, <{LANES} x i32> zeroinitializer")
+            if isinstance(a, Moments)
+            else ""
+            for a, value in zip(self.accumulators, first, strict=True)
+        ]
+
+    def _carried_loop(
+        self, places: list[str], fixed: dict[int, str], middle: str, pivots: list[str]
+    ) -> list[list[str]]:
         """The whole vectors of the block, accumulators in registers."""
         initial = [
             (kind, value)
@@ -160,7 +205,7 @@ class _Reduction:
         ]
 
         def body(position: str, carried: list[str]) -> list[str]:
-            values = self._values(places, fixed, position, None)
+            values = self._distances(self._values(places, fixed, position, None), pivots)
             positions = self._positions(position, True)
             partials = zip(self.accumulators, self._grouped(carried), values, strict=True)
             return [part for a, old, value in partials for part in a.take(self.writer, old, value, positions, None)]
@@ -173,7 +218,14 @@ class _Reduction:
         return [[next(rest) for _ in accumulator.types] for accumulator in self.accumulators]
 
     def _tail(
-        self, places: list[str], fixed: dict[int, str], middle: str, left: str, mask: str, partials: list[list[str]]
+        self,
+        places: list[str],
+        fixed: dict[int, str],
+        middle: str,
+        left: str,
+        mask: str,
+        partials: list[list[str]],
+        pivots: list[str],
     ) -> list[list[str]]:
         """The last, partly filled vector, skipped where there is none."""
         writer = self.writer
@@ -182,7 +234,7 @@ class _Reduction:
         writer.label(before)
         writer.branch_if(writer.value(f"icmp ne i64 {left}, 0"), then, after)
         writer.label(then)
-        values = self._values(places, fixed, middle, mask)
+        values = self._distances(self._values(places, fixed, middle, mask), pivots)
         positions = self._positions(middle, True)
         updated = [
             a.take(writer, partial, value, positions, mask)
@@ -221,6 +273,12 @@ class _Reduction:
                 writer.value(f"alloca [{LANES * COLUMN_PART * STRIP_PARTS} x {_scratch_element(kind)}], align 64")
                 for kind in a.types
             ]
+            for a in self.accumulators
+        ]
+        self.pivots = [
+            writer.value(f"alloca [{COLUMN_PART * STRIP_PARTS} x {_scratch_element(a.types[0])}], align 64")
+            if isinstance(a, Moments)
+            else ""
             for a in self.accumulators
         ]
 
@@ -264,6 +322,7 @@ class _Reduction:
         counted_loop(writer, "0", str(LANES), 1, clear, "lane")
         inputs = len(self.kernel.inputs)
         operands = self.arguments.operands[:inputs]
+        self._keep_pivots(places, start, stop)
 
         def step(position: str, here: list[str]) -> list[str]:
             fixed = self._fixed(here)
@@ -272,8 +331,8 @@ class _Reduction:
 
             def body(kept: str, mask: str | None) -> None:
                 self._prefetch(here, kept)
-                values = self._values(here, fixed, kept, mask)
                 offset = writer.value(f"sub i64 {kept}, {start}")
+                values = self._distances(self._values(here, fixed, kept, mask), self._kept_pivots(offset))
                 partials = zip(self.accumulators, self._kept(lane, offset), values, strict=True)
                 self._keep(lane, offset, [a.take(writer, old, value, positions, None) for a, old, value in partials])
 
@@ -286,6 +345,34 @@ class _Reduction:
         initial = [(cursor_type(operand), place) for operand, place in zip(operands, places, strict=False)]
         carried_loop(writer, self.start, self.stop, 1, initial, step, "reduce")
         self._store_column(places, start, stop)
+
+    def _keep_pivots(self, places: list[str], start: str, stop: str) -> None:
+        """Put the values at the block's first place into the scratch of pivots, where some accumulator has any."""
+        if not any(self.pivots):
+            return
+        fixed = self._fixed(places)
+
+        def body(kept: str, mask: str | None) -> None:
+            values = self._values(places, fixed, kept, mask)
+            offset = self.writer.value(f"sub i64 {kept}, {start}")
+            for accumulator, memory, value in zip(self.accumulators, self.pivots, values, strict=True):
+                if memory:
+                    kind = accumulator.types[0]
+                    self.writer.emit(f"store {kind} {value}, ptr {self._pivot_place(memory, kind, offset)}, align 16")
+
+        masked_loop(self.writer, start, stop, body, "pivot")
+
+    def _kept_pivots(self, offset: str) -> list[str]:
+        """The vectors of pivots at `offset` of the scratch, "" where there is none."""
+        return [
+            self.writer.value(f"load {a.types[0]}, ptr {self._pivot_place(memory, a.types[0], offset)}, align 16")
+            if memory
+            else ""
+            for a, memory in zip(self.accumulators, self.pivots, strict=True)
+        ]
+
+    def _pivot_place(self, memory: str, kind: str, offset: str) -> str:
+        return self.writer.value(f"getelementptr {_scratch_element(kind)}, ptr {memory}, i64 {offset}")
 
     def _prefetch(self, places: list[str], kept: str) -> None:
         """Ask for what will be read some steps later: no hardware prefetcher follows strides beyond a page."""
@@ -305,11 +392,16 @@ class _Reduction:
         def body(kept: str, mask: str | None) -> None:
             offset = writer.value(f"sub i64 {kept}, {start}")
             lanes = [self._kept(str(lane), offset) for lane in range(LANES)]
-            for number, accumulator in enumerate(self.accumulators):
+            folded = [
+                accumulator.fold_list(writer, [lane[number] for lane in lanes])
+                for number, accumulator in enumerate(self.accumulators)
+            ]
+            pivots = self._kept_pivots(offset)
+            for number, (place, _) in enumerate(self.results):
                 output = len(self.kernel.inputs) + number
                 _, operand = self.kernel.outputs[number]
-                folded = accumulator.final(accumulator.fold_list(writer, [lane[number] for lane in lanes]))
-                value = cast(writer, folded, accumulator.result, operand.dtype)
+                result = self._final(number, folded, pivots)
+                value = cast(writer, result, self.accumulators[place].result, operand.dtype)
                 stride = self.arguments.strides[output][-1]
                 store_vector(writer, operand, places[output], stride, kept, mask, value)
 

@@ -46,12 +46,14 @@ class Instruction:
 class Reduction:
     """How results are combined over the reduced dimension, which is a single collapsed one of length T.
 
-    `operations` has one entry for each output: "sum", "max", "min", "prod", "argmax", "argmin".
+    `operations` has one entry for each output: "sum", "max", "min", "prod", "argmax", "argmin", "mean", "deviations".
     "row": the reduced dimension is the innermost loop dimension, vectorised over t.
     "column": the reduced dimension is the last but one, the innermost is kept, vectorised over kept elements.
     The bits are the same for both. Order of a sum (class "exact"): block b holds t in [b*block, (b+1)*block); within it
     16 lanes, lane l adds the terms with t % 16 == l in ascending t, starting from 0; lanes combine as
     (l, l+8), (l, l+4), (l, l+2), (l, l+1). Each block writes one partial at output[b]; a second record combines them.
+    "mean" and "deviations" (the sum of squared distances from the mean) of a block of n elements, the first of which is
+    p: with s1 and s2 the sums, in this order, of x - p and (x - p)²: p + s1/n, and max(0, s2 - s1·(s1/n)).
     """
 
     operations: tuple[str, ...]

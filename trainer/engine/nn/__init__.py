@@ -19,10 +19,11 @@ from trainer.engine.nn.dropout import Dropout, Dropout2d
 from trainer.engine.nn.linear import Embedding, Linear
 from trainer.engine.nn.losses import binary_cross_entropy_with_logits, cross_entropy, l1_loss, mse_loss
 from trainer.engine.nn.module import LoadReport, Module
-from trainer.engine.nn.normalization import BatchNorm1d, BatchNorm2d, LayerNorm
+from trainer.engine.nn.normalization import BatchNorm1d, BatchNorm2d, InstanceNorm1d, InstanceNorm2d
 from trainer.engine.nn.parameter import Declaration, Parameter, declare, declare_buffer
 from trainer.engine.nn.pooling import AdaptiveAvgPool2d, AvgPool2d, MaxPool2d
 from trainer.engine.nn.random import RandomState
+from trainer.engine.nn.sample_normalization import GroupNorm, LayerNorm, RMSNorm
 
 __all__ = [
     "ELU",
@@ -38,7 +39,10 @@ __all__ = [
     "Dropout2d",
     "Embedding",
     "Flatten",
+    "GroupNorm",
     "Identity",
+    "InstanceNorm1d",
+    "InstanceNorm2d",
     "LayerNorm",
     "LeakyReLU",
     "Linear",
@@ -48,6 +52,7 @@ __all__ = [
     "Module",
     "ModuleList",
     "Parameter",
+    "RMSNorm",
     "RandomState",
     "ReLU",
     "Sequential",

@@ -38,6 +38,7 @@ from trainer.engine.graph.primitives.contraction import (
 )
 from trainer.engine.graph.primitives.index import gather, scatter_add, scatter_add_along, take_along
 from trainer.engine.graph.primitives.marker import barrier, stop_gradient
+from trainer.engine.graph.primitives.moments import reduce_deviations, reduce_mean
 from trainer.engine.graph.primitives.movement import concatenate, expand, flip, pad, permute, reshape, slice_
 from trainer.engine.graph.primitives.reduction import (
     argmax,
@@ -138,7 +139,9 @@ __all__ = [
     "permute",
     "power",
     "random_bits",
+    "reduce_deviations",
     "reduce_max",
+    "reduce_mean",
     "reduce_min",
     "reduce_prod",
     "reduce_sum",

@@ -17,7 +17,9 @@ from trainer.engine.graph.primitives.table import NUMERIC, check_axis, first_dty
 Axes = tuple[int, ...]
 
 
-def _reduced_shape(name: str, *, needs_elements: bool) -> Callable[[Sequence[Node], tuple[Any, ...]], Shape]:
+def reduced_shape(name: str, *, needs_elements: bool) -> Callable[[Sequence[Node], tuple[Any, ...]], Shape]:
+    """The rule that the axes of attribute 0 (rising) are dropped."""
+
     def rule(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> Shape:
         x = inputs[0]
         axes = attributes[0] if isinstance(attributes[0], tuple) else attributes
@@ -39,7 +41,7 @@ def _reduction(
         Primitive(
             name,
             "reduction",
-            _reduced_shape(name, needs_elements=needs_elements),
+            reduced_shape(name, needs_elements=needs_elements),
             first_dtype(name, NUMERIC),
             gradient,
             lambda attributes, x: reference(x, axis=attributes[0]),
@@ -112,7 +114,7 @@ def _position(name: str, reference: Callable[..., Any]) -> Callable[[Node, int],
         Primitive(
             name,
             "reduction",
-            _reduced_shape(name, needs_elements=True),
+            reduced_shape(name, needs_elements=True),
             first_dtype(name, NUMERIC, dtypes.int64),
             None,
             lambda attributes, x: reference(x, axis=attributes[0]),

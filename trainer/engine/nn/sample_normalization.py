@@ -1,0 +1,124 @@
+"""LayerNorm, GroupNorm and RMSNorm, which normalise each sample by itself, with torch's names and defaults.
+
+Ba, Kiros & Hinton 2016; Wu & He 2018; Zhang & Sennrich 2019.
+"""
+
+from __future__ import annotations
+
+from trainer import TrainerError, engine
+from trainer.engine import Tensor, float64
+from trainer.engine.nn import initializers
+from trainer.engine.nn.module import Module
+from trainer.engine.nn.parameter import declare
+from trainer.engine.nn.statistics import around, moments, standardized, wide
+
+
+class _OverLastAxes(Module):
+    """Normalises over the last axes, whose extents are `normalized_shape`."""
+
+    def __init__(self, normalized_shape: int | tuple[int, ...], elementwise_affine: bool) -> None:
+        self.normalized_shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+        self.weight = declare(self.normalized_shape, initializers.ones) if elementwise_affine else None
+
+    def _axes(self, x: Tensor) -> tuple[int, ...]:
+        count = len(self.normalized_shape)
+        if x.shape[x.ndim - count :] != self.normalized_shape:
+            raise TrainerError(
+                f"{self.path or type(self).__name__} got other extents",
+                found=f"shape {x.shape}",
+                expected=f"[..., {', '.join(map(str, self.normalized_shape))}]",
+            )
+        return tuple(range(x.ndim - count, x.ndim))
+
+
+class LayerNorm(_OverLastAxes):
+    """Normalise over the last axes, whose extents are `normalized_shape`; weight and bias have that shape."""
+
+    def __init__(
+        self,
+        normalized_shape: int | tuple[int, ...],
+        eps: float = 1e-5,
+        elementwise_affine: bool = True,
+        bias: bool = True,
+    ) -> None:
+        super().__init__(normalized_shape, elementwise_affine)
+        self.eps = eps
+        self.bias = declare(self.normalized_shape, initializers.zeros) if elementwise_affine and bias else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        # weight and bias differ along the row: they are applied after it is scaled, which is one number a row
+        y = standardized(moments(x, self._axes(x)), self.eps, None, None, wide(x).dtype)
+        if self.weight is not None:
+            y = y * self.weight
+        return (y if self.bias is None else y + self.bias).astype(x.dtype)
+
+    def extra_repr(self) -> str:
+        return f"{self.normalized_shape}, eps={self.eps}"
+
+
+class RMSNorm(_OverLastAxes):
+    """x / sqrt(mean(x²) + eps) · weight over the last axes; `eps` defaults to the distance from 1 to the next float."""
+
+    def __init__(
+        self, normalized_shape: int | tuple[int, ...], eps: float | None = None, elementwise_affine: bool = True
+    ) -> None:
+        super().__init__(normalized_shape, elementwise_affine)
+        self.eps = eps
+
+    def forward(self, x: Tensor) -> Tensor:
+        axes, values = self._axes(x), wide(x)
+        eps = self.eps if self.eps is not None else 2.0**-52 if values.dtype is float64 else 2.0**-23
+        y = values * (1 / engine.sqrt(engine.mean(values * values, axis=axes, keepdims=True) + eps))
+        return (y if self.weight is None else y * self.weight).astype(x.dtype)
+
+    def extra_repr(self) -> str:
+        return f"{self.normalized_shape}, eps={self.eps}"
+
+
+class GroupNorm(Module):
+    """Normalise each of `num_groups` groups of neighbouring channels of each sample of x [N, C, ...].
+
+    weight [C] and bias [C] scale and shift the result. Statistics are those of each channel, merged by Chan's formula:
+    channels lie apart in memory, and no layout makes a copy necessary then.
+    """
+
+    def __init__(self, num_groups: int, num_channels: int, eps: float = 1e-5, affine: bool = True) -> None:
+        if num_groups < 1 or num_channels % num_groups:
+            raise TrainerError(
+                "GroupNorm's channels don't make equal groups",
+                found=f"{num_channels} channels, {num_groups} groups",
+                expected="num_channels divisible by num_groups",
+            )
+        self.num_groups, self.num_channels, self.eps = num_groups, num_channels, eps
+        self.weight = declare((num_channels,), initializers.ones) if affine else None
+        self.bias = declare((num_channels,), initializers.zeros) if affine else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        if x.ndim < 2 or x.shape[1] != self.num_channels:
+            raise TrainerError(
+                f"{self.path or 'GroupNorm'} got another number of channels",
+                found=f"shape {x.shape}",
+                expected=f"[N, {self.num_channels}, ...]",
+            )
+        mean, variance = self._of_groups(x)
+        per_channel = (1, self.num_channels, *(1,) * (x.ndim - 2))
+        weight, bias = (None if s is None else engine.reshape(s, per_channel) for s in (self.weight, self.bias))
+        return standardized(around(x, mean, variance), self.eps, weight, bias, x.dtype)
+
+    def _of_groups(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean and variance [N, C, 1, ...] of the group that a channel is in."""
+        grouped = (x.shape[0], self.num_groups, self.num_channels // self.num_groups)
+        if x.ndim == 2:
+            mean, variance = engine.moments(engine.reshape(x, grouped), axis=2, keepdims=True)
+        else:
+            means, variances = engine.moments(x, axis=tuple(range(2, x.ndim)))
+            means, variances = engine.reshape(means, grouped), engine.reshape(variances, grouped)
+            mean, between = engine.moments(means, axis=2, keepdims=True)
+            variance = engine.mean(variances, axis=2, keepdims=True) + between
+        every = (*x.shape[:2], *(1,) * (x.ndim - 2))
+        spread = (engine.broadcast_to(each, grouped) for each in (mean, variance))
+        mean, variance = (engine.reshape(each, every) for each in spread)
+        return mean, variance
+
+    def extra_repr(self) -> str:
+        return f"{self.num_groups}, {self.num_channels}, eps={self.eps}"

@@ -1,0 +1,55 @@
+"""Statistics that the normalisation layers share: accurate, one pass over memory, and cheap to differentiate."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from trainer import engine
+from trainer.engine import Tensor, bfloat16, float32
+from trainer.engine.graph.dtypes import DType
+
+
+class Moments(NamedTuple):
+    """Mean and variance of x around a pivot; `centered` = x − pivot, `offset` = mean − pivot (zero in value).
+
+    bfloat16 is widened: all four are float32 then. `offset` is None where the mean is a constant.
+    """
+
+    centered: Tensor
+    offset: Tensor | None
+    mean: Tensor
+    variance: Tensor
+
+
+def moments(x: Tensor, axes: tuple[int, ...]) -> Moments:
+    """Mean and (biased) variance over `axes`, kept as axes of 1."""
+    mean, variance = engine.moments(x, axis=axes, keepdims=True)
+    return around(x, mean, variance)
+
+
+def around(x: Tensor, mean: Tensor, variance: Tensor) -> Moments:
+    """The moments of x, given its mean and variance.
+
+    For the gradient the mean that is taken off is a constant p: (x − mean)·s = (x − p)·s − (mean − p)·s holds for every
+    p, so derivatives of any order are right, and the ones with respect to the mean run over the small statistics and
+    not over all of x.
+    """
+    pivot = engine.stop_gradient(mean)
+    return Moments(wide(x) - pivot, mean - pivot, mean, variance)
+
+
+def wide(x: Tensor) -> Tensor:
+    """`x`, or its values in float32 where it is bfloat16."""
+    return x.astype(float32) if x.dtype is bfloat16 else x
+
+
+def standardized(found: Moments, eps: float, weight: Tensor | None, bias: Tensor | None, dtype: DType) -> Tensor:
+    """(x − mean) / sqrt(variance + eps) · weight + bias in `dtype`; weight and bias broadcast against the mean."""
+    scale = 1 / engine.sqrt(found.variance + eps)
+    if weight is not None:
+        scale = scale * weight
+    shift = None if found.offset is None else -(found.offset * scale)
+    if bias is not None:
+        shift = bias if shift is None else bias + shift
+    y = found.centered * scale
+    return (y if shift is None else y + shift).astype(dtype)
