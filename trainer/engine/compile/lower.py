@@ -16,7 +16,7 @@ from trainer.engine.compile.loops import Target, loop_launch
 from trainer.engine.compile.partition import Partition, Policy, partition
 from trainer.engine.compile.reductions import emit_reduction
 from trainer.engine.compile.tidy import tidy
-from trainer.engine.compile.views import View, identity, is_dense
+from trainer.engine.compile.views import View, identity, is_dense, strides_over
 from trainer.engine.graph import dtypes
 from trainer.engine.graph.node import Node, topological
 from trainer.engine.graph.storage import Layout, Storage
@@ -221,9 +221,7 @@ class Lowering:
         assert body is not None
         targets = []
         for root in item.roots:
-            layout = self.plan.layouts[root]
-            shape = body.shape if root.shape != body.shape else root.shape
-            strides = Layout.row_major(len(shape)).strides(shape) if root.shape != shape else layout.strides(shape)
+            strides = strides_over(body.shape, root.shape, self.plan.layouts[root])
             position = body.root(root)
             targets.append(Target(self.buffer_of(root), 0, strides, position))
         self.place(body.loads)

@@ -179,12 +179,14 @@ def _layout(node: Node, users: dict[Node, list[Node]], cost: Cost, plan: Partiti
     """Physical order of a stored node: what its kernel writes best, else what its users read best."""
     default = Layout.row_major(node.ndim)
     if node.name == "reshape":
-        return default
+        return _merged_layout(node, cost, plan) or default
     if node.name == "convolution_weight_gradient":
         return WEIGHTS
     if node.name in ("convolution", "convolution_input_gradient", "window_argmax"):
         return CHANNELS_LAST
-    if node.name in ("take_along", "scatter_add_along"):
+    if node.name in ("take_along", "scatter_add_along") or (
+        node.name in ("gather", "scatter_add") and node.ndim == node.inputs[0].ndim
+    ):
         return is_dense(node.inputs[0].shape, plan.views[node.inputs[0]].strides) or default
     if not policy.channels_last or node.operation.family in ("contraction", "reduction", "index"):
         return default
@@ -194,6 +196,17 @@ def _layout(node: Node, users: dict[Node, list[Node]], cost: Cost, plan: Partiti
         if load.shape == node.shape and not plan.layouts[load].is_row_major:
             return plan.layouts[load]
     return default
+
+
+def _merged_layout(node: Node, cost: Cost, plan: Partition) -> Layout | None:
+    """Channels-last, as [N, pixels, C], where pixels of channels-last images become one axis of [N, C, pixels]."""
+    source = node.inputs[0]
+    if source.ndim != 4 or node.shape != (*source.shape[:2], source.shape[2] * source.shape[3]):
+        return None
+    lead = max(cost.loads, key=lambda load: (load.size, -load.sequence), default=None)
+    if lead is None or lead.shape != source.shape or plan.layouts[lead] != CHANNELS_LAST:
+        return None
+    return Layout((0, 2, 1))
 
 
 def _any_layout(node: Node) -> bool:

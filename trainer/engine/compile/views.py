@@ -162,6 +162,22 @@ def view_through(node: Node, view: View) -> View | None:
     return View(view.base, offset, strides_)
 
 
+def strides_over(space: Shape, shape: Shape, layout: Layout) -> tuple[int, ...]:
+    """Strides along the axes of `space` of an array in `layout` whose `shape` has some of them merged."""
+    own = layout.strides(shape)
+    if space == shape:
+        return own
+    strides = [0] * len(space)
+    for merged, axes in reshape_groups(shape, space) if 0 not in shape else ():
+        if len(merged) > 1:
+            return Layout.row_major(len(space)).strides(space)  # axes split and merge: rows of both lie alike
+        step = own[merged[0]]
+        for axis in reversed(axes):
+            strides[axis] = step
+            step *= space[axis]
+    return tuple(strides)
+
+
 def is_dense(shape: Shape, strides: tuple[int, ...]) -> Layout | None:
     """The layout under which `shape` has exactly these `strides` (axes of extent 1 are free), or None."""
     axes = sorted((axis for axis in range(len(shape)) if shape[axis] != 1), key=lambda axis: -strides[axis])

@@ -125,7 +125,19 @@ def _summable(node: Node, dtype: DType | None) -> Node:
 def _total(name: str, build: Any, x: Any, axis: Axis, dtype: DType | None, keepdims: bool) -> Tensor:
     tensor = as_tensor(x, operation=name)
     axes = rising_axes(name, axis, tensor.ndim)
-    return wrapped(_kept(build(_summable(tensor.node, dtype), axes), axes, tensor, keepdims), tensor)
+    total = _in_stages(build, _summable(tensor.node, dtype), axes)
+    return wrapped(_kept(total, axes, tensor, keepdims), tensor)
+
+
+def _in_stages(build: Any, node: Node, axes: tuple[int, ...]) -> Node:
+    """A reduction of images [N, C, H, W] over channels and pixels: each channel's pixels first.
+
+    The order in which numbers are added is part of the result. This one runs through memory as it lies, be it row by
+    row or channels-last; all axes at once are the logical order, which costs channels-last images a copy.
+    """
+    if node.ndim == 4 and axes[-3:] == (1, 2, 3) and node.size:
+        return build(build(node, (2, 3)), axes[:-2])  # type: ignore[no-any-return]
+    return build(node, axes)  # type: ignore[no-any-return]
 
 
 def _reduced(name: str, build: Any, x: Any, axis: Axis, keepdims: bool) -> Tensor:
@@ -174,7 +186,7 @@ def _count(node: Node, axes: tuple[int, ...]) -> int:
 
 
 def _mean(node: Node, axes: tuple[int, ...]) -> Node:
-    total = p.reduce_sum(node, axes)
+    total = _in_stages(p.reduce_sum, node, axes)
     return p.divide(total, p.full_like(total, float(_count(node, axes))))
 
 
