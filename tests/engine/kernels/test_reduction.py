@@ -75,7 +75,9 @@ def test_moments_keep_the_written_order(shape: tuple[int, int], dtype: DType) ->
     array = np.random.default_rng(0).normal(3, 1, shape).astype(dtype.storage)
     for block, grain in ((16, 1), (64, 3), (4096, 20)):
         got = both_orientations(["mean", "deviations", "sum"], dtype, array, [dtype] * 3, block, grain)
-        for result, wanted in zip(got, (*moments_in_order(array, block), in_order(array, np.add, 0, block)), strict=True):
+        for result, wanted in zip(
+            got, (*moments_in_order(array, block), in_order(array, np.add, 0, block)), strict=True
+        ):
             np.testing.assert_array_equal(result, wanted)
         (alone,) = both_orientations(["deviations"], dtype, array, [dtype], block, grain)
         np.testing.assert_array_equal(alone, got[1])

@@ -188,7 +188,9 @@ class _Reduction:
             return [""] * len(self.accumulators)
         first = self._values(places, fixed, self.start, tail_mask(self.writer, "1"))
         return [
-            self.writer.value(f"shufflevector {a.types[0]} {value}, {a.types[0]} poison, <{LANES} x i32> zeroinitializer")
+            self.writer.value(
+                f"shufflevector {a.types[0]} {value}, {a.types[0]} poison, <{LANES} x i32> zeroinitializer"
+            )
             if isinstance(a, Moments)
             else ""
             for a, value in zip(self.accumulators, first, strict=True)

@@ -1,0 +1,101 @@
+"""How often a step passes over its activations: counted from the launches of the compiled program, not from clocks."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from trainer import engine
+from trainer.engine import Tensor, nn
+from trainer.engine.nn.functional import relu
+
+SHAPE = (4, 32, 20, 24)
+"""Nothing else in these steps is as large."""
+
+
+def passes(step: Callable[[Tensor], Any], shape: tuple[int, ...] = SHAPE) -> list[tuple[str, int, int]]:
+    """(kind, arrays of `shape` that are read, that are written) of each launch that touches any."""
+    with engine.device("cpu"):
+        traced = engine.trace(step)
+        traced(np.random.default_rng(0).standard_normal(shape).astype(np.float32))
+    (program,) = traced.programs
+    size = int(np.prod(shape))
+    counted = []
+    for launch in program.launches:
+        read, written = (sum(b.size == size for b in buffers) for buffers in (launch.reads, launch.writes))
+        if read or written:
+            counted.append((launch.label.split(" ")[0], read, written))
+    return counted
+
+
+def test_batch_norm_and_relu_between_convolutions_take_two_passes_each_way() -> None:
+    """Forward: statistics (a read), apply (a read, a write). Backward: both sums (two reads), the gradient (two reads, a
+    write). The convolutions' own: 1x1 kernels keep the size, so each reads and writes once.
+    """
+    net = nn.Sequential(nn.Conv2d(32, 32, 1, bias=False), nn.BatchNorm2d(32), nn.ReLU(), nn.Conv2d(32, 8, 1))
+    probe = engine.asarray(np.ones((4, 8, 20, 24), np.float32))
+
+    def step(x: Tensor) -> list[Tensor]:
+        return engine.gradients(engine.sum(net(x) * probe), list(net.parameters()))
+
+    found = passes(step)
+    others = [entry for entry in found if not entry[0].startswith(("convolution", "relayout", "combine", "pack"))]
+    assert [(read, written) for _, read, written in others] == [(1, 0), (1, 1), (2, 0), (2, 1)], found
+    assert others[0][0] == "reduce_mean+reduce_deviations"
+
+
+@pytest.mark.parametrize(
+    ("layer", "shape"),
+    [
+        (lambda: nn.LayerNorm(96), (40, 50, 96)),
+        (lambda: nn.InstanceNorm2d(32, affine=True), SHAPE),
+        (lambda: nn.GroupNorm(4, 32), SHAPE),
+    ],
+)
+def test_other_norms_read_twice_and_write_once(layer: Callable[[], nn.Module], shape: tuple[int, ...]) -> None:
+    net = layer()
+    assert [entry[1:] for entry in passes(lambda x: net(x), shape)] == [(1, 0), (1, 1)]
+
+
+def test_group_norm_behind_a_convolution_needs_no_copy() -> None:
+    net = nn.Sequential(nn.Conv2d(32, 32, 1, bias=False), nn.GroupNorm(4, 32), nn.ReLU(), nn.Conv2d(32, 8, 1))
+    probe = engine.asarray(np.ones((4, 8, 20, 24), np.float32))
+    found = passes(lambda x: engine.gradients(engine.sum(net(x) * probe), list(net.parameters())))
+    assert Counter(kind for kind, *_ in found)["terms"] == 0
+    assert Counter(kind for kind, *_ in found)["relayout"] == 1, "the input is given row by row"
+
+
+def test_total_sums_of_channels_last_images_need_no_copy() -> None:
+    net = nn.Conv2d(32, 32, 3, padding=1)
+
+    def step(x: Tensor) -> Tensor:
+        return engine.mean(relu(net(x)))
+
+    kinds = [kind for kind, *_ in passes(step)]
+    assert kinds == ["relayout", "convolution", "reduce_sum"]
+
+
+def test_max_pooling_between_convolutions_stays_channels_last() -> None:
+    net = nn.Sequential(nn.Conv2d(32, 32, 1), nn.BatchNorm2d(32), nn.ReLU(), nn.MaxPool2d(3, 2, 1), nn.Conv2d(32, 8, 1))
+
+    def step(x: Tensor) -> list[Tensor]:
+        y = net(x)
+        return engine.gradients(engine.sum(y * y), list(net.parameters()))
+
+    kinds = Counter(kind for kind, *_ in passes(step))
+    assert kinds["terms"] == 0
+    assert kinds["relayout"] == 1, "the input is given row by row"
+
+
+def test_cross_entropy_and_its_gradient_read_four_times_and_write_twice() -> None:
+    """The maximum; the exponentials, written for both their sum and the gradient; the sum; the gradient."""
+    labels = engine.asarray(np.random.default_rng(0).integers(0, 96, 2000))
+
+    def step(x: Tensor) -> list[Tensor]:
+        return engine.gradients(nn.cross_entropy(x, labels), [x])
+
+    assert [entry[1:] for entry in passes(step, (2000, 96))] == [(1, 0), (1, 1), (1, 0), (1, 1)]
