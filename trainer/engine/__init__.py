@@ -216,6 +216,7 @@ __all__ = [
     "mean",
     "min",
     "minimum",
+    "moments",
     "moveaxis",
     "multiply",
     "nan",

@@ -33,8 +33,8 @@ def passes(step: Callable[[Tensor], Any], shape: tuple[int, ...] = SHAPE) -> lis
 
 
 def test_batch_norm_and_relu_between_convolutions_take_two_passes_each_way() -> None:
-    """Forward: statistics (a read), apply (a read, a write). Backward: both sums (two reads), the gradient (two reads, a
-    write). The convolutions' own: 1x1 kernels keep the size, so each reads and writes once.
+    """Forward: statistics (a read), apply (a read, a write). Backward: both sums (two reads), the gradient (two reads,
+    a write). The convolutions' own: 1x1 kernels keep the size, so each reads and writes once.
     """
     net = nn.Sequential(nn.Conv2d(32, 32, 1, bias=False), nn.BatchNorm2d(32), nn.ReLU(), nn.Conv2d(32, 8, 1))
     probe = engine.asarray(np.ones((4, 8, 20, 24), np.float32))
