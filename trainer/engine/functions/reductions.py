@@ -136,8 +136,8 @@ def _in_stages(build: Any, node: Node, axes: tuple[int, ...]) -> Node:
     row or channels-last; all axes at once are the logical order, which costs channels-last images a copy.
     """
     if node.ndim == 4 and axes[-3:] == (1, 2, 3) and node.size:
-        return build(build(node, (2, 3)), axes[:-2])  # type: ignore[no-any-return]
-    return build(node, axes)  # type: ignore[no-any-return]
+        return build(build(node, (2, 3)), axes[:-2])
+    return build(node, axes)
 
 
 def _reduced(name: str, build: Any, x: Any, axis: Axis, keepdims: bool) -> Tensor:
