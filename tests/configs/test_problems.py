@@ -57,10 +57,11 @@ devise: cpu
         ("optimizer: {learning_rate: .nan}",
          "config.yaml:2:28 optimizer.learning_rate: expected a finite number, found nan"),
         ("optimizer: {name: adamax}",
-         "config.yaml:2:12 optimizer: expected 'sgd', 'adam', 'adamw', found 'adamax', did you mean 'adam'?"),
+         "config.yaml:2:12 optimizer: expected 'sgd', 'adam', 'adamw', 'rmsprop', 'adagrad', 'adan', 'lion', 'lamb', 'muon', "
+         "'./file.py:Class', found 'adamax', did you mean 'adam'?"),
         ("optimizer: {betas: [0.9]}",
          "config.yaml:2:13 optimizer.betas: unknown key; known here: name, learning_rate, weight_decay, "
-         "schedule, momentum, nesterov"),
+         "decay_norms_and_biases, schedule, groups, momentum, nesterov"),
         ("optimizer: {name: adam, betas: [0.9]}",
          "config.yaml:2:32 optimizer.betas[1]: required item is missing"),
         ("optimizers: {a: {learning_rate: 1}}", "config.yaml:2:17 optimizers.a.name: required key is missing"),

@@ -56,7 +56,7 @@ def test_frozen_parameters_are_left_alone():
 
 def test_state_names_for_checkpoints():
     assert set(Adam(nn.Linear(2, 1)).named_states()) == {
-        "step_count", "weight.exp_avg", "weight.exp_avg_sq", "bias.exp_avg", "bias.exp_avg_sq",
+        "step_count", "skipped_steps", "weight.exp_avg", "weight.exp_avg_sq", "bias.exp_avg", "bias.exp_avg_sq",
     }  # fmt: skip
 
 

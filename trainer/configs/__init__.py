@@ -6,7 +6,20 @@ from trainer.configs.gallery import RecipeIndex
 from trainer.configs.load import Loaded, load, load_resolved
 from trainer.configs.model import ModelConfig
 from trainer.configs.numerics import NumericsConfig
-from trainer.configs.optimizer import AdamConfig, AdamWConfig, OptimizerConfig, SgdConfig
+from trainer.configs.optimizer import (
+    AdaGradConfig,
+    AdamConfig,
+    AdamWConfig,
+    AdanConfig,
+    LambConfig,
+    LionConfig,
+    MuonConfig,
+    OptimizerConfig,
+    OwnOptimizer,
+    ParameterGroup,
+    RmsPropConfig,
+    SgdConfig,
+)
 from trainer.configs.problems import ConfigError, Place, Problem
 from trainer.configs.resolved import dump_resolved
 from trainer.configs.run import RunConfig
@@ -37,8 +50,10 @@ from trainer.configs.train import TrainConfig
 from trainer.configs.validation import ValidateConfig
 
 __all__ = [
+    "AdaGradConfig",
     "AdamConfig",
     "AdamWConfig",
+    "AdanConfig",
     "BestConfig",
     "CheckpointConfig",
     "ConfigError",
@@ -46,20 +61,26 @@ __all__ = [
     "CosineSchedule",
     "DataConfig",
     "ExponentialSchedule",
+    "LambConfig",
     "LinearSchedule",
+    "LionConfig",
     "Loaded",
     "ModelConfig",
+    "MuonConfig",
     "NoamSchedule",
     "NumericsConfig",
     "OneCycleSchedule",
     "OptimizerConfig",
+    "OwnOptimizer",
     "OwnSchedule",
+    "ParameterGroup",
     "Place",
     "PlateauSchedule",
     "PolynomialSchedule",
     "Problem",
     "ProductSchedule",
     "RecipeIndex",
+    "RmsPropConfig",
     "RunConfig",
     "Schedule",
     "ScheduleConfig",

@@ -9,9 +9,20 @@ import sys
 import zlib
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 OWN = re.compile(r"(?P<file>.+\.py):(?P<class>[A-Za-z_]\w*)")
 PATTERN = r"^.+\.py:[A-Za-z_]\w*$"
+
+
+OWN_TAG = "./file.py:Class"
+"""How the choices of a `name` call a class of one's own."""
+
+
+def which(value: Any) -> Any:
+    """What tells the kinds of a section apart: its `name`, or that it is a class of the user's own."""
+    name = value.get("name") if isinstance(value, dict) else getattr(value, "name", None)
+    return OWN_TAG if names_own_class(name) else name
 
 
 def names_own_class(value: object) -> bool:

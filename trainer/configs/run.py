@@ -11,7 +11,7 @@ from trainer.configs.checkpoint import CheckpointConfig
 from trainer.configs.data import DataConfig
 from trainer.configs.model import ModelConfig
 from trainer.configs.numerics import NumericsConfig
-from trainer.configs.optimizer import AdamConfig, AdamWConfig, OptimizerConfig, SgdConfig
+from trainer.configs.optimizer import OptimizerConfig
 from trainer.configs.schedules import ConstantSchedule, ScheduleConfig
 from trainer.configs.section import Section
 from trainer.configs.train import TrainConfig
@@ -58,7 +58,7 @@ with warnings.catch_warnings():
         validate: ValidateConfig = Field(default_factory=ValidateConfig)  # type: ignore[assignment]
         checkpoint: CheckpointConfig = Field(default_factory=CheckpointConfig)
 
-        def all_optimizers(self) -> dict[str, SgdConfig | AdamConfig | AdamWConfig]:
+        def all_optimizers(self) -> dict[str, OptimizerConfig]:
             """Every optimizer by name; the only one of `optimizer:` is called "optimizer"."""
             if self.optimizers is not None:
                 return dict(self.optimizers)

@@ -20,3 +20,6 @@ class TrainConfig(Section):
     gradient_clip_norm: float | None = Field(
         None, gt=0, description="Largest norm of all gradients together; null: no clipping."
     )
+    gradient_clip_value: float | None = Field(
+        None, gt=0, description="Largest size of each number of a gradient, before the norm; null: no clipping."
+    )

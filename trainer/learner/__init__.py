@@ -2,24 +2,47 @@
 
 from trainer.learner.failures import TrainingFailure
 from trainer.learner.loop import Learner
-from trainer.learner.optimizers import SGD, Adam, AdamW, Optimizer
+from trainer.learner.optimizers import (
+    LAMB,
+    SGD,
+    AdaGrad,
+    Adam,
+    AdamW,
+    Adan,
+    Group,
+    Lion,
+    Moments,
+    Muon,
+    Optimizer,
+    RMSProp,
+    Settings,
+)
 from trainer.learner.outcome import Outcome
 from trainer.learner.samples import Sample
 from trainer.learner.schedules import LearningRate
 from trainer.learner.task import Batch, DataSplits, Plan, Task
 
 __all__ = [
+    "LAMB",
     "SGD",
+    "AdaGrad",
     "Adam",
     "AdamW",
+    "Adan",
     "Batch",
     "DataSplits",
+    "Group",
     "Learner",
     "LearningRate",
+    "Lion",
+    "Moments",
+    "Muon",
     "Optimizer",
     "Outcome",
     "Plan",
+    "RMSProp",
     "Sample",
+    "Settings",
     "Task",
     "TrainingFailure",
 ]

@@ -240,7 +240,8 @@ class Learner:
         measured = {f"{split}/{name}": value for name, value in values.items()}
         self.metrics.update(measured)
         for optimizer in self.parts.optimizers.values():
-            optimizer.learning_rate.observe(measured)
+            for rate in optimizer.learning_rates().values():
+                rate.observe(measured)
 
     def _tell_bad_item(self, item: BadItem) -> None:
         self._sink(BadItemEvent(item.source, item.reason, item.action, item.count))

@@ -52,6 +52,11 @@ class LearningRate:
         span = Span(self._span.total_steps, self._span.steps_per_epoch, held)
         return float(self.schedule.factor(np.float64(step), span, np) * self.base)
 
+    def rebased(self, base: float) -> LearningRate:
+        """Another base under the same schedule."""
+        span = self._span
+        return LearningRate(base, self.schedule, total_steps=span.total_steps, steps_per_epoch=span.steps_per_epoch)
+
     def observe(self, metrics: Mapping[str, float]) -> None:
         """Tell schedules that wait for a metric what was just measured, by "split/name"."""
         for part, state in self._memories.items():

@@ -12,7 +12,6 @@ from trainer.engine.nn import Module
 from trainer.learner.optimizers import Optimizer, optimizer_from
 from trainer.learner.optimizers.optimizer import Target
 from trainer.learner.samples import Sample
-from trainer.learner.schedules import learning_rate_for
 
 if TYPE_CHECKING:
     from trainer.configs import RunConfig
@@ -114,11 +113,14 @@ class Task:
                 hint="A task with one optimizer reads `optimizer:`, one with several reads `optimizers:` by name.",
             )
         section = sections[name]
+        train = self.config.train
         return optimizer_from(
             section,
             target,
-            learning_rate_for(section.learning_rate, section.schedule or self.config.schedule, self.plan),
-            gradient_clip_norm=self.config.train.gradient_clip_norm,
+            self.config.schedule,
+            self.plan,
+            gradient_clip_norm=train.gradient_clip_norm,
+            gradient_clip_value=train.gradient_clip_value,
         )
 
 

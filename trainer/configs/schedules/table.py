@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag
 
-from trainer.configs.own import names_own_class
+from trainer.configs.own import OWN_TAG, which
 from trainer.configs.schedules.decay import (
     ConstantSchedule,
     ExponentialSchedule,
@@ -66,14 +66,6 @@ def every_schedule(schedule: Schedule) -> tuple[Schedule, ...]:
     return (schedule, *(inner for part in schedule.parts_within() for inner in every_schedule(part)))
 
 
-OWN_TAG = "./file.py:Class"
-
-
-def _which(value: Any) -> Any:
-    name = value.get("name") if isinstance(value, dict) else getattr(value, "name", None)
-    return OWN_TAG if names_own_class(name) else name
-
-
 ScheduleConfig = Annotated[
     Annotated[ConstantSchedule, Tag("constant")]
     | Annotated[StepSchedule, Tag("step")]
@@ -88,5 +80,5 @@ ScheduleConfig = Annotated[
     | Annotated[SequenceSchedule, Tag("sequence")]
     | Annotated[ProductSchedule, Tag("product")]
     | Annotated[OwnSchedule, Tag(OWN_TAG)],
-    Discriminator(_which),
+    Discriminator(which),
 ]

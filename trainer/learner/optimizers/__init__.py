@@ -1,38 +1,98 @@
-"""Optimisers, and the table from the names of the config to their classes."""
+"""Optimizers, each in a file of its own; which there are is the table of their sections in `trainer.configs`."""
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainer import TrainerError
+from trainer.configs.own import own_class
+from trainer.learner.optimizers.adagrad import AdaGrad
 from trainer.learner.optimizers.adam import Adam, AdamW
-from trainer.learner.optimizers.optimizer import Optimizer, Target, clipped
+from trainer.learner.optimizers.adan import Adan
+from trainer.learner.optimizers.groups import Group
+from trainer.learner.optimizers.lamb import LAMB
+from trainer.learner.optimizers.lion import Lion
+from trainer.learner.optimizers.muon import Muon
+from trainer.learner.optimizers.optimizer import Moments, Optimizer, Settings, Target
+from trainer.learner.optimizers.rmsprop import RMSProp
 from trainer.learner.optimizers.sgd import SGD
-from trainer.learner.schedules import LearningRate
+from trainer.learner.schedules import learning_rate_for
 
-__all__ = ["OPTIMIZERS", "SGD", "Adam", "AdamW", "Optimizer", "clipped", "learning_rates", "optimizer_from"]
+if TYPE_CHECKING:
+    from trainer.configs import OptimizerConfig, ScheduleConfig
+    from trainer.learner.task import Plan
 
-OPTIMIZERS: dict[str, tuple[type[Optimizer], tuple[str, ...]]] = {
-    "sgd": (SGD, ("momentum", "nesterov", "weight_decay")),
-    "adam": (Adam, ("betas", "epsilon", "weight_decay")),
-    "adamw": (AdamW, ("betas", "epsilon", "weight_decay")),
-}
-"""By name in the config: the class, and the settings that it takes from its section."""
+__all__ = [
+    "LAMB",
+    "SGD",
+    "AdaGrad",
+    "Adam",
+    "AdamW",
+    "Adan",
+    "Group",
+    "Lion",
+    "Moments",
+    "Muon",
+    "Optimizer",
+    "RMSProp",
+    "Settings",
+    "Target",
+    "learning_rates",
+    "optimizer_from",
+]
 
 
 def optimizer_from(
-    config: Any, target: Target, learning_rate: LearningRate, *, gradient_clip_norm: float | None = None
+    section: OptimizerConfig, target: Target, schedule: ScheduleConfig, plan: Plan, **clipping: Any
 ) -> Optimizer:
-    """The optimiser that an `optimizer:` section describes, on `target`."""
-    if config.name not in OPTIMIZERS:
-        raise TrainerError("unknown optimizer", found=repr(config.name), expected=", ".join(OPTIMIZERS))
-    kind, settings = OPTIMIZERS[config.name]
-    values: dict[str, Any] = {name: getattr(config, name) for name in settings}
-    return kind(target, learning_rate, gradient_clip_norm=gradient_clip_norm, **values)
+    """The optimizer that an `optimizer:` section describes, on `target`; `schedule` is the run's."""
+    schedule = section.schedule or schedule
+    groups = [
+        Group(
+            group.match,
+            None
+            if group.learning_rate is None and group.schedule is None
+            else learning_rate_for(group.learning_rate or section.learning_rate, group.schedule or schedule, plan),
+            group.weight_decay,
+            group.frozen,
+            group.unfreeze_at_step,
+        )
+        for group in section.groups
+    ]
+    kind = _class_of(section)
+    rate = learning_rate_for(section.learning_rate, schedule, plan)
+    common = {"groups": groups, "decay_norms_and_biases": section.decay_norms_and_biases, **clipping}
+    try:
+        return kind(target, rate, **section.settings(), **common)
+    except TypeError as error:
+        if not section.is_own:
+            raise
+        raise TrainerError(f"{section.name} can't be made", found=str(error), expected="options it takes") from error
+
+
+def _class_of(section: OptimizerConfig) -> type[Optimizer]:
+    if section.is_own:
+        try:
+            found = own_class(section.name)
+        except ValueError as error:
+            raise TrainerError("no such optimizer", found=str(error)) from error
+        if not issubclass(found, Optimizer):
+            raise TrainerError(
+                f"{section.name} is no optimizer", expected="a class derived from trainer.learner.Optimizer"
+            )
+        return found
+    module, _, name = section.code.partition(":")
+    kind: type[Optimizer] = getattr(importlib.import_module(f"{__name__}.{module}"), name)
+    return kind
 
 
 def learning_rates(optimizers: Mapping[str, Optimizer], step: int) -> dict[str, float]:
     """The learning rates that step number `step` (from 1) used, for a metric event: by name where there are several."""
-    used = {name: optimizer.learning_rate.at(max(0, step - 1)) for name, optimizer in optimizers.items()}
-    return {"learning_rate" if len(used) == 1 else f"learning_rate/{name}": rate for name, rate in used.items()}
+    used = {
+        "/".join(filter(None, ("learning_rate", name if len(optimizers) > 1 else "", group))): rate.at(max(0, step - 1))
+        for name, optimizer in optimizers.items()
+        for group, rate in optimizer.learning_rates().items()
+    }
+    return used

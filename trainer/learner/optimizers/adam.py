@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from typing import Unpack
 
 from trainer import engine
-from trainer.engine import State, Tensor
-from trainer.engine.nn import Parameter
-from trainer.learner.optimizers.optimizer import Optimizer, Target
+from trainer.engine import Tensor
+from trainer.learner.optimizers.optimizer import Common, Moments, Optimizer, Settings, Target
 from trainer.learner.schedules import LearningRate
 
 
@@ -29,29 +28,20 @@ class Adam(Optimizer):
         betas: tuple[float, float] = (0.9, 0.999),
         epsilon: float = 1e-8,
         weight_decay: float = 0.0,
-        gradient_clip_norm: float | None = None,
+        **common: Unpack[Common],
     ) -> None:
-        self.betas, self.epsilon, self.weight_decay = (betas[0], betas[1]), epsilon, weight_decay
-        super().__init__(target, learning_rate, gradient_clip_norm=gradient_clip_norm)
+        self.betas, self.epsilon = (betas[0], betas[1]), epsilon
+        super().__init__(target, learning_rate, weight_decay=weight_decay, **common)
 
     def update(
-        self, parameter: Parameter, gradient: Tensor, moments: Mapping[str, State], learning_rate: Tensor, step: Tensor
-    ) -> None:
-        dtype = parameter.dtype
-        beta1, beta2 = self.betas
-        current: Tensor = parameter
-        if self.weight_decay and self.decay_is_decoupled:
-            current = parameter * (1 - learning_rate * self.weight_decay).astype(dtype)
-        elif self.weight_decay:
-            gradient = gradient + parameter * self.weight_decay
-        mean = moments["exp_avg"] * beta1 + gradient * (1 - beta1)
-        square = moments["exp_avg_sq"] * beta2 + gradient * gradient * (1 - beta2)
-        moments["exp_avg"].assign(mean)
-        moments["exp_avg_sq"].assign(square)
-        step_size = learning_rate / bias_correction(beta1, step)
-        root_correction = 1 / engine.sqrt(bias_correction(beta2, step))
-        denominator = engine.sqrt(square) * root_correction.astype(dtype) + self.epsilon
-        parameter.assign(current - step_size.astype(dtype) * mean / denominator)
+        self, parameter: Tensor, gradient: Tensor, moments: Moments, settings: Settings
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        if settings.weight_decay and self.decay_is_decoupled:
+            decay = 1 - settings.learning_rate * settings.weight_decay
+            parameter = parameter * decay.astype(parameter.dtype)
+        elif settings.weight_decay:
+            gradient = gradient + parameter * settings.weight_decay
+        return adam_step(parameter, gradient, moments, settings, self.betas, self.epsilon)
 
 
 class AdamW(Adam):
@@ -67,16 +57,27 @@ class AdamW(Adam):
         betas: tuple[float, float] = (0.9, 0.999),
         epsilon: float = 1e-8,
         weight_decay: float = 1e-2,
-        gradient_clip_norm: float | None = None,
+        **common: Unpack[Common],
     ) -> None:
-        super().__init__(
-            target,
-            learning_rate,
-            betas=betas,
-            epsilon=epsilon,
-            weight_decay=weight_decay,
-            gradient_clip_norm=gradient_clip_norm,
-        )
+        super().__init__(target, learning_rate, betas=betas, epsilon=epsilon, weight_decay=weight_decay, **common)
+
+
+def adam_step(
+    parameter: Tensor,
+    gradient: Tensor,
+    moments: Moments,
+    settings: Settings,
+    betas: tuple[float, float],
+    epsilon: float,
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """Adam's update without decay."""
+    dtype = parameter.dtype
+    mean = moments["exp_avg"] * betas[0] + gradient * (1 - betas[0])
+    square = moments["exp_avg_sq"] * betas[1] + gradient * gradient * (1 - betas[1])
+    step_size = settings.learning_rate / bias_correction(betas[0], settings.step)
+    root_correction = 1 / engine.sqrt(bias_correction(betas[1], settings.step))
+    denominator = engine.sqrt(square) * root_correction.astype(dtype) + epsilon
+    return parameter - step_size.astype(dtype) * mean / denominator, {"exp_avg": mean, "exp_avg_sq": square}
 
 
 def bias_correction(beta: float, step: Tensor) -> Tensor:

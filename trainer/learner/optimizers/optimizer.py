@@ -1,49 +1,96 @@
-"""What all optimisers share: their parameters, the step count, the learning rate and clipping.
+"""What all optimizers share: their parameters in groups, the step count, the learning rate, clipping, accumulation.
 
-An update is graph code on states, so that it becomes part of the traced step.
+    minimize(loss) → gradients of loss → apply → [add to the sums of earlier micro-batches] → [clip] → update of each
+
+An update is graph code on states, so that it becomes part of the traced step; the compiler makes one kernel of those
+of all parameters.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypedDict
 
 import numpy as np
 
 from trainer import TrainerError, engine
 from trainer.engine import State, Tensor, int64
 from trainer.engine.nn import Module, Parameter
+from trainer.learner import stepping
+from trainer.learner.optimizers.accumulation import GradientSums
+from trainer.learner.optimizers.clipping import clipped_by_norm, clipped_by_value
+from trainer.learner.optimizers.groups import Group, members_of
 from trainer.learner.schedules import LearningRate
 
 Target = Module | Mapping[str, Parameter] | Iterable[Parameter]
+Moments = Mapping[str, Tensor]
+
+
+class Common(TypedDict, total=False):
+    """What every optimizer takes beside its own settings.
+
+    groups: parameters by the pattern of their names with settings of their own.
+    decay_norms_and_biases: whether weight decay also concerns parameters of fewer than two axes.
+    gradient_clip_norm: scale all gradients together so that their global L2 norm is at most this.
+    gradient_clip_value: keep each number of the gradients within this, before their norm is looked at.
+    """
+
+    groups: Sequence[Group]
+    decay_norms_and_biases: bool
+    gradient_clip_norm: float | None
+    gradient_clip_value: float | None
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What holds for the update of one parameter: the learning rate and the number of its update (from 1) are float64
+    scalars.
+    """
+
+    learning_rate: Tensor
+    step: Tensor
+    weight_decay: float
 
 
 class Optimizer:
-    """Base of optimisers: subclasses name their moments and give the update of one parameter.
+    """Base of optimizers: subclasses name their moments and give the update of one parameter.
 
     Args:
         target: a module, parameters by name, or parameters. Those with `is_trainable=False` are left out.
         learning_rate: a number, or a `LearningRate` with a schedule.
-        gradient_clip_norm: scale all gradients together so that their global L2 norm is at most this.
+        weight_decay: how much weights decay, by the optimizer's formula.
     """
 
     moment_names: tuple[str, ...] = ()
 
     def __init__(
-        self, target: Target, learning_rate: float | LearningRate, *, gradient_clip_norm: float | None = None
+        self,
+        target: Target,
+        learning_rate: float | LearningRate,
+        *,
+        weight_decay: float = 0.0,
+        groups: Sequence[Group] = (),
+        decay_norms_and_biases: bool = True,
+        gradient_clip_norm: float | None = None,
+        gradient_clip_value: float | None = None,
     ) -> None:
-        self.parameters = {name: state for name, state in _named(target).items() if state.is_trainable}
-        if not self.parameters:
-            raise TrainerError("an optimizer was given no trainable parameters")
         self.learning_rate = learning_rate if isinstance(learning_rate, LearningRate) else LearningRate(learning_rate)
-        self.gradient_clip_norm = gradient_clip_norm
+        self.members = members_of(
+            _named(target), groups, self.learning_rate, weight_decay, decay_norms_and_biases=decay_norms_and_biases
+        )
+        self.parameters = {name: member.parameter for name, member in self.members.items()}
+        self.gradient_clip_norm, self.gradient_clip_value = gradient_clip_norm, gradient_clip_value
         self.step_count = State(np.zeros((), np.int64), "step_count", int64)
         self.moments: dict[str, dict[str, State]] = {
             name: {
-                moment: State(np.zeros(parameter.shape), f"{name}.{moment}", parameter.dtype)
+                moment: State(np.full(parameter.shape, self.first_moment(moment)), f"{name}.{moment}", parameter.dtype)
                 for moment in self.moment_names
             }
             for name, parameter in self.parameters.items()
         }
+        self.skipped_steps = State(np.zeros((), np.int64), "skipped_steps", int64)
+        self._sums: GradientSums | None = None
 
     def minimize(self, loss: Tensor) -> None:
         """One step down the gradient of `loss` (a scalar): gradients, clipping, update."""
@@ -51,43 +98,83 @@ class Optimizer:
             raise TrainerError(
                 "an optimizer minimizes a scalar", found=f"shape {loss.shape}", hint="Take the mean or the sum."
             )
-        self.apply(engine.gradients(loss, list(self.parameters.values())))
+        scale = stepping.current().loss_scale
+        scaled = loss if scale is None else scale.scaled(loss)
+        gradients = engine.gradients(scaled, list(self.parameters.values()))
+        self.apply(gradients if scale is None else scale.unscaled(gradients))
 
     def apply(self, gradients: Sequence[Tensor]) -> None:
-        """Update the parameters by `gradients`, one for each parameter in the order of `parameters`."""
+        """Update the parameters by `gradients`, one for each parameter in the order of `parameters`.
+
+        While micro-batches are accumulated the gradients are only added up until the last one.
+        """
+        step = stepping.current()
+        if step.micro_batches > 1:
+            if self._sums is None:
+                self._sums = GradientSums(self.parameters)
+            summed = self._sums.add(gradients, step.rows, is_last=step.is_last)
+            if summed is None:
+                return
+            gradients = summed
+        is_finite = None if step.loss_scale is None else step.loss_scale.check(gradients)
+        if self.gradient_clip_value is not None:
+            gradients = clipped_by_value(gradients, self.gradient_clip_value)
         if self.gradient_clip_norm is not None:
-            gradients = clipped(gradients, self.gradient_clip_norm)
-        learning_rate = self.learning_rate(self.step_count)
-        step = (self.step_count + 1).astype(engine.float64)
-        for (name, parameter), gradient in zip(self.parameters.items(), gradients, strict=True):
-            self.update(parameter, gradient, self.moments[name], learning_rate, step)
-        self.step_count.assign(self.step_count + 1)
+            gradients = clipped_by_norm(gradients, self.gradient_clip_norm)
+        self._update_all(gradients, is_finite)
+
+    def _update_all(self, gradients: Sequence[Tensor], is_finite: Tensor | None) -> None:
+        """Update every parameter; those of frozen groups, and all when a gradient is not finite, keep their values."""
+        count = self.step_count + 1
+        number: Tensor = count - self.skipped_steps
+        if is_finite is not None:
+            self.skipped_steps.assign(self.skipped_steps + engine.logical_not(is_finite).astype(int64))
+        rates = {member.learning_rate: member.learning_rate(self.step_count) for member in self.members.values()}
+        for (name, member), gradient in zip(self.members.items(), gradients, strict=True):
+            settings = Settings(
+                rates[member.learning_rate],
+                (number - member.unfreeze_at_step).astype(engine.float64),
+                member.weight_decay,
+            )
+            moments = self.moments[name]
+            parameter, updated = self.update(member.parameter, gradient, moments, settings)
+            gate = is_finite
+            if member.unfreeze_at_step:
+                is_due = self.step_count >= member.unfreeze_at_step
+                gate = is_due if gate is None else engine.logical_and(gate, is_due)
+            for state, value in ((member.parameter, parameter), *((moments[key], updated[key]) for key in moments)):
+                state.assign(value if gate is None else engine.where(gate, value, state))
+        self.step_count.assign(count)
 
     def update(
-        self, parameter: Parameter, gradient: Tensor, moments: Mapping[str, State], learning_rate: Tensor, step: Tensor
-    ) -> None:
-        """Assign the parameter's and its moments' next values.
-
-        `learning_rate` and `step` (this step's number, from 1) are float64 scalars.
-        """
+        self, parameter: Tensor, gradient: Tensor, moments: Moments, settings: Settings
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """The parameter's and its moments' next values."""
         raise TrainerError(f"{type(self).__name__} has no `update` method")
 
+    def first_moment(self, name: str) -> float:
+        """The value that a moment begins with."""
+        return 0.0
+
+    def learning_rates(self) -> dict[str, LearningRate]:
+        """The learning rate of the optimizer under "", those of its groups under their patterns."""
+        rates = {"": self.learning_rate}
+        for member in self.members.values():
+            if member.group is not None and member.learning_rate is not self.learning_rate:
+                rates[",".join(member.group.patterns)] = member.learning_rate
+        return rates
+
     def named_states(self) -> dict[str, State]:
-        """Everything that the next step depends on besides the parameters, by name."""
-        states = {"step_count": self.step_count, **self.learning_rate.named_states()}
+        """Everything that the next step depends on besides the parameters, by name.
+
+        Sums of micro-batches are not among them: they are empty wherever training can be interrupted.
+        """
+        states = {"step_count": self.step_count, "skipped_steps": self.skipped_steps}
+        for group, rate in self.learning_rates().items():
+            states.update({f"{group}.{name}".lstrip("."): state for name, state in rate.named_states().items()})
         for name, moments in self.moments.items():
             states.update({f"{name}.{moment}": state for moment, state in moments.items()})
         return states
-
-
-def clipped(gradients: Sequence[Tensor], max_norm: float) -> list[Tensor]:
-    """Gradients times min(1, max_norm / (norm + 1e-6)), with their global L2 norm (as torch's clip_grad_norm_)."""
-    squares = [engine.sum(gradient * gradient) for gradient in gradients]
-    total = squares[0]
-    for square in squares[1:]:
-        total = total + square
-    factor = engine.minimum(max_norm / (engine.sqrt(total) + 1e-6), engine.ones_like(total))
-    return [gradient * factor.astype(gradient.dtype) for gradient in gradients]
 
 
 def _named(target: Target) -> dict[str, Parameter]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from typing import Unpack
 
 from trainer import TrainerError
-from trainer.engine import State, Tensor
-from trainer.engine.nn import Parameter
-from trainer.learner.optimizers.optimizer import Optimizer, Target
+from trainer.engine import Tensor
+from trainer.learner.optimizers.optimizer import Common, Moments, Optimizer, Settings, Target
 from trainer.learner.schedules import LearningRate
 
 
@@ -22,21 +21,21 @@ class SGD(Optimizer):
         momentum: float = 0.0,
         nesterov: bool = False,
         weight_decay: float = 0.0,
-        gradient_clip_norm: float | None = None,
+        **common: Unpack[Common],
     ) -> None:
         if nesterov and momentum <= 0:
             raise TrainerError("Nesterov's method needs a momentum", found=momentum)
-        self.momentum, self.nesterov, self.weight_decay = momentum, nesterov, weight_decay
+        self.momentum, self.nesterov = momentum, nesterov
         self.moment_names = ("momentum",) if momentum else ()
-        super().__init__(target, learning_rate, gradient_clip_norm=gradient_clip_norm)
+        super().__init__(target, learning_rate, weight_decay=weight_decay, **common)
 
     def update(
-        self, parameter: Parameter, gradient: Tensor, moments: Mapping[str, State], learning_rate: Tensor, step: Tensor
-    ) -> None:
-        if self.weight_decay:
-            gradient = gradient + parameter * self.weight_decay
+        self, parameter: Tensor, gradient: Tensor, moments: Moments, settings: Settings
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        updated = {}
+        if settings.weight_decay:
+            gradient = gradient + parameter * settings.weight_decay
         if self.momentum:
-            velocity = moments["momentum"] * self.momentum + gradient
-            moments["momentum"].assign(velocity)
+            velocity = updated["momentum"] = moments["momentum"] * self.momentum + gradient
             gradient = gradient + velocity * self.momentum if self.nesterov else velocity
-        parameter.assign(parameter - gradient * learning_rate.astype(parameter.dtype))
+        return parameter - gradient * settings.learning_rate.astype(parameter.dtype), updated

@@ -1,0 +1,35 @@
+"""Gradients of several micro-batches, added up until they are applied."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from trainer.engine import State, Tensor, float64, ones, zeros_like
+from trainer.engine.nn import Parameter
+
+
+class GradientSums:
+    """The weighted sum of the gradients of each parameter, in the parameter's dtype, and the sum of the weights.
+
+    A micro-batch weighs as many rows as it has, so that the mean is that of one batch of them all.
+    """
+
+    def __init__(self, parameters: Mapping[str, Parameter]) -> None:
+        self._sums = [
+            State(np.zeros(parameter.shape), f"{name}.sum", parameter.dtype) for name, parameter in parameters.items()
+        ]
+        self._rows = State(np.zeros(()), "rows", float64)
+
+    def add(self, gradients: Sequence[Tensor], rows: Tensor | None, *, is_last: bool) -> list[Tensor] | None:
+        """Add a micro-batch of `rows` rows (a scalar); after the last one the means, and the sums begin anew."""
+        weight = ones((), dtype=float64) if rows is None else rows.astype(float64)
+        total: Tensor = self._rows + weight
+        sums: list[Tensor] = [
+            state + gradient.astype(state.dtype) * weight.astype(state.dtype)
+            for state, gradient in zip(self._sums, gradients, strict=True)
+        ]
+        for state, value in ((self._rows, total), *zip(self._sums, sums, strict=True)):
+            state.assign(zeros_like(value) if is_last else value)
+        return [value / total.astype(value.dtype) for value in sums] if is_last else None

@@ -1,0 +1,23 @@
+"""Clipping of gradients, by their common norm or each number by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from trainer import engine
+from trainer.engine import Tensor
+
+
+def clipped_by_norm(gradients: Sequence[Tensor], max_norm: float) -> list[Tensor]:
+    """Gradients times min(1, max_norm / (norm + 1e-6)), with their global L2 norm (as torch's clip_grad_norm_)."""
+    squares = [engine.sum(gradient * gradient) for gradient in gradients]
+    total = squares[0]
+    for square in squares[1:]:
+        total = total + square
+    factor = engine.minimum(max_norm / (engine.sqrt(total) + 1e-6), engine.ones_like(total))
+    return [gradient * factor.astype(gradient.dtype) for gradient in gradients]
+
+
+def clipped_by_value(gradients: Sequence[Tensor], largest: float) -> list[Tensor]:
+    """Each number of the gradients between -largest and largest (as torch's clip_grad_value_)."""
+    return [engine.clip(gradient, -largest, largest) for gradient in gradients]

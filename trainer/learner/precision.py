@@ -1,0 +1,61 @@
+"""Loss scaling, for gradients that float16 would round to zero (Micikevicius et al. 2018)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from trainer import engine
+from trainer.engine import State, Tensor, float32, int64
+
+
+class LossScale:
+    """The factor on losses before they are differentiated.
+
+    A step whose gradients are not finite is left out, and the factor falls to `backoff` of itself; after
+    `growth_interval` good steps in a row it grows by `growth`. PyTorch's GradScaler has the same rules and defaults.
+    """
+
+    def __init__(
+        self, initial: float = 2.0**16, *, growth: float = 2.0, backoff: float = 0.5, growth_interval: int = 2000
+    ) -> None:
+        self.growth, self.backoff, self.growth_interval = growth, backoff, growth_interval
+        self.factor = State(np.asarray(initial), "loss_scale", float32)
+        self.good_steps = State(np.zeros((), np.int64), "loss_scale.good_steps", int64)
+        self._is_finite: list[Tensor] = []
+
+    def scaled(self, loss: Tensor) -> Tensor:
+        """The loss to differentiate."""
+        return loss * self.factor.astype(loss.dtype)
+
+    def unscaled(self, gradients: Sequence[Tensor]) -> list[Tensor]:
+        """The gradients of the loss itself."""
+        inverse = 1 / self.factor
+        return [gradient * inverse.astype(gradient.dtype) for gradient in gradients]
+
+    def check(self, gradients: Sequence[Tensor]) -> Tensor:
+        """Whether all of the gradients are finite; noted for `update`."""
+        found = engine.asarray(True)
+        for gradient in gradients:
+            found = engine.logical_and(found, engine.all(engine.isfinite(gradient)))
+        self._is_finite.append(found)
+        return found
+
+    def update(self) -> None:
+        """After the optimizers of a step: let the factor grow or fall."""
+        if not self._is_finite:
+            return
+        is_good = self._is_finite[0]
+        for found in self._is_finite[1:]:
+            is_good = engine.logical_and(is_good, found)
+        self._is_finite.clear()
+        good_steps = engine.where(is_good, self.good_steps + 1, engine.zeros_like(self.good_steps))
+        is_due = good_steps >= self.growth_interval
+        grown = engine.where(is_due, self.factor * self.growth, self.factor)
+        self.factor.assign(engine.where(is_good, grown, self.factor * self.backoff))
+        self.good_steps.assign(engine.where(is_due, engine.zeros_like(good_steps), good_steps))
+
+    def named_states(self) -> dict[str, State]:
+        """What the next step depends on, by name."""
+        return {state.name: state for state in (self.factor, self.good_steps)}
