@@ -54,7 +54,7 @@ def test_what_makes_sense_passes(problems, text):
 
 def test_nothing_is_concluded_from_a_value_that_is_itself_wrong(problems):
     assert problems(f"{BASE}optimizer: {{name: admw}}\ntrain: {{epochs: five}}\n") == [
-        "config.yaml:2:12 optimizer: expected 'sgd', 'adam', 'adamw', 'rmsprop', 'adagrad', 'adan', 'lion', 'lamb', 'muon', "
-        "'./file.py:Class', found 'admw', did you mean 'adamw'?",
+        "config.yaml:2:12 optimizer: expected 'sgd', 'adam', 'adamw', 'rmsprop', 'adagrad', 'adan', 'lion', 'lamb', "
+        "'muon', './file.py:Class', found 'admw', did you mean 'adamw'?",
         "config.yaml:3:17 train.epochs: expected a whole number, found the text 'five'",
     ]
