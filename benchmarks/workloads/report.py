@@ -23,8 +23,9 @@ def describe(workload: Any) -> str:
         spent[row.kernel.split()[0]] += row.seconds
     shares = [f"{name} {seconds / profile.seconds:.0%}" for name, seconds in spent.most_common(9)]
     return (
-        f"  {len(program.launches)} launches, arena {program.memory.size / 1e6:.0f} MB, contractions of {operations:.3g} "
-        f"GFLOP: {rate:.0f} of {peak:.0f} GFLOP/s, {rate / peak:.0%} of the float32 peak\n  {', '.join(shares)}"
+        f"  {len(program.launches)} launches, arena {program.memory.size / 1e6:.0f} MB, contractions of "
+        f"{operations:.3g} GFLOP: {rate:.0f} of {peak:.0f} GFLOP/s, {rate / peak:.0%} of the float32 peak\n"
+        f"  {', '.join(shares)}"
     )
 
 
