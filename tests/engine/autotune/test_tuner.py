@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,14 +10,17 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.engine.autotune import faulty
+from tests.engine.autotune.training import Training
 from trainer import TrainerError, engine
-from trainer.engine import nn
+from trainer.engine.autotune import defaults
 from trainer.engine.autotune import tuner as tuner_module
 from trainer.engine.autotune.record import MODES, TuneRecord
 from trainer.engine.autotune.tuner import Tuner
 from trainer.engine.devices.cpu import native
 from trainer.engine.devices.cpu.device import CpuDevice
-from trainer.learner import SGD
+from trainer.engine.kernels import templates
+from trainer.engine.kernels.contraction import MatmulSpec
 
 
 @pytest.fixture(autouse=True)
@@ -25,42 +29,6 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path = tmp_path / "tuning" / "cpu.jsonl"
     monkeypatch.setattr(tuner_module, "cache_path", lambda: path)
     return path
-
-
-class Training:
-    """A small network that is trained on the same batches each time."""
-
-    def __init__(self, device: CpuDevice) -> None:
-        with engine.device(device):
-            network = self.network = nn.Sequential(
-                nn.Conv2d(4, 8, 3, padding=1),
-                nn.ReLU(),
-                nn.Conv2d(8, 16, 3, stride=2, padding=1),
-                nn.Flatten(),
-                nn.Linear(16 * 5 * 6, 10),
-            ).set_seed(0)
-            optimizer = SGD(network, 1e-2, momentum=0.9)
-
-        def step(images: engine.Tensor, labels: engine.Tensor) -> engine.Tensor:
-            loss = nn.cross_entropy(network(images), labels)
-            optimizer.minimize(loss)
-            return loss
-
-        self.device, self.losses = device, list[float]()
-        self._random = np.random.default_rng(0)
-        self._traced = engine.trace(step)
-
-    def step(self) -> None:
-        images = self._random.normal(size=(4, 4, 9, 11)).astype(np.float32)
-        with engine.device(self.device):
-            self.losses.append(self._traced(images, self._random.integers(0, 10, 4)).item())
-
-    def parameters(self) -> dict[str, np.ndarray]:
-        return {name: state.numpy() for name, state in self.network.named_states().items()}
-
-    @property
-    def program(self) -> Any:
-        return self._traced.programs[0]
 
 
 def assert_same_bits(training: Training) -> None:
@@ -194,3 +162,27 @@ def test_a_tuner_that_is_interrupted_leaves_the_states_as_they_were() -> None:
     before = Training(CpuDevice(threads=1)).parameters()
     for name, value in training.parameters().items():
         np.testing.assert_array_equal(value, before[name])
+
+
+def test_failing_candidates_are_skipped_and_told_of_and_the_training_never_notices(
+    monkeypatch: pytest.MonkeyPatch, repository: Path
+) -> None:
+    monkeypatch.syspath_prepend(str(repository))
+    monkeypatch.setattr(templates, "MATMUL", faulty.TEMPLATE)
+
+    kinds = ["trap", "wrong result", "near write", "endless loop"]
+
+    def candidates(spec: Any) -> list[Any]:
+        sound: list[Any] = defaults.candidates(spec)[:1]
+        return [*sound, *map(faulty.Faulty, kinds)] if isinstance(spec, MatmulSpec) else sound
+
+    device = CpuDevice(threads=2)
+    with Tuner(device, "upfront", candidates=candidates, memory=2 << 30, deadline=0.3, negligible=0.0) as tuner:
+        training = Training(device)
+        for _ in range(3):
+            training.step()
+    assert_same_bits(training)
+    products = [record for record in tuner.records if record.operation == "matmul"]
+    assert len(products) == 3
+    for record in products:
+        assert record.skipped == Counter(faulty.REASONS[kind] for kind in kinds) and record.best_ms == record.default_ms

@@ -26,21 +26,29 @@ _CANARY = 0xFF
 """Every byte of what must not be touched, and of what must be written: NaN in every floating-point type."""
 
 
+GUARD_BYTES = 1 << 20
+"""Addresses before and after each array that nothing may touch; they take no memory."""
+
+
 class Guarded:
-    """Memory that ends (but for alignment) at a page that may not be touched, and begins after another."""
+    """Memory that ends (but for alignment) where nothing may be touched, and begins after such a place."""
 
     def __init__(self, nbytes: int) -> None:
-        page = mmap.PAGESIZE
-        body = -(-max(nbytes, 1) // page) * page
-        self._mapping = mmap.mmap(-1, body + 2 * page)
+        body = -(-max(nbytes, 1) // mmap.PAGESIZE) * mmap.PAGESIZE
+        self._mapping = mmap.mmap(-1, body + 2 * GUARD_BYTES)
         whole = np.frombuffer(self._mapping, np.uint8)
-        for edge in (0, page + body):
-            _forbid(whole.ctypes.data + edge, page)
-        start = page + (body - nbytes) // ALIGNMENT * ALIGNMENT
+        for edge in (0, GUARD_BYTES + body):
+            _protect(whole.ctypes.data + edge, GUARD_BYTES, 0)
+        start = GUARD_BYTES + (body - nbytes) // ALIGNMENT * ALIGNMENT
         self.bytes = whole[start : start + nbytes]
-        self._around = whole[page:start], whole[start + nbytes : page + body]
+        self._around = whole[GUARD_BYTES:start], whole[start + nbytes : GUARD_BYTES + body]
         for part in self._around:
             part[:] = _CANARY
+
+    def keep(self) -> None:
+        """Allow no writes from here on."""
+        start = self.bytes.ctypes.data // mmap.PAGESIZE * mmap.PAGESIZE
+        _protect(start, self.bytes.ctypes.data + self.bytes.size - start, mmap.PROT_READ)
 
     @property
     def is_intact(self) -> bool:
@@ -48,9 +56,9 @@ class Guarded:
         return all(bool((part == _CANARY).all()) for part in self._around)
 
 
-def _forbid(address: int, nbytes: int) -> None:
-    if ctypes.CDLL(None, use_errno=True).mprotect(ctypes.c_void_p(address), ctypes.c_size_t(nbytes), 0):
-        raise OSError(ctypes.get_errno(), "a guard page could not be made")
+def _protect(address: int, nbytes: int, allowed: int) -> None:
+    if ctypes.CDLL(None, use_errno=True).mprotect(ctypes.c_void_p(address), ctypes.c_size_t(nbytes), allowed):
+        raise OSError(ctypes.get_errno(), "memory could not be guarded")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +86,7 @@ class Bench:
                 self._written.append(memory)
             else:
                 memory.bytes[:] = np.resize(_values(random, operand.dtype).view(np.uint8), memory.bytes.size)
+                memory.keep()
         self._words = np.array([memory.bytes.ctypes.data for memory in self._memory], np.int64)
         self.default, self._expected = self._run(tunable)
 

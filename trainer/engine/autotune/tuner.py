@@ -96,11 +96,12 @@ class Tuner:
         candidates: Callable[[Any], Sequence[Any]] = defaults.candidates,
         memory: int | None = None,
         deadline: float = DEADLINE_SECONDS,
+        negligible: float = NEGLIGIBLE,
     ) -> None:
         self.mode, self.records = mode, list[TuneRecord]()
         self._device: CpuDevice = device
         self._share, self._on_record, self._on_progress = share, on_record, on_progress
-        self._candidates = candidates
+        self._candidates, self._negligible = candidates, negligible
         self._decided: dict[Any, Any] = {}
         self._open: dict[Any, Decision] = {}
         self._programs: weakref.WeakKeyDictionary[Program, dict[Any, np.ndarray]] = weakref.WeakKeyDictionary()
@@ -243,7 +244,7 @@ class Tuner:
         decision.home, decision.cost = weakref.ref(program), cost
         if decision.contest is not None:  # the program that it was measured in is no more
             decision.contest = Contest(decision.contest.best, decision.contest.left)
-        elif cost < NEGLIGIBLE:
+        elif cost < self._negligible:
             decision.skipped["negligible"] += len(decision.candidates)
             decision.contest = Contest(decision.default.parameters, [])
             decision.contest.took(seconds)
