@@ -344,7 +344,14 @@ def _matmul(draw: DrawFn) -> Sample:
     rows, columns, inner = (draw(st.sampled_from((0, 1, 2, 3, 5, 17, 33))) for _ in range(3))
     dtype = draw(st.sampled_from((*FLOATS, dtypes.int32, dtypes.int64)))
     a = draw(arrays(dtype, (*batch, rows, inner), special=False))
-    return Sample("matmul", (a, draw(arrays(dtype, (*batch, inner, columns), special=False))))
+    b = draw(arrays(dtype, (*batch, inner, columns), special=False))
+    return Sample("matmul", (a, b), (draw(_precision(dtype)),))
+
+
+def _precision(dtype: DType) -> SearchStrategy[DType | None]:
+    """Contractions of float32 and bfloat16 may round their operands to bfloat16."""
+    rounds = dtype in (dtypes.float32, dtypes.bfloat16)
+    return st.sampled_from((None, None, dtypes.bfloat16)) if rounds else st.none()
 
 
 @dataclass(frozen=True)
@@ -357,7 +364,7 @@ class Geometry:
 
     @property
     def y(self) -> tuple[int, ...]:
-        strides, padding, dilation, _ = self.attributes
+        strides, padding, dilation, *_ = self.attributes
         fields = (self.x[2:], self.w[2:], strides, padding, dilation)
         return (
             self.x[0],
@@ -391,7 +398,7 @@ def _convolution(name: str, first: str, second: str, extra: str) -> Callable[[],
         geometry, dtype = draw(geometries()), draw(st.sampled_from(FLOATS))
         inputs = tuple(draw(arrays(dtype, getattr(geometry, side), special=False)) for side in (first, second))
         rest = (getattr(geometry, extra)[2:],) if extra else ()
-        return Sample(name, inputs, geometry.attributes + rest)
+        return Sample(name, inputs, (*geometry.attributes, draw(_precision(dtype)), *rest))
 
     return build
 

@@ -54,7 +54,12 @@ def smooth(sample: Sample, random: np.random.Generator) -> tuple[list[np.ndarray
         values.append(drawn)
     if sample.name == "remainder":
         values[0] = values[1] * (random.integers(0, 3, values[0].shape) + random.uniform(0.2, 0.8, values[0].shape))
-    return values, places, (dtypes.float64,) if sample.name == "cast" else sample.attributes
+    if sample.name == "cast":
+        return values, places, (dtypes.float64,)
+    attributes = list(sample.attributes)
+    if "precision" in TABLE[sample.name].attributes:  # float64 has none
+        attributes[TABLE[sample.name].attributes.index("precision")] = None
+    return values, places, tuple(attributes)
 
 
 def leaf(values: np.ndarray) -> Node:

@@ -7,6 +7,7 @@
 from typing import TYPE_CHECKING, Any
 
 from trainer.engine import random
+from trainer.engine.autocast import autocast
 from trainer.engine.devices import device, set_default_device
 from trainer.engine.functions.convolution import average_pool, convolution, convolution_transpose, max_pool
 from trainer.engine.functions.creation import (
@@ -147,6 +148,7 @@ __all__ = [
     "argmin",
     "asarray",
     "astype",
+    "autocast",
     "average_pool",
     "barrier",
     "bfloat16",

@@ -31,8 +31,11 @@ def _pad(low: Any, high: Any, interior: Any, value: Any, x: np.ndarray) -> np.nd
     return np.pad(x, list(zip(low, high, strict=True)), constant_values=value) if x.ndim else x
 
 
-def _convolution(strides: Any, padding: Any, dilation: Any, groups: int, x: np.ndarray, w: np.ndarray) -> np.ndarray:
+def _convolution(
+    strides: Any, padding: Any, dilation: Any, groups: int, precision: Any, x: np.ndarray, w: np.ndarray
+) -> np.ndarray:
     """By the definition: one output element after the other."""
+    x, w = _to_precision(precision, x, w)
     x = np.pad(x.astype(np.float64), ((0, 0), (0, 0), *padding))
     reach = [spacing * (size - 1) + 1 for size, spacing in zip(w.shape[2:], dilation, strict=True)]
     extents = [(x.shape[2 + i] - reach[i]) // strides[i] + 1 for i in (0, 1)]
@@ -60,14 +63,24 @@ def _adjoint(forward: Callable[[np.ndarray], np.ndarray], shape: tuple[int, ...]
     return result.reshape(shape)
 
 
-def _input_gradient(s: Any, padding: Any, d: Any, groups: int, spatial: Any, y: Any, w: Any) -> np.ndarray:
+def _to_precision(precision: Any, *operands: np.ndarray) -> list[np.ndarray]:
+    return [operand if precision is None else rounded(operand, precision) for operand in operands]
+
+
+def _input_gradient(
+    s: Any, padding: Any, d: Any, groups: int, precision: Any, spatial: Any, y: Any, w: Any
+) -> np.ndarray:
+    y, w = _to_precision(precision, y, w)
     shape = (y.shape[0], w.shape[1] * groups, *spatial)
-    return _adjoint(lambda x: _convolution(s, padding, d, groups, x, w), shape, y.astype(np.float64))
+    return _adjoint(lambda x: _convolution(s, padding, d, groups, None, x, w), shape, y.astype(np.float64))
 
 
-def _weight_gradient(s: Any, padding: Any, d: Any, groups: int, window: Any, x: Any, y: Any) -> np.ndarray:
+def _weight_gradient(
+    s: Any, padding: Any, d: Any, groups: int, precision: Any, window: Any, x: Any, y: Any
+) -> np.ndarray:
+    x, y = _to_precision(precision, x, y)
     shape = (y.shape[1], x.shape[1] // groups, *window)
-    return _adjoint(lambda w: _convolution(s, padding, d, groups, x, w), shape, y.astype(np.float64))
+    return _adjoint(lambda w: _convolution(s, padding, d, groups, None, x, w), shape, y.astype(np.float64))
 
 
 def _window_argmax(window: Any, strides: Any, padding: Any, dilation: Any, x: np.ndarray) -> np.ndarray:
@@ -166,7 +179,9 @@ _PLAIN: dict[str, Callable[..., Any]] = {
     "argmax": lambda axis, x: np.apply_along_axis(lambda row: int(np.flatnonzero(_wins(row, max))[0]), axis, x),
     "argmin": lambda axis, x: np.apply_along_axis(lambda row: int(np.flatnonzero(_wins(row, min))[0]), axis, x),
     "cumulative_sum": lambda axis, x: np.add.accumulate(x.astype(np.float64) if x.dtype.kind == "f" else x, axis),
-    "matmul": lambda a, b: np.einsum("...mk,...kn->...mn", *(_wide(x) for x in (a, b))),
+    "matmul": lambda precision, a, b: np.einsum(
+        "...mk,...kn->...mn", *(_wide(x) for x in _to_precision(precision, a, b))
+    ),
     "convolution": _convolution,
     "convolution_input_gradient": _input_gradient,
     "convolution_weight_gradient": _weight_gradient,

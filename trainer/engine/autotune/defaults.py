@@ -77,6 +77,8 @@ def prefers_packed(spec: Spec, machine: Machine | None = None) -> bool:
     Read in place it costs as little, unless its columns are apart, or so much of it is walked in strides that the
     second-level cache's sets overflow (measured: 3x3 convolutions lose a tenth beyond 1 MB; products do not).
     """
+    if spec.pairs:
+        return True
     level2 = (machine or host_machine()).level2_bytes
     if isinstance(spec, MatmulSpec):
         return spec.b_strides[1] != 1
@@ -98,8 +100,9 @@ def _tile_cycles(rows: int, vectors: int, depth: float) -> float:
     return depth * step + TILE_OVERHEAD + 1.5 * rows * vectors
 
 
-def _fits(rows: int, vectors: int, machine: Machine) -> bool:
-    return rows * vectors + vectors + 1 <= machine.vectors
+def _fits(rows: int, vectors: int, machine: Machine, spec: Spec) -> bool:
+    widened = vectors + 2 if spec.pairs and not machine.bfloat16 else 0
+    return rows * vectors + vectors + 1 + widened <= machine.vectors
 
 
 def _cut_cycles(cuts: Iterable[list[tuple[int, int]]], vectors: list[tuple[int, int]], depth: float) -> float:
@@ -138,13 +141,14 @@ def _cheapest_tiles(options: Iterable[tuple[float, Shape]]) -> list[tuple[float,
 
 
 def _matmul(spec: MatmulSpec, machine: Machine) -> tuple[Parameters, ...]:
+    native = spec.pairs and machine.bfloat16
     vectors, matrices = -(-spec.columns // lanes_of(spec.dtype)), math.prod(spec.batch)
     tiles = _cheapest_tiles(
         [
-            (_cut_cycles([_pieces(spec.rows, m)], _pieces(vectors, v), spec.depth), (m, v))
+            (_cut_cycles([_pieces(spec.rows, m)], _pieces(vectors, v), spec.steps), (m, v))
             for v in range(1, min(vectors, 4) + 1)
             for m in range(1, min(spec.rows, machine.vectors) + 1)
-            if _fits(m, v, machine)
+            if _fits(m, v, machine, spec)
         ]
     )
     options: list[tuple[float, Parameters]] = []
@@ -152,10 +156,10 @@ def _matmul(spec: MatmulSpec, machine: Machine) -> tuple[Parameters, ...]:
         best: tuple[float, Parameters] | None = None
         for task_vectors in _steps(v, vectors):
             for task_rows in _steps(m, spec.rows):
-                parameters = MatmulParameters(m, v, task_rows, task_vectors)
+                parameters = MatmulParameters(m, v, task_rows, task_vectors, native=native)
                 tasks = contraction.tasks(spec, parameters)
-                slices = task_vectors * spec.depth * 64
-                rows = min(task_rows, spec.rows) * spec.depth * spec.dtype.itemsize
+                slices = task_vectors * spec.steps * 64
+                rows = min(task_rows, spec.rows) * spec.steps * spec.dtype.itemsize
                 reads = tasks * (rows + (slices if slices + rows > machine.level2_bytes else 0)) + slices * matrices
                 total = (matrices * cycles + tasks * TASK_OVERHEAD + reads / STREAM_BYTES_PER_CYCLE) * _balance(tasks)
                 best = min(best or (math.inf, parameters), (total, parameters), key=lambda option: option[0])
@@ -165,6 +169,7 @@ def _matmul(spec: MatmulSpec, machine: Machine) -> tuple[Parameters, ...]:
 
 
 def _convolution(spec: ConvolutionSpec, machine: Machine) -> tuple[Parameters, ...]:
+    native = spec.pairs and machine.bfloat16
     form = correlation(spec)
     vectors, itemsize = form.packing.panels, spec.dtype.itemsize
     heights, widths = ([phase.count for phase in axis.phases] for axis in (form.rows, form.columns))
@@ -175,7 +180,7 @@ def _convolution(spec: ConvolutionSpec, machine: Machine) -> tuple[Parameters, .
     for v in range(1, min(vectors, 4) + 1):
         for tile_columns in range(1, min(width, machine.vectors) + 1):
             for tile_rows in range(1, (min(height, 4) if tile_columns < width else height) + 1):
-                if _fits(tile_rows * tile_columns, v, machine):
+                if _fits(tile_rows * tile_columns, v, machine, spec):
                     cuts = [_pieces(height, tile_rows), _pieces(width, tile_columns)]
                     cycles = _cut_cycles(cuts, _pieces(vectors, v), depth * _rows_inside(form.rows, tile_rows))
                     tiles.append((pixels * cycles, (tile_rows, tile_columns, v)))
@@ -187,7 +192,15 @@ def _convolution(spec: ConvolutionSpec, machine: Machine) -> tuple[Parameters, .
                 narrow = len(form.phases) == 1 and spec.window[1] > 1 and width <= 2 * tile_columns
                 trim = narrow and form.group_inputs >= TRIMMED_CHANNELS
                 parameters = ConvolutionParameters(
-                    tile_rows, tile_columns, v, task_images, task_rows, task_columns, task_vectors, trim=trim
+                    tile_rows,
+                    tile_columns,
+                    v,
+                    task_images,
+                    task_rows,
+                    task_columns,
+                    task_vectors,
+                    trim=trim,
+                    native=native,
                 )
                 scratch = convolution.scratch_bytes(spec, parameters)
                 if scratch > SCRATCH_LIMIT:
@@ -231,6 +244,7 @@ def _areas(height: int, width: int, images: int, rows: int, columns: int) -> lis
 
 
 def _weight_gradient(spec: ConvolutionSpec, machine: Machine) -> tuple[Parameters, ...]:
+    native = spec.pairs and machine.bfloat16
     vectors = -(-(spec.filters // spec.groups) // lanes_of(spec.dtype))
     channels, (taps_rows, taps_columns) = spec.channels // spec.groups, spec.window
     blocks = weight_gradient.pixel_blocks(spec)
@@ -239,7 +253,7 @@ def _weight_gradient(spec: ConvolutionSpec, machine: Machine) -> tuple[Parameter
     tiles = []
     for v in range(1, min(vectors, 4) + 1):
         for m in range(1, min(weights, machine.vectors) + 1):
-            if _fits(m, v, machine):
+            if _fits(m, v, machine, spec):
                 run = weights if weights <= m else channels * (taps_columns if spec.dilation[1] == 1 else 1)
                 lines = weights // run
                 cycles = lines * _cut_cycles([_pieces(run, min(m, run))], _pieces(vectors, v), pixels)
@@ -249,7 +263,7 @@ def _weight_gradient(spec: ConvolutionSpec, machine: Machine) -> tuple[Parameter
         best: tuple[float, Parameters] | None = None
         for task_vectors in _steps(v, vectors):
             for task_lines in _steps(1, weights // max(1, min(channels, weights))):
-                parameters = WeightGradientParameters(m, v, task_lines, task_vectors)
+                parameters = WeightGradientParameters(m, v, task_lines, task_vectors, native=native)
                 scratch = weight_gradient.scratch_bytes(spec, parameters)
                 tasks = weight_gradient.tasks(spec, parameters)
                 per_task = blocks.blocks_per_group * (scratch or pixels * channels * spec.dtype.itemsize)

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from trainer.engine.devices.cpu import native
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """Vector registers counted in units of 64 bytes, and cache sizes of a core."""
+    """Vector registers counted in units of 64 bytes, cache sizes of a core, and whether it multiplies pairs of bfloat16
+    (AVX-512-BF16).
+    """
 
     vectors: int
     level1_bytes: int = 32 << 10
     level2_bytes: int = 1 << 20
+    bfloat16: bool = False
 
 
 AVX512 = Machine(32)
@@ -25,4 +28,5 @@ NARROW = Machine(8)
 @functools.cache
 def host_machine() -> Machine:
     """The machine that runs this."""
-    return AVX512 if native.host_features().get("avx512f") else NARROW
+    features = native.host_features()
+    return replace(AVX512, bfloat16=bool(features.get("avx512bf16"))) if features.get("avx512f") else NARROW

@@ -1,5 +1,8 @@
 """What the templates take: products and sums of narrow types are computed in wide ones, by cast nodes that round where
 the graph says.
+
+A contraction of bfloat16 becomes one of precision bfloat16 whose operands are bfloat16, along an even number of terms
+(`kernels/products.py`); or where pairs can't be had, one of float32 on the same values.
 """
 
 from __future__ import annotations
@@ -7,15 +10,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from trainer.engine.graph import dtypes
+from trainer.engine.graph import primitives as p
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.node import Node, make_node, topological
-from trainer.engine.graph.primitives import TABLE
 
 _WIDE: dict[DType, DType] = {dtypes.bfloat16: dtypes.float32, dtypes.uint8: dtypes.int32, dtypes.bool_: dtypes.int32}
-_ACCUMULATING = frozenset(
-    {"reduce_sum", "reduce_prod", "scatter_add", "scatter_add_along", "cumulative_sum", "matmul"}
-    | {"convolution", "convolution_input_gradient", "convolution_weight_gradient"}
-)
+_CONTRACTIONS = frozenset({"matmul", "convolution", "convolution_input_gradient", "convolution_weight_gradient"})
+_ACCUMULATING = _CONTRACTIONS | {"reduce_sum", "reduce_prod", "scatter_add", "scatter_add_along", "cumulative_sum"}
+_REARRANGING = frozenset({"reshape", "permute", "expand"})
+_PAIRED_AXES = {"matmul": (-1, -2), "convolution": (1, 1), "convolution_input_gradient": (1, 0)}
+"""The axis of each operand along which pairs are summed."""
 
 
 def legalise(outputs: Sequence[Node]) -> list[Node]:
@@ -27,15 +31,50 @@ def legalise(outputs: Sequence[Node]) -> list[Node]:
         inputs = tuple(fresh[source] for source in node.inputs)
         if node.name == "stop_gradient":
             fresh[node] = inputs[0]
-            continue
-        wide = _WIDE.get(node.dtype) if node.name in _ACCUMULATING else None
-        if wide is None:
-            fresh[node] = node if inputs == node.inputs else make_node(node.operation, inputs, node.attributes)
-        else:
-            widened = tuple(_cast(source, wide) if source.dtype == node.dtype else source for source in inputs)
+        elif node.name in _CONTRACTIONS and (node.dtype is dtypes.bfloat16 or node.attribute("precision") is not None):
+            fresh[node] = _cast(_in_pairs(node, inputs), node.dtype)
+        elif node.name in _ACCUMULATING and node.dtype in _WIDE:
+            wide = _WIDE[node.dtype]
+            widened = tuple(_cast(source, wide) if source.dtype is node.dtype else source for source in inputs)
             fresh[node] = _cast(make_node(node.operation, widened, node.attributes), node.dtype)
+        else:
+            fresh[node] = node if inputs == node.inputs else make_node(node.operation, inputs, node.attributes)
     return [fresh[node] for node in outputs]
 
 
+def _in_pairs(node: Node, inputs: tuple[Node, ...]) -> Node:
+    """The contraction with float32 sums of bfloat16 operands."""
+    operands = [narrowed(source) for source in inputs]
+    groups = 1 if node.name == "matmul" else node.attribute("groups")
+    precision: DType | None = dtypes.bfloat16
+    if node.name in _PAIRED_AXES:
+        axes = _PAIRED_AXES[node.name]
+        extent = operands[0].shape[axes[0]] // groups
+        if extent % 2 and groups == 1:
+            operands = [_one_more(source, axis % source.ndim) for source, axis in zip(operands, axes, strict=True)]
+        elif extent % 2:
+            operands, precision = [_cast(source, dtypes.float32) for source in operands], None
+    place = node.operation.attributes.index("precision")
+    attributes = (*node.attributes[:place], precision, *node.attributes[place + 1 :])
+    return make_node(node.operation, tuple(operands), attributes)
+
+
+def narrowed(node: Node) -> Node:
+    """`node` rounded to bfloat16; what was widened or only moved is not rounded or stored anew."""
+    if node.dtype is dtypes.bfloat16:
+        return node
+    if node.name == "cast" and node.inputs[0].dtype is dtypes.bfloat16:
+        return node.inputs[0]
+    if node.name in _REARRANGING:
+        return make_node(node.operation, (narrowed(node.inputs[0]),), node.attributes)
+    return _cast(node, dtypes.bfloat16)
+
+
+def _one_more(node: Node, axis: int) -> Node:
+    """`node` with a zero at the end of `axis`: the partner of its last element."""
+    nothing, one = (0,) * node.ndim, tuple(int(place == axis) for place in range(node.ndim))
+    return p.pad(node, nothing, one, nothing, 0)
+
+
 def _cast(node: Node, dtype: DType) -> Node:
-    return node if node.dtype == dtype else make_node(TABLE["cast"], (node,), (dtype,))
+    return node if node.dtype is dtype else p.cast(node, dtype)

@@ -15,6 +15,7 @@ import numpy as np
 
 from trainer import TrainerError
 from trainer.engine import devices, tracing
+from trainer.engine.autocast import current as current_precision
 from trainer.engine.compile.arguments import as_storage, name_of, no_hash
 from trainer.engine.compile.guards import Guards
 from trainer.engine.compile.recorder import Graph, Recorder, detached, frozen, outputs_of
@@ -81,7 +82,7 @@ class Traced(Generic[Parameters, Result]):
             else:
                 signature.append(value)
         device = devices.current()
-        key = (device.name, id(device), outline((args, kwargs)), tuple(signature))
+        key = (device.name, id(device), current_precision(), outline((args, kwargs)), tuple(signature))
         try:
             entry = self._entries.get(key)
         except TypeError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from trainer.engine.autocast import precision_of, rounded
 from trainer.engine.functions.axes import padding_pairs, pair
 from trainer.engine.functions.movement import reshape
 from trainer.engine.functions.reductions import mean
@@ -37,8 +38,9 @@ def convolution(
         result = convolution(*flat, groups=groups, **geometry)
         return reshape(result, (*result.shape[:2], result.shape[3]))
     strides, dilations = pair(name, "stride", stride), pair(name, "dilation", dilation)
-    node = p.convolution(tensor.node, filters.node, strides, padding_pairs(name, padding), dilations, groups)
-    return wrapped(node, tensor, filters)
+    precision, paddings = precision_of(tensor.dtype, filters.dtype), padding_pairs(name, padding)
+    node = p.convolution(tensor.node, filters.node, strides, paddings, dilations, groups, precision)
+    return wrapped(rounded(node, precision), tensor, filters)
 
 
 def convolution_transpose(
@@ -86,6 +88,13 @@ def convolution_transpose(
             found=f"{describe([tensor, filters])}, stride {stride}, padding {padding}, output_padding {output_padding}",
             expected="an output of at least 1 x 1, and output_padding below the stride or the dilation",
         )
+    precision = precision_of(tensor.dtype, filters.dtype)
+
+    def transposed(uncut: tuple[tuple[int, int], tuple[int, int]], extents: tuple[int, ...]) -> Node:
+        operands = tensor.node, filters.node
+        node = p.convolution_input_gradient(*operands, strides, uncut, dilations, groups, extents, precision)
+        return rounded(node, precision)
+
     if any(more >= step for more, step in zip(extra, strides, strict=True)):
         # whole windows more: first what padding cut off at the end, then places that no window reaches
         back = tuple(min(more, high) for more, (_, high) in zip(extra, paddings, strict=True))
@@ -93,10 +102,8 @@ def convolution_transpose(
         (top, bottom), (left, right) = paddings
         uncut = ((top, bottom - back[0]), (left, right - back[1]))
         inner = tuple(extent - more for extent, more in zip(spatial, rest, strict=True))
-        node = p.convolution_input_gradient(tensor.node, filters.node, strides, uncut, dilations, groups, inner)
-        return wrapped(p.pad(node, (0,) * 4, (0, 0, *rest), (0,) * 4, 0), tensor, filters)
-    node = p.convolution_input_gradient(tensor.node, filters.node, strides, paddings, dilations, groups, spatial)
-    return wrapped(node, tensor, filters)
+        return wrapped(p.pad(transposed(uncut, inner), (0,) * 4, (0, 0, *rest), (0,) * 4, 0), tensor, filters)
+    return wrapped(transposed(paddings, spatial), tensor, filters)
 
 
 def max_pool(x: Any, /, window: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1) -> Tensor:
@@ -173,6 +180,8 @@ def _operands(name: str, x: Any, weight: Any) -> tuple[Tensor, Tensor]:
     if tensor.ndim not in (3, 4) or tensor.ndim != filters.ndim:
         expected = "x [N, C, H, W] and weight of four axes, or x [N, C, L] and weight of three"
         raise refusal(name, "wrong rank", found=describe([tensor, filters]), expected=expected)
+    if precision_of(tensor.dtype, filters.dtype) is not None:
+        return tensor, filters
     dtype = promoted(name, [tensor.dtype, filters.dtype])
     return tensor.astype(dtype), filters.astype(dtype)
 

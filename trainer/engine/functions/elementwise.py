@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from trainer.engine.autocast import widened
 from trainer.engine.graph import dtypes
 from trainer.engine.graph import primitives as p
 from trainer.engine.graph.dtypes import DType
@@ -17,11 +18,13 @@ Unary = Callable[[Any], Tensor]
 Binary = Callable[[Any, Any], Tensor]
 
 
-def _unary(build: Callable[[Node], Node], purpose: str) -> Unary:
-    """The function of tensors that applies `build` to each element."""
+def _unary(build: Callable[[Node], Node], purpose: str, *, wide: bool = False) -> Unary:
+    """The function of tensors that applies `build` to each element; a `wide` one is in float32 under autocast."""
 
     def function(x: Any, /) -> Tensor:
         tensor = x if isinstance(x, Tensor) else as_tensor(x, operation=build.__name__)
+        if wide:
+            tensor = widened(tensor)
         return wrapped(build(tensor.node), tensor)
 
     return _documented(function, build.__name__, purpose)
@@ -104,13 +107,13 @@ _reciprocal.__name__, _square.__name__ = "reciprocal", "square"
 negative = _unary(p.negative, "-x.")
 abs = _unary(p.abs, "The magnitude.")
 sign = _unary(p.sign, "-1, 0 or 1; NaN stays NaN.")
-exp = _unary(p.exp, "e to the power x.")
-expm1 = _unary(p.expm1, "exp(x) - 1, exact near 0.")
-log = _unary(p.log, "The natural logarithm.")
-log1p = _unary(p.log1p, "log(1 + x), exact near 0.")
+exp = _unary(p.exp, "e to the power x.", wide=True)
+expm1 = _unary(p.expm1, "exp(x) - 1, exact near 0.", wide=True)
+log = _unary(p.log, "The natural logarithm.", wide=True)
+log1p = _unary(p.log1p, "log(1 + x), exact near 0.", wide=True)
 sqrt = _unary(p.sqrt, "The square root.")
 square = _unary(_square, "x * x.")
-reciprocal = _unary(_reciprocal, "1 / x.")
+reciprocal = _unary(_reciprocal, "1 / x.", wide=True)
 sin = _unary(p.sin, "The sine of radians.")
 cos = _unary(p.cos, "The cosine of radians.")
 tanh = _unary(p.tanh, "The hyperbolic tangent.")
@@ -154,6 +157,7 @@ _power = _binary(p.power, "x1 to the power x2.", "pow")
 
 def pow(x1: Any, x2: Any, /) -> Tensor:
     """x1 to the power x2. The exponents 1, 2, 3, 1/2 and -1 become products, a root and a quotient."""
+    x1, x2 = (widened(x) if isinstance(x, Tensor) else x for x in (x1, x2))
     if isinstance(x1, Tensor) and isinstance(x2, NUMBERS):
         if x2 == 1:
             return x1

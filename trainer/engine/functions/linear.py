@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from trainer.engine.autocast import precision_of, rounded
 from trainer.engine.functions.axes import one_axis
 from trainer.engine.functions.elementwise import multiply
 from trainer.engine.functions.movement import permute_dims, reshape
@@ -22,17 +23,22 @@ def matmul(x1: Any, x2: Any, /) -> Tensor:
     first, second = a.shape, b.shape
     if not first or not second or first[-1] != second[-2 if len(second) > 1 else 0]:
         raise refusal("matmul", "shapes don't fit", found=describe([a, b]), expected="[..., M, K] and [..., K, N]")
-    dtype = promoted("matmul", [a.dtype, b.dtype])
-    left, right = a.astype(dtype).node, b.astype(dtype).node
+    precision = precision_of(a.dtype, b.dtype)
+    if precision is None:
+        dtype = promoted("matmul", [a.dtype, b.dtype])
+        left, right = a.astype(dtype).node, b.astype(dtype).node
+    else:
+        left, right = a.node, b.node
     left = p.reshape(left, (1, *first)) if len(first) == 1 else left
     right = p.reshape(right, (*second, 1)) if len(second) == 1 else right
     if left.ndim > 2 and right.ndim == 2:  # one tall product instead of many small ones
         rows = p.reshape(left, (_product(left.shape[:-1]), left.shape[-1]))
-        result = p.reshape(p.matmul(rows, right), (*left.shape[:-1], right.shape[-1]))
+        result = p.reshape(p.matmul(rows, right, precision), (*left.shape[:-1], right.shape[-1]))
     else:
         batch = broadcast_shape("matmul", [left.shape[:-2], right.shape[:-2]])
         left, right = p.broadcast(left, (*batch, *left.shape[-2:])), p.broadcast(right, (*batch, *right.shape[-2:]))
-        result = p.matmul(left, right)
+        result = p.matmul(left, right, precision)
+    result = rounded(result, precision)
     shape = result.shape
     if len(first) == 1:
         shape = (*shape[:-2], shape[-1])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from trainer.engine.autocast import widened
 from trainer.engine.functions.axes import one_axis, rising_axes
 from trainer.engine.graph import dtypes
 from trainer.engine.graph import primitives as p
@@ -97,7 +98,7 @@ def cumulative_sum(
 
     With `include_initial` a zero comes first.
     """
-    tensor = as_tensor(x)
+    tensor = widened(as_tensor(x))
     if axis is None and tensor.ndim != 1:
         raise refusal(
             "cumulative_sum", "the axis is open", found=f"{tensor.ndim} axes and axis=None", expected="axis=..."
@@ -123,7 +124,7 @@ def _summable(node: Node, dtype: DType | None) -> Node:
 
 
 def _total(name: str, build: Any, x: Any, axis: Axis, dtype: DType | None, keepdims: bool) -> Tensor:
-    tensor = as_tensor(x, operation=name)
+    tensor = widened(as_tensor(x, operation=name))
     axes = rising_axes(name, axis, tensor.ndim)
     total = _in_stages(build, _summable(tensor.node, dtype), axes)
     return wrapped(_kept(total, axes, tensor, keepdims), tensor)
@@ -163,7 +164,7 @@ def _of_bools(name: str, build: Any, x: Any, axis: Axis, keepdims: bool, *, empt
 
 
 def _floating(name: str, x: Any) -> Tensor:
-    tensor = as_tensor(x, operation=name)
+    tensor = widened(as_tensor(x, operation=name))
     if not tensor.dtype.is_float:
         hint = "Convert it first: `x.astype(engine.float32)`."
         raise refusal(name, "of whole numbers", found=describe([tensor]), expected="a floating-point dtype", hint=hint)

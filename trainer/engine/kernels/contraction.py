@@ -1,6 +1,7 @@
 """Matrix products: the template around the micro-kernel for batches of a[M, K] @ b[K, N].
 
 Numerics class "exact": every output element is one chain of fused multiply-adds over k ascending, started from zero.
+Operands of bfloat16 are summed in float32, by pairs of k (`products.py`).
 
 Kernel: `void name(ptr arguments, i64 task, ptr scratch)`; arguments: [a, b, output, epilogue operands…], addresses.
 `b` is packed by the kernel of `pack_spec(spec)` where `spec.packed` says so.
@@ -16,6 +17,7 @@ from trainer.engine.kernels import pack
 from trainer.engine.kernels.epilogue import Epilogue, OperandPointers
 from trainer.engine.kernels.expression import MEMORY
 from trainer.engine.kernels.loop_writer import Integer, LoopWriter
+from trainer.engine.kernels.products import products_of
 from trainer.engine.kernels.tile import Level, Tile, call_tile, define_tile, lanes_of
 
 
@@ -26,6 +28,8 @@ class MatmulSpec:
     batch: extents of the batch dimensions; a_batch and b_batch: their strides in a and b (0 = shared).
     a_strides and b_strides: (row, column) strides. The output is dense, row-major [*batch, M, N].
     packed: `b` is in panels, one for each matrix that `pack_spec` lists; otherwise its column stride is 1.
+    pairs: both operands are bfloat16 and `dtype` is float32. K and the strides of `a` are even, its column stride is 1,
+    and `b` is packed.
     """
 
     dtype: DType
@@ -39,6 +43,17 @@ class MatmulSpec:
     b_batch: tuple[int, ...] = ()
     packed: bool = True
     epilogue: Epilogue = field(default_factory=Epilogue)
+    pairs: bool = False
+
+    @property
+    def steps(self) -> int:
+        """Elements of the accumulator's size along K: numbers, or pairs of them."""
+        return self.depth // self.unit
+
+    @property
+    def unit(self) -> int:
+        """Numbers in one element of the accumulator's size."""
+        return 2 if self.pairs else 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +61,8 @@ class MatmulParameters:
     """How it is computed; any values give the same bits.
 
     tile_rows x tile_vectors accumulators, `unroll` steps of k at once; one task covers task_rows x task_vectors vectors
-    (multiples of the tile's). pack_rows copies a task's rows of `a` into scratch first.
+    (multiples of the tile's). pack_rows copies a task's rows of `a` into scratch first. `native` multiplies pairs by
+    AVX-512-BF16's instruction.
     """
 
     tile_rows: int
@@ -55,13 +71,15 @@ class MatmulParameters:
     task_vectors: int
     unroll: int = 1
     pack_rows: bool = False
+    native: bool = False
 
 
 def pack_spec(spec: MatmulSpec) -> pack.PackSpec:
     """The kernel that packs `b`; batch dimensions that share one matrix pack it once."""
     batch = tuple((extent, stride) for extent, stride in zip(spec.batch, spec.b_batch, strict=True) if stride)
-    block = pack.Block(0, ((spec.depth, spec.b_strides[0]),))
-    return pack.PackSpec(spec.dtype, batch, spec.columns, spec.b_strides[1], (block,))
+    row, column = spec.b_strides
+    block = pack.Block(0, ((spec.steps, spec.unit * row),))
+    return pack.PackSpec(spec.dtype, batch, spec.columns, column, (block,), row if spec.pairs else 0)
 
 
 def tasks(spec: MatmulSpec, parameters: MatmulParameters) -> int:
@@ -87,12 +105,14 @@ def _scratch_pitch(spec: MatmulSpec) -> int:
     cache's sets.
     """
     lanes = lanes_of(spec.dtype)
-    lines = -(-spec.depth // lanes)
+    lines = -(-spec.steps // lanes)
     return (lines | 1) * lanes
 
 
 def render(spec: MatmulSpec, parameters: MatmulParameters, name: str) -> str:
     """The module of the kernel."""
+    if spec.pairs and (not spec.packed or spec.a_strides[1] != 1 or spec.depth % 2 or spec.a_strides[0] % 2):
+        raise ValueError(f"bfloat16 is multiplied in pairs along rows of `a`, `b` packed: {spec}")
     w = LoopWriter()
     w.label("entry")
     element, lanes = MEMORY[spec.dtype.name], lanes_of(spec.dtype)
@@ -108,16 +128,16 @@ def render(spec: MatmulSpec, parameters: MatmulParameters, name: str) -> str:
     first_vector = w.multiply(column_task, parameters.task_vectors)
     last_vector = w.minimum(w.add(first_vector, parameters.task_vectors), vectors)
 
-    row_stride, column_stride = spec.a_strides
+    row_stride, column_stride = spec.a_strides[0] // spec.unit, spec.a_strides[1]
     if parameters.pack_rows:
         row_stride, column_stride = _scratch_pitch(spec), 1
         a = _copy_rows(w, spec, a, first_row, last_row)
     else:
         a = w.pointer(a, w.multiply(first_row, row_stride), element)
     if spec.packed:
-        level, vector_step = Level(spec.depth, column_stride, lanes), spec.depth * lanes
+        level, vector_step = Level(spec.steps, column_stride, lanes), spec.steps * lanes
     else:
-        level, vector_step = Level(spec.depth, column_stride, spec.b_strides[0]), lanes
+        level, vector_step = Level(spec.steps, column_stride, spec.b_strides[0]), lanes
 
     def tile(rows: int, width: int, active: int) -> Tile:
         return Tile(
@@ -131,6 +151,7 @@ def render(spec: MatmulSpec, parameters: MatmulParameters, name: str) -> str:
             parameters.unroll,
             b_masked=not spec.packed,
             epilogue=spec.epilogue,
+            products=products_of(spec.pairs, parameters.native),
         )
 
     tail = spec.columns - (vectors - 1) * lanes
@@ -161,7 +182,7 @@ def _matrix_pointers(w: LoopWriter, spec: MatmulSpec, a: str, b: str, matrix: In
     packed_step, rest = pack_spec(spec).matrix_size, matrix
     for extent, a_stride, b_stride in reversed(list(zip(spec.batch, spec.a_batch, spec.b_batch, strict=True))):
         rest, index = w.divide(rest, extent)
-        a_offset = w.add(a_offset, w.multiply(index, a_stride))
+        a_offset = w.add(a_offset, w.multiply(index, a_stride // spec.unit))
         if b_stride:
             b_offset = w.add(b_offset, w.multiply(index, packed_step if spec.packed else b_stride))
             packed_step *= extent
@@ -173,8 +194,8 @@ def _copy_rows(w: LoopWriter, spec: MatmulSpec, a: str, first_row: Integer, last
     element = MEMORY[spec.dtype.name]
     copy = pack.define_copy(w, spec.dtype)
     with w.loop(first_row, last_row) as row:
-        source = w.pointer(a, w.multiply(row.index, spec.a_strides[0]), element)
+        source = w.pointer(a, w.multiply(row.index, spec.a_strides[0] // spec.unit), element)
         place = w.multiply(w.subtract(row.index, first_row), _scratch_pitch(spec))
         target = w.pointer("%scratch", place, element)
-        w.call("void", copy, ("ptr", target), ("ptr", source), ("i64", str(spec.depth)))
+        w.call("void", copy, ("ptr", target), ("ptr", source), ("i64", str(spec.steps)))
     return "%scratch"

@@ -2,7 +2,7 @@
 
 Numerics class "exact": each output element is one chain of fused multiply-adds from zero. Forward: (r, s, c)
 ascending. Input gradient: pixels of dy ascending by row, then by column (so r and s descend), then k ascending. Taps
-in the padding contribute zeros.
+in the padding contribute zeros. Operands of bfloat16 are summed in float32, by pairs of c or of k (`products.py`).
 
 Kernel: `void name(ptr arguments, i64 task, ptr scratch)`; arguments: [input, packed weights, output, epilogue
 operands…], addresses; input and output are channels-last. The weights are packed by the kernel of `pack_spec(spec)`.
@@ -23,6 +23,7 @@ from trainer.engine.kernels.epilogue import OperandPointers
 from trainer.engine.kernels.expression import MEMORY
 from trainer.engine.kernels.geometry import RSCK, Axis, ConvolutionSpec, Correlation, correlation
 from trainer.engine.kernels.loop_writer import Integer, LoopWriter
+from trainer.engine.kernels.products import products_of
 from trainer.engine.kernels.tile import Level, Run, Tile, call_tile, define_tile, lanes_of
 
 
@@ -32,7 +33,8 @@ class ConvolutionParameters:
 
     A tile is tile_rows x tile_columns pixels by tile_vectors vectors of channels. A task covers task_images images of
     task_rows x task_columns pixels and task_vectors vectors (multiples of the tile's). `copy` brings the input into
-    scratch even where nothing is padded, its pixels `pixel_padding` elements further apart.
+    scratch even where nothing is padded, its pixels `pixel_padding` elements further apart. `native` multiplies pairs
+    by AVX-512-BF16's instruction.
     """
 
     tile_rows: int
@@ -46,6 +48,7 @@ class ConvolutionParameters:
     copy: bool = False
     pixel_padding: int = 0
     trim: bool = False
+    native: bool = False
 
 
 def pack_spec(spec: ConvolutionSpec) -> pack.PackSpec:
@@ -131,8 +134,8 @@ class _Bounds:
 
 def render(spec: ConvolutionSpec, parameters: ConvolutionParameters, name: str) -> str:
     """The module of the kernel."""
-    if not (spec.packed or (spec.direction == "forward" and spec.weight_order == RSCK)):
-        raise ValueError(f"only the forward pass with weights in the order {RSCK} can do without packing")
+    if not (spec.packed or (spec.direction == "forward" and spec.weight_order == RSCK and not spec.pairs)):
+        raise ValueError(f"only the forward pass of float32 weights in the order {RSCK} can do without packing")
     form = correlation(spec)
     grid, source = _Grid.of(form, spec.dtype, parameters), _Input.of(form, parameters)
     w = LoopWriter()
@@ -193,6 +196,7 @@ def render(spec: ConvolutionSpec, parameters: ConvolutionParameters, name: str) 
             b_masked=not spec.packed,
             epilogue=spec.epilogue,
             runs=_trimmed_runs(form, source, places, left, depth_step) if trimmed else (),
+            products=products_of(spec.pairs, parameters.native),
         )
 
     row_counts = [phase.count for phase in form.rows.phases]

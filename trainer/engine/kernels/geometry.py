@@ -31,6 +31,10 @@ class ConvolutionSpec:
     ((top, bottom), (left, right)). `packed`: the weights are in panels (`convolution.pack_spec`); only the forward
     pass with weights in RSCK order can do without. The epilogue works on the result: y, the gradient of x, or the
     gradient of w.
+
+    pairs: both operands are bfloat16 and `dtype`, that of sums and results, is float32. Pairs are neighbours along what
+    is summed: channels of a group in the forward pass, filters of a group in the input gradient (an even number of
+    them, and the weights packed), images in the weight gradient, whose operands `interleave.py` has brought together.
     """
 
     dtype: DType
@@ -47,6 +51,12 @@ class ConvolutionSpec:
     weight_order: tuple[int, int, int, int] = RSCK
     packed: bool = True
     epilogue: Epilogue = field(default_factory=Epilogue)
+    pairs: bool = False
+
+    @property
+    def unit(self) -> int:
+        """Numbers in one element of the accumulator's size."""
+        return 2 if self.pairs else 1
 
     @property
     def output_spatial(self) -> Pair:
@@ -132,7 +142,10 @@ class Phase:
 
 @dataclass(frozen=True, slots=True)
 class Correlation:
-    """The common form: channels are totals, `group_inputs` and `group_outputs` those of one group."""
+    """The common form: channels are totals, `group_inputs` and `group_outputs` those of one group.
+
+    Inputs are elements of the accumulator's size: channels, or pairs of them.
+    """
 
     images: int
     groups: int
@@ -169,6 +182,10 @@ def correlation(spec: ConvolutionSpec) -> Correlation:
     group_channels, group_filters = spec.channels // spec.groups, spec.filters // spec.groups
     depth, depth_stride = (group_channels, c_stride) if forward else (group_filters, k_stride)
     columns, column_stride = (group_filters, k_stride) if forward else (group_channels, c_stride)
+    if depth % spec.unit:
+        raise ValueError(f"bfloat16 is multiplied in pairs of channels, not of {depth}")
+    pair_stride = depth_stride if spec.pairs else 0
+    depth, depth_stride = depth // spec.unit, depth_stride * spec.unit
     phases, blocks, start = [], [], 0
     for rows in axes[0].phases:
         for cols in axes[1].phases:
@@ -180,10 +197,10 @@ def correlation(spec: ConvolutionSpec) -> Correlation:
             blocks.append(block)
             start += block.depth
     packing = pack.PackSpec(
-        spec.dtype, ((spec.groups, group_filters * k_stride),), columns, column_stride, tuple(blocks)
+        spec.dtype, ((spec.groups, group_filters * k_stride),), columns, column_stride, tuple(blocks), pair_stride
     )
     inputs, outputs = (spec.channels, spec.filters) if forward else (spec.filters, spec.channels)
-    return Correlation(images, spec.groups, inputs, outputs, axes[0], axes[1], tuple(phases), packing)
+    return Correlation(images, spec.groups, inputs // spec.unit, outputs, axes[0], axes[1], tuple(phases), packing)
 
 
 def _whole_axis(extent: int) -> Axis:

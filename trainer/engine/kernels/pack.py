@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from trainer.engine.graph.dtypes import DType
+from trainer.engine.graph.dtypes import DType, bfloat16
 from trainer.engine.kernels.expression import MEMORY
 from trainer.engine.kernels.loop_writer import Integer, LoopWriter
 from trainer.engine.kernels.tile import lanes_of, load_vector, store_vector
@@ -41,6 +41,9 @@ class Block:
 class PackSpec:
     """`batch` lists (extent, source stride) of independent matrices; the packed ones lie densely one after the
     other.
+
+    With `pair_stride` the source is bfloat16, all strides count its elements, and an element of the packed operand is a
+    pair of them, `pair_stride` apart (`products.py`); `dtype` is float32, which has the size of a pair.
     """
 
     dtype: DType
@@ -48,10 +51,21 @@ class PackSpec:
     columns: int
     column_stride: int
     blocks: tuple[Block, ...]
+    pair_stride: int = 0
 
     @property
     def depth(self) -> int:
         return sum(block.depth for block in self.blocks)
+
+    @property
+    def source_element(self) -> str:
+        """The type of the source's elements in memory."""
+        return "i16" if self.pair_stride else MEMORY[self.dtype.name]
+
+    @property
+    def alignment(self) -> int:
+        """Bytes that every element of the source is aligned to."""
+        return 2 if self.pair_stride else self.dtype.itemsize
 
     @property
     def panels(self) -> int:
@@ -97,7 +111,7 @@ def render(spec: PackSpec, name: str) -> str:
     for extent, stride in reversed(spec.batch):
         rest, index = writer.divide(rest, extent)
         offset = writer.add(offset, writer.multiply(index, stride))
-    source = writer.pointer(source, offset, element)
+    source = writer.pointer(source, offset, spec.source_element)
     destination = writer.pointer(destination, writer.multiply("%task", spec.depth * lanes), element)
     tail = spec.columns % lanes
     if not tail:
@@ -119,7 +133,7 @@ def _write_panel(writer: LoopWriter, spec: PackSpec, source: str, destination: s
     position = 0
     for block in spec.blocks:
         if block.depth:
-            start = writer.pointer(source, block.offset, element)
+            start = writer.pointer(source, block.offset, spec.source_element)
             target = writer.pointer(destination, position * lanes, element)
             _write_levels(writer, spec, merged(block.levels), start, target, active)
         position += block.depth
@@ -133,20 +147,21 @@ def _write_levels(
     if inner:
         below = math.prod(size for size, _ in inner)
         with writer.loop(0, extent) as loop:
-            here = writer.pointer(source, writer.multiply(loop.index, stride), element)
+            here = writer.pointer(source, writer.multiply(loop.index, stride), spec.source_element)
             there = writer.pointer(target, writer.multiply(loop.index, below * lanes), element)
             _write_levels(writer, spec, tuple(inner), here, there, active)
         return
-    transposed = extent - extent % lanes if stride == 1 and spec.column_stride != 1 else 0
+    neighbours = stride == 2 and spec.pair_stride == 1 if spec.pair_stride else stride == 1
+    transposed = extent - extent % lanes if neighbours and spec.column_stride != 1 else 0
     if transposed:
         with writer.loop(0, transposed, lanes) as loop:
-            here = writer.pointer(source, loop.index, element)
+            here = writer.pointer(source, writer.multiply(loop.index, stride), spec.source_element)
             there = writer.pointer(target, writer.multiply(loop.index, lanes), element)
             square = _define_transpose(writer, spec, active)
             writer.call("void", square, ("ptr", here), ("ptr", there))
     if transposed < extent:
         with writer.loop(transposed, extent) as loop:
-            here = writer.pointer(source, writer.multiply(loop.index, stride), element)
+            here = writer.pointer(source, writer.multiply(loop.index, stride), spec.source_element)
             there = writer.pointer(target, writer.multiply(loop.index, lanes), element)
             store_vector(writer, spec.dtype, _gather(writer, spec, here, active), there, lanes, lanes)
 
@@ -154,14 +169,41 @@ def _write_levels(
 def _gather(writer: LoopWriter, spec: PackSpec, source: str, active: int) -> str:
     """One row of a panel: `active` neighbouring columns, then zeros."""
     element, lanes = MEMORY[spec.dtype.name], lanes_of(spec.dtype)
+    if spec.pair_stride and (spec.column_stride == 1 or spec.pair_stride != 1):
+        return _gather_pairs(writer, spec, source, active)
     if spec.column_stride == 1:
         return load_vector(writer, spec.dtype, source, lanes, active)
     row = "zeroinitializer"
     for lane in range(active):
-        pointer = writer.pointer(source, lane * spec.column_stride, element)
-        value = writer.value(f"load {element}, ptr {pointer}, align {spec.dtype.itemsize}")
+        pointer = writer.pointer(source, lane * spec.column_stride, spec.source_element)
+        value = writer.value(f"load {element}, ptr {pointer}, align {spec.alignment}")
         row = writer.value(f"insertelement {vector(element, lanes)} {row}, {element} {value}, i32 {lane}")
     return row
+
+
+def _gather_pairs(writer: LoopWriter, spec: PackSpec, source: str, active: int) -> str:
+    """One row of a panel of pairs whose halves are apart: two rows, interleaved."""
+    lanes = lanes_of(spec.dtype)
+    halves = []
+    for half in range(2):
+        start = writer.pointer(source, half * spec.pair_stride, "i16")
+        if spec.column_stride == 1:
+            halves.append(load_vector(writer, bfloat16, start, lanes, active))
+            continue
+        row = "zeroinitializer"
+        for lane in range(active):
+            value = writer.value(f"load i16, ptr {writer.pointer(start, lane * spec.column_stride, 'i16')}, align 2")
+            row = writer.value(f"insertelement {vector('i16', lanes)} {row}, i16 {value}, i32 {lane}")
+        halves.append(row)
+    return interleaved(writer, halves[0], halves[1])
+
+
+def interleaved(writer: LoopWriter, low: str, high: str) -> str:
+    """Sixteen pairs of which `low` and `high`, vectors of bfloat16, are the halves."""
+    halves = (writer.value(f"zext <16 x i16> {half} to <16 x i32>") for half in (low, high))
+    first, second = halves
+    shifted = writer.value(f"shl <16 x i32> {second}, splat (i32 16)")
+    return writer.value(f"bitcast <16 x i32> {writer.value(f'or <16 x i32> {shifted}, {first}')} to <16 x float>")
 
 
 def _define_transpose(writer: LoopWriter, spec: PackSpec, active: int) -> str:
@@ -177,8 +219,8 @@ def _transpose(writer: LoopWriter, spec: PackSpec, source: str, target: str, act
     kind = vector(element, lanes)
     rows = []
     for lane in range(lanes):
-        pointer = writer.pointer(source, lane * spec.column_stride, element)
-        rows.append(load_vector(writer, spec.dtype, pointer, lanes, lanes) if lane < active else "zeroinitializer")
+        pointer = writer.pointer(source, lane * spec.column_stride, spec.source_element)
+        rows.append(_load(writer, spec, pointer) if lane < active else "zeroinitializer")
     half = lanes // 2
     while half:
         low = [lane if not lane & half else lanes + lane - half for lane in range(lanes)]
@@ -193,6 +235,12 @@ def _transpose(writer: LoopWriter, spec: PackSpec, source: str, target: str, act
         half //= 2
     for lane, value in enumerate(rows):
         store_vector(writer, spec.dtype, value, writer.pointer(target, lane * lanes, element), lanes, lanes)
+
+
+def _load(writer: LoopWriter, spec: PackSpec, pointer: str) -> str:
+    """A whole vector; pairs lie wherever a bfloat16 may."""
+    kind = vector(MEMORY[spec.dtype.name], lanes_of(spec.dtype))
+    return writer.value(f"load {kind}, ptr {pointer}, align {spec.alignment}")
 
 
 def define_copy(writer: LoopWriter, dtype: DType) -> str:

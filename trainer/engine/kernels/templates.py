@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from trainer.engine.graph.dtypes import DType
+from trainer.engine.graph.dtypes import DType, bfloat16
 from trainer.engine.kernels import contraction, convolution, weight_gradient, winograd
 from trainer.engine.kernels.contraction import MatmulSpec
 from trainer.engine.kernels.epilogue import Epilogue
@@ -53,7 +53,7 @@ def _matmul_operands(spec: MatmulSpec) -> list[Operand]:
     b = reach((*spec.batch, spec.depth, spec.columns), (*spec.b_batch, *spec.b_strides))
     elements = math.prod(spec.batch) * spec.rows * spec.columns
     return [
-        Operand(spec.dtype, a),
+        Operand(bfloat16 if spec.pairs else spec.dtype, a),
         Operand(spec.dtype, contraction.pack_spec(spec).size if spec.packed else b),
         Operand(spec.epilogue.output(spec.dtype), elements, written=True),
         *_epilogue_operands(spec.epilogue, elements, spec.columns),
@@ -71,7 +71,7 @@ def _convolution_operands(spec: ConvolutionSpec) -> list[Operand]:
     source, target = (x, y) if spec.direction == "forward" else (y, x)
     weights = math.prod(spec.window) * (spec.channels // spec.groups) * spec.filters
     return [
-        Operand(spec.dtype, source),
+        Operand(bfloat16 if spec.pairs else spec.dtype, source),
         Operand(spec.dtype, convolution.pack_spec(spec).size if spec.packed else weights),
         Operand(spec.epilogue.output(spec.dtype), target, written=True),
         *_epilogue_operands(spec.epilogue, target, spec.filters if spec.direction == "forward" else spec.channels),
@@ -81,6 +81,8 @@ def _convolution_operands(spec: ConvolutionSpec) -> list[Operand]:
 def _weight_gradient_operands(spec: ConvolutionSpec) -> list[Operand]:
     x, y = _activations(spec)
     totals = Operand(spec.dtype, weight_gradient.totals_size(spec), written=True)
+    if spec.pairs:  # of images, interleaved
+        x, y = (elements // max(1, spec.images) * -(-spec.images // 2) for elements in (x, y))
     return [Operand(spec.dtype, x), Operand(spec.dtype, y), totals]
 
 

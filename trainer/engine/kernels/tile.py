@@ -16,6 +16,7 @@ from trainer.engine.graph.dtypes import DType
 from trainer.engine.kernels.epilogue import Epilogue, OperandPointers
 from trainer.engine.kernels.expression import MEMORY, narrow, render_body, widen
 from trainer.engine.kernels.loop_writer import Integer, LoopWriter
+from trainer.engine.kernels.products import Products, add_pairs
 from trainer.engine.kernels.writer import Typed, mangled, vector
 
 UNROLLED_INSTRUCTIONS = 400
@@ -61,6 +62,7 @@ class Tile:
     lanes: how many lanes of the last vector are stored; b_masked: whether they are also all that may be read.
     runs: parts of the innermost level, instead of all of it for all rows.
     accumulate: add what the output holds already to the finished sum (then the output has the accumulator's dtype).
+    products: what one element of `a` and of `b` is, and how two are multiplied (`products.py`).
     """
 
     dtype: DType
@@ -75,6 +77,7 @@ class Tile:
     accumulate: bool = False
     epilogue: Epilogue = field(default_factory=Epilogue)
     runs: tuple[Run, ...] = ()
+    products: Products = "single"
 
     @property
     def variables(self) -> tuple[str, ...]:
@@ -98,10 +101,10 @@ def call_tile(writer: LoopWriter, name: str, pointers: Sequence[str], variables:
 
 
 class _Arithmetic:
-    """Loads and multiply-adds of one dtype."""
+    """Loads and multiply-adds of one dtype; elements that are pairs are loaded as if they were floats."""
 
-    def __init__(self, writer: LoopWriter, dtype: DType) -> None:
-        self.writer, self.dtype = writer, dtype
+    def __init__(self, writer: LoopWriter, dtype: DType, products: Products) -> None:
+        self.writer, self.dtype, self.products = writer, dtype, products
         self.element, self.lanes = MEMORY[dtype.name], lanes_of(dtype)
         self.type = vector(self.element, self.lanes)
 
@@ -114,6 +117,8 @@ class _Arithmetic:
         )
 
     def multiply_add(self, a: str, b: str, total: str) -> str:
+        if self.products != "single":
+            return add_pairs(self.writer, a, b, total, native=self.products == "native_pairs")
         if self.dtype.is_float:
             kinds = [(self.type, value) for value in (a, b, total)]
             return self.writer.intrinsic(f"fma.{mangled(self.type)}", self.type, *kinds)
@@ -164,7 +169,7 @@ def store_vector(writer: LoopWriter, dtype: DType, value: str, pointer: str, lan
 
 
 def _write_tile(writer: LoopWriter, name: str, tile: Tile) -> None:
-    arithmetic = _Arithmetic(writer, tile.dtype)
+    arithmetic = _Arithmetic(writer, tile.dtype, tile.products)
     places = [(row, column) for row in range(len(tile.rows)) for column in range(tile.vectors)]
     looped = _is_long(tile)
     buffer = writer.value(f"alloca [{len(places)} x {arithmetic.type}], align 64") if looped else ""

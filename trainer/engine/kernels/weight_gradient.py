@@ -2,7 +2,9 @@
 
 Numerics class "exact": the pixels of y are cut into blocks by the shape alone (`pixel_blocks`). Within a block each
 weight is one chain of fused multiply-adds from zero over (image, row, column) ascending; the blocks of a group are
-added to its total in ascending order, starting from zero, and the groups' totals in ascending order.
+added to its total in ascending order, starting from zero, and the groups' totals in ascending order. Operands of
+bfloat16 are summed in float32, by pairs of images (`products.py`): x and dy come interleaved (`interleave.py`), and
+"image" means a pair of them.
 
 Kernel: `void name(ptr arguments, i64 task, ptr scratch)`; arguments: [x, dy, totals], addresses; totals is [groups of
 blocks][R][S][C/groups][K], and the result itself where `needs_combine(spec)` is false. Else the kernel of
@@ -20,6 +22,7 @@ from trainer.engine.kernels.epilogue import OperandPointers
 from trainer.engine.kernels.expression import MEMORY
 from trainer.engine.kernels.geometry import RSCK, ConvolutionSpec
 from trainer.engine.kernels.loop_writer import Integer, LoopWriter
+from trainer.engine.kernels.products import products_of
 from trainer.engine.kernels.tile import Level, Tile, call_tile, define_tile, finish, lanes_of, load_vector, store_vector
 from trainer.engine.kernels.writer import vector
 
@@ -39,7 +42,7 @@ class WeightGradientParameters:
     A tile is tile_rows weights of neighbouring input channels (or taps) by tile_vectors vectors of filters. A task
     covers one group of blocks, task_lines lines of weights (a line shares its row of taps) and task_vectors vectors
     (a multiple of the tile's). `copy` brings x into scratch even where nothing is padded, its pixels `pixel_padding`
-    elements further apart.
+    elements further apart. `native` multiplies pairs by AVX-512-BF16's instruction.
     """
 
     tile_rows: int
@@ -48,6 +51,7 @@ class WeightGradientParameters:
     task_vectors: int
     copy: bool = False
     pixel_padding: int = 0
+    native: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +77,12 @@ def pixel_blocks(spec: ConvolutionSpec) -> PixelBlocks:
     """The blocks that decide the bits; a function of the shape alone."""
     rows, columns = spec.output_spatial
     if _is_product(spec):
-        whole = (1, 1, spec.images * rows * columns)
+        whole = (1, 1, _images(spec) * rows * columns)
         block = (1, 1, min(BLOCK_PIXELS, whole[2]))
     else:
-        whole = (spec.images, rows, columns)
+        whole = (_images(spec), rows, columns)
         block_rows, block_columns = min(rows, max(1, BLOCK_PIXELS // columns)), columns
-        block_images = min(spec.images, max(1, BLOCK_PIXELS // (rows * columns)))
+        block_images = min(whole[0], max(1, BLOCK_PIXELS // (rows * columns)))
         while math.prod(_reach(spec, block_rows, block_columns)) * block_images * spec.channels > WINDOW_ELEMENTS:
             if block_images > 1:
                 block_images = -(-block_images // 2)
@@ -93,6 +97,11 @@ def pixel_blocks(spec: ConvolutionSpec) -> PixelBlocks:
     groups = max(1, min(MOST_GROUPS, blocks, TOTALS_ELEMENTS // _weights(spec)))
     per_group = -(-blocks // groups)
     return PixelBlocks(whole, block, -(-blocks // per_group))
+
+
+def _images(spec: ConvolutionSpec) -> int:
+    """Images, or pairs of them, the last filled up with zeros."""
+    return -(-spec.images // spec.unit)
 
 
 def _reach(spec: ConvolutionSpec, rows: int, columns: int) -> tuple[int, int]:
@@ -285,6 +294,7 @@ def render(spec: ConvolutionSpec, parameters: WeightGradientParameters, name: st
                         levels,
                         b_masked=True,
                         accumulate=True,
+                        products=products_of(spec.pairs, parameters.native),
                     )
                     function = define_tile(w, f"tile_{height}x{thick}_{tile.lanes}", tile)
                     call_tile(w, function, (a_here, b_here, result), values)

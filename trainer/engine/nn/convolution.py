@@ -43,7 +43,9 @@ class _Convolution(Module):
         self.bias = declare((out_channels,), fan_in_bias(weight_shape)) if bias else None
 
     def _with_bias(self, y: Tensor) -> Tensor:
-        return y if self.bias is None else y + engine.reshape(self.bias, (1, self.out_channels, 1, 1))
+        if self.bias is None:
+            return y
+        return (y + engine.reshape(self.bias, (1, self.out_channels, 1, 1))).astype(y.dtype)
 
     def _check(self, x: Tensor) -> None:
         if x.ndim != 4 or x.shape[1] != self.in_channels:

@@ -6,6 +6,7 @@ import math
 
 from trainer import engine
 from trainer.engine import Tensor
+from trainer.engine.autocast import widened
 
 
 def relu(x: Tensor) -> Tensor:
@@ -52,12 +53,14 @@ def softplus(x: Tensor) -> Tensor:
 
 def softmax(x: Tensor, axis: int = -1) -> Tensor:
     """exp(x) / sum(exp(x)) along `axis`, with the maximum taken off first."""
+    x = widened(x)
     exponentials = engine.exp(x - largest(x, axis))
     return exponentials / engine.sum(exponentials, axis=axis, keepdims=True)
 
 
 def log_softmax(x: Tensor, axis: int = -1) -> Tensor:
     """log(softmax(x)) along `axis`, without forming the quotient."""
+    x = widened(x)
     shifted = x - largest(x, axis)
     return shifted - engine.log(engine.sum(engine.exp(shifted), axis=axis, keepdims=True))
 

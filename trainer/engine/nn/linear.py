@@ -26,7 +26,7 @@ class Linear(Module):
         rows = x if x.ndim == 2 else engine.reshape(x, (-1, self.in_features))
         y = engine.matmul(rows, engine.matrix_transpose(self.weight))
         if self.bias is not None:
-            y = y + self.bias
+            y = (y + self.bias).astype(y.dtype)
         return y if x.ndim == 2 else engine.reshape(y, (*x.shape[:-1], self.out_features))
 
     def extra_repr(self) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from trainer import TrainerError, engine
 from trainer.engine import Tensor
+from trainer.engine.autocast import widened
 from trainer.engine.nn.functional import largest, relu
 
 
@@ -42,6 +43,7 @@ def cross_entropy(
             found=f"logits {logits.shape} {logits.dtype}, labels {labels.shape} {labels.dtype}",
             expected="logits [N, C, ...] and integer labels [N, ...]",
         )
+    logits = widened(logits)
     classes = logits.shape[1]
     one_class = (1, classes, *(1,) * (logits.ndim - 2))
     is_label = engine.expand_dims(labels, axis=1) == engine.reshape(
@@ -80,6 +82,7 @@ def binary_cross_entropy_with_logits(
     `weight` multiplies each element, `pos_weight` the positive part; both broadcast.
     """
     _check_same("binary_cross_entropy_with_logits", logits, targets)
+    logits, targets = widened(logits), widened(targets)
     softplus_of_negative_abs = engine.log1p(engine.exp(-engine.abs(logits)))
     if pos_weight is None:
         loss = relu(logits) - logits * targets + softplus_of_negative_abs
@@ -92,13 +95,13 @@ def binary_cross_entropy_with_logits(
 def l1_loss(x: Tensor, y: Tensor, *, reduction: str = "mean", sample_weight: Tensor | None = None) -> Tensor:
     """|x − y|; shapes are equal."""
     _check_same("l1_loss", x, y)
-    return _reduce(engine.abs(x - y), None, reduction, sample_weight)
+    return _reduce(engine.abs(widened(x) - widened(y)), None, reduction, sample_weight)
 
 
 def mse_loss(x: Tensor, y: Tensor, *, reduction: str = "mean", sample_weight: Tensor | None = None) -> Tensor:
     """(x − y)²; shapes are equal."""
     _check_same("mse_loss", x, y)
-    difference = x - y
+    difference = widened(x) - widened(y)
     return _reduce(difference * difference, None, reduction, sample_weight)
 
 

@@ -10,9 +10,10 @@ from trainer.engine.compile.calls.winograd import transformed_weights
 from trainer.engine.compile.launch import Address, Buffer, KernelSource, Launch, Tunable
 from trainer.engine.compile.partition import CHANNELS_LAST, WEIGHTS
 from trainer.engine.compile.views import is_dense
+from trainer.engine.graph.dtypes import float32
 from trainer.engine.graph.node import Node, Shape
 from trainer.engine.graph.storage import Layout
-from trainer.engine.kernels import contraction, convolution, pack, templates, weight_gradient, winograd
+from trainer.engine.kernels import contraction, convolution, interleave, pack, templates, weight_gradient, winograd
 from trainer.engine.kernels.epilogue import Epilogue
 from trainer.engine.kernels.geometry import ConvolutionSpec, Direction
 
@@ -24,7 +25,9 @@ if TYPE_CHECKING:
 def emit_matmul(lowering: Lowering, root: Node, fused: Fused | None) -> None:
     """a[..., M, K] @ b[..., K, N], either operand as it lies (transposed, broadcast along batches, sliced)."""
     node = fused.contraction if fused else root
-    (left, a_strides), (right, b_strides) = (lowering.as_it_lies(source) for source in node.inputs)
+    pairs = node.attribute("precision") is not None
+    left, a_strides = _rows_of_pairs(lowering, node.inputs[0]) if pairs else lowering.as_it_lies(node.inputs[0])
+    right, b_strides = lowering.as_it_lies(node.inputs[1])
     spec = contraction.MatmulSpec(
         node.dtype,
         node.shape[-2],
@@ -36,6 +39,7 @@ def emit_matmul(lowering: Lowering, root: Node, fused: Fused | None) -> None:
         a_strides[:-2],
         b_strides[:-2],
         epilogue=fused.epilogue if fused else Epilogue(),
+        pairs=pairs,
     )
     spec = replace(spec, packed=defaults.prefers_packed(spec))
     if node.size == 0:
@@ -46,6 +50,19 @@ def emit_matmul(lowering: Lowering, root: Node, fused: Fused | None) -> None:
         right = _packed(lowering, contraction.pack_spec(spec), right, node)
     label = f"matmul {spec.rows}x{spec.depth}x{spec.columns}"
     _tunable(lowering, root, fused, Tunable(templates.MATMUL, spec, lowering.choose(spec)), [left, right], label)
+
+
+def _rows_of_pairs(lowering: Lowering, node: Node) -> tuple[Address, tuple[int, ...]]:
+    """The left operand where pairs of neighbours along its rows can be read; copied where they can't."""
+
+    def fits(strides: tuple[int, ...]) -> bool:
+        return strides[-1] == 1 and not any(step % 2 for step in strides[:-1])
+
+    view = lowering.plan.views[node]
+    buffer, offset, strides = lowering.dense(
+        node, lambda strides: fits(strides) and view.offset % 2 == 0, Layout.row_major(node.ndim)
+    )
+    return Address(buffer, offset * node.dtype.itemsize), strides
 
 
 def emit_convolution(lowering: Lowering, root: Node, fused: Fused | None) -> None:
@@ -80,10 +97,10 @@ def _emit_direct(
     order = is_dense(w.shape, strides)
     assert order is not None
     spec = _specification(node, direction, x_shape, w.shape, order, fused.epilogue if fused else Epilogue())
-    fast = winograd.algorithm(spec) if lowering.request.numerics == "fast" else None
+    fast = winograd.algorithm(spec) if lowering.request.numerics == "fast" and not spec.pairs else None
     spec = replace(spec, packed=fast is not None or defaults.prefers_packed(spec))
     place = _channels_last(lowering, source)
-    right = Address(weights, weights_offset * node.dtype.itemsize)
+    right = Address(weights, weights_offset * w.dtype.itemsize)
     if spec.packed:
         right = _packed(lowering, convolution.pack_spec(spec), right, node)
     label = _label(node, x_shape, w.shape)
@@ -104,7 +121,8 @@ def emit_weight_gradient(lowering: Lowering, root: Node, fused: Fused | None) ->
         return lowering.fill(lowering.buffer_of(root), 0)
     spec = _specification(root, "weight_gradient", x.shape, root.shape, WEIGHTS, Epilogue())
     tunable = Tunable(templates.WEIGHT_GRADIENT, spec, lowering.choose(spec))
-    places, label = [_channels_last(lowering, x), _channels_last(lowering, dy)], _label(root, x.shape, root.shape)
+    read = _interleaved if spec.pairs else _channels_last
+    places, label = [read(lowering, x), read(lowering, dy)], _label(root, x.shape, root.shape)
     if not weight_gradient.needs_combine(spec):
         return _tunable(lowering, root, None, tunable, places, label)
     totals = lowering.temporary(weight_gradient.totals_size(spec), root.dtype, "totals")
@@ -131,6 +149,7 @@ def _specification(
         node.attribute("groups"),
         weight_order=(order.order[0], order.order[1], order.order[2], order.order[3]),
         epilogue=epilogue,
+        pairs=node.attribute("precision") is not None,
     )
 
 
@@ -145,6 +164,20 @@ def _channels_last(lowering: Lowering, node: Node) -> Address:
     return Address(buffer, offset * node.dtype.itemsize)
 
 
+def _interleaved(lowering: Lowering, node: Node) -> Address:
+    """Pairs of images of `node`; made once for all weight gradients that read it."""
+    place = _channels_last(lowering, node)
+    spec = interleave.InterleaveSpec(node.shape[0], node.size // node.shape[0])
+    return _prepared(
+        lowering,
+        spec,
+        KernelSource(spec, lambda name: interleave.render(spec, name)),
+        place,
+        (spec.size, interleave.tasks(spec)),
+        f"{node.name} pairs",
+    )
+
+
 def _label(node: Node, x_shape: Shape, w_shape: Shape) -> str:
     sizes = "x".join(map(str, x_shape))
     return f"{node.name} {sizes} {w_shape[0]} {w_shape[2]}x{w_shape[3]}/{node.attribute('strides')[0]}"
@@ -152,20 +185,28 @@ def _label(node: Node, x_shape: Shape, w_shape: Shape) -> str:
 
 def _packed(lowering: Lowering, spec: pack.PackSpec, source: Address, node: Node) -> Address:
     """The right-hand operand in panels; one that is read the same way twice is packed once."""
+    kernel = KernelSource(spec, lambda name: pack.render(spec, name))
+    return _prepared(lowering, spec, kernel, source, (spec.size, pack.tasks(spec)), f"{node.name} panels")
+
+
+def _prepared(
+    lowering: Lowering,
+    spec: pack.PackSpec | interleave.InterleaveSpec,
+    kernel: KernelSource,
+    source: Address,
+    size_and_tasks: tuple[int, int],
+    label: str,
+) -> Address:
+    """An operand as a template reads it, of so many elements of 4 bytes or the operand's own; made once."""
     known = lowering.packed.get((source.buffer, source.byte_offset, spec))
     if known is not None:
         return Address(known)
-    target = lowering.temporary(spec.size, spec.dtype, f"{node.name} panels")
-    lowering.emit(
-        Launch(
-            KernelSource(spec, lambda name: pack.render(spec, name)),
-            [source, Address(target)],
-            pack.tasks(spec),
-            (source.buffer,),
-            (target,),
-            "pack",
-        )
-    )
+    size, tasks = size_and_tasks
+    dtype = spec.dtype if isinstance(spec, pack.PackSpec) else float32
+    target = lowering.temporary(size, dtype, label)
+    words: list[int | Address] = [source, Address(target)]
+    verb = "pack" if isinstance(spec, pack.PackSpec) else "interleave"
+    lowering.emit(Launch(kernel, words, tasks, (source.buffer,), (target,), verb))
     lowering.packed[source.buffer, source.byte_offset, spec] = target
     return Address(target)
 

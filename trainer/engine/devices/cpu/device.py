@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import time
 from collections import OrderedDict
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from trainer import TrainerError
 from trainer.engine.autotune import defaults
+from trainer.engine.autotune.machine import NARROW, host_machine
 from trainer.engine.compile import debug
 from trainer.engine.compile.legalise import legalise
 from trainer.engine.compile.lower import Numerics, Request, lower
@@ -54,7 +56,7 @@ class CpuDevice:
         policy: Policy | None = None,
         poison: bool | None = None,
         narrow: bool = False,
-        choose: Callable[[Any], Any] = defaults.choose,
+        choose: Callable[[Any], Any] | None = None,
         numerics: Numerics = "exact",
     ) -> None:
         native.check_host()
@@ -62,7 +64,8 @@ class CpuDevice:
         self.policy = policy or Policy()
         if numerics not in ("exact", "fast"):
             raise TrainerError("no such numerics class", found=repr(numerics), expected="'exact' or 'fast'")
-        self._choose, self.numerics = choose, numerics
+        machine = NARROW if narrow else host_machine()
+        self._choose, self.numerics = choose or functools.partial(defaults.choose, machine=machine), numerics
         self.poison = os.environ.get(POISON_VARIABLE) == "1" if poison is None else poison
         self.recording: Recording | None = None
         self.tuner: Tuner | None = None

@@ -2,6 +2,9 @@
 
 Convolution and its gradients are the three derivatives of one trilinear form, sum(dy · convolution(x, w)), so each
 one's gradients are the other two.
+
+`precision` is None, or bfloat16: then the operands, float32 or bfloat16, are rounded to bfloat16, and their products
+are summed in float32, which is the result's dtype.
 """
 
 from __future__ import annotations
@@ -11,14 +14,17 @@ from typing import Any
 
 import numpy as np
 
+from trainer.engine.graph import bfloat16, dtypes
+from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.errors import describe, refusal
 from trainer.engine.graph.node import Node, Primitive, Shape, make_node
 from trainer.engine.graph.primitives.compose import transpose_last
-from trainer.engine.graph.primitives.table import FLOAT, NUMERIC, first_dtype, register
+from trainer.engine.graph.primitives.table import FLOAT, NUMERIC, DTypeRule, first_dtype, register
+from trainer.engine.graph.primitives.unary import cast
 
 Pair = tuple[int, int]
 Padding = tuple[Pair, Pair]
-_GEOMETRY = ("strides", "padding", "dilation", "groups")
+_GEOMETRY = ("strides", "padding", "dilation", "groups", "precision")
 
 
 # --- matmul -----------------------------------------------------------------------------------------------------------
@@ -31,13 +37,42 @@ def _matmul_shape(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> Shape:
     return (*a[:-1], b[-1])
 
 
+def _result_dtype(name: str, kinds: tuple[str, ...], position: int) -> DTypeRule:
+    """All inputs have one dtype of `kinds`, the result's; or there is a precision, at `position` of the attributes."""
+    alike = first_dtype(name, kinds)
+
+    def rule(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> DType:
+        precision = attributes[position]
+        if precision is None:
+            return alike(inputs, attributes)
+        narrow = {dtypes.bfloat16, dtypes.float32}
+        if precision is not dtypes.bfloat16 or not narrow.issuperset(source.dtype for source in inputs):
+            found, expected = f"{describe(inputs)}, precision {precision}", "float32 or bfloat16, rounded to bfloat16"
+            raise refusal(name, "no such precision", found=found, expected=expected)
+        return dtypes.float32
+
+    return rule
+
+
+def _like(cotangent: Node, source: Node) -> Node:
+    return cotangent if cotangent.dtype is source.dtype else cast(cotangent, source.dtype)
+
+
 def _matmul_gradient(node: Node, dy: Node) -> tuple[Node, Node]:
-    a, b = node.inputs
-    return matmul(dy, transpose_last(b)), matmul(transpose_last(a), dy)
+    (a, b), (precision,) = node.inputs, node.attributes
+    da, db = matmul(dy, transpose_last(b), precision), matmul(transpose_last(a), dy, precision)
+    return _like(da, a), _like(db, b)
 
 
-def _widened(array: np.ndarray) -> np.ndarray:
+def _widened(array: np.ndarray, precision: DType | None) -> np.ndarray:
+    if precision is not None:
+        array = bfloat16.rounded(array)
     return array.astype(np.float64) if array.dtype.kind == "f" else array
+
+
+def _matmul_reference(attributes: tuple[Any, ...], a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    (precision,) = attributes
+    return np.asarray(np.matmul(_widened(a, precision), _widened(b, precision)))
 
 
 _MATMUL = register(
@@ -45,16 +80,17 @@ _MATMUL = register(
         "matmul",
         "contraction",
         _matmul_shape,
-        first_dtype("matmul", NUMERIC),
+        _result_dtype("matmul", NUMERIC, 0),
         _matmul_gradient,
-        lambda attributes, a, b: np.matmul(_widened(a), _widened(b)),
+        _matmul_reference,
+        ("precision",),
     )
 )
 
 
-def matmul(a: Node, b: Node) -> Node:
+def matmul(a: Node, b: Node, precision: DType | None = None) -> Node:
     """a [..., M, K] times b [..., K, N], equal batch dimensions."""
-    return make_node(_MATMUL, (a, b))
+    return make_node(_MATMUL, (a, b), (precision,))
 
 
 # --- geometry of a convolution ----------------------------------------------------------------------------------------
@@ -95,7 +131,7 @@ def _check(name: str, holds: bool, inputs: Sequence[Node], expected: str) -> Non
 
 
 def _convolution_shape(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> Shape:
-    (x, w), (strides, padding, dilation, groups) = inputs, attributes
+    (x, w), (strides, padding, dilation, groups, _) = inputs, attributes
     expected = f"x [N, C, H, W] and weight [K, C/{groups}, R, S], K and C divisible by groups {groups}"
     _check("convolution", x.ndim == w.ndim == 4 and groups > 0, inputs, expected)
     _check("convolution", x.shape[1] == w.shape[1] * groups and w.shape[0] % groups == 0, inputs, expected)
@@ -104,7 +140,7 @@ def _convolution_shape(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> S
 
 
 def _input_gradient_shape(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> Shape:
-    (dy, w), (strides, padding, dilation, groups, spatial) = inputs, attributes
+    (dy, w), (strides, padding, dilation, groups, _, spatial) = inputs, attributes
     name = "convolution_input_gradient"
     expected = f"dy [N, K, P, Q] and weight [K, C/{groups}, R, S], K divisible by groups {groups}"
     _check(name, dy.ndim == w.ndim == 4 and groups > 0, inputs, expected)
@@ -117,7 +153,7 @@ def _input_gradient_shape(inputs: Sequence[Node], attributes: tuple[Any, ...]) -
 
 
 def _weight_gradient_shape(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> Shape:
-    (x, dy), (strides, padding, dilation, groups, window) = inputs, attributes
+    (x, dy), (strides, padding, dilation, groups, _, window) = inputs, attributes
     name = "convolution_weight_gradient"
     expected = f"x [N, C, H, W] and dy [N, K, P, Q], C and K divisible by groups {groups}"
     _check(name, x.ndim == dy.ndim == 4 and groups > 0 and x.shape[0] == dy.shape[0], inputs, expected)
@@ -163,8 +199,8 @@ def _extents(x: np.ndarray, window: Shape, strides: Pair, dilation: Pair) -> Sha
 
 
 def _convolution_reference(attributes: tuple[Any, ...], x: np.ndarray, w: np.ndarray) -> np.ndarray:
-    strides, padding, dilation, groups = attributes
-    x, w = _padded(_widened(x), padding), _grouped(_widened(w), groups, 0)
+    strides, padding, dilation, groups, precision = attributes
+    x, w = _padded(_widened(x, precision), padding), _grouped(_widened(w, precision), groups, 0)
     extents = _extents(x, w.shape[3:], strides, dilation)
     result = np.zeros((x.shape[0], groups, w.shape[1], *extents))
     for r, s, place in _places(w.shape[3:], strides, dilation, extents):
@@ -174,8 +210,8 @@ def _convolution_reference(attributes: tuple[Any, ...], x: np.ndarray, w: np.nda
 
 
 def _input_gradient_reference(attributes: tuple[Any, ...], dy: np.ndarray, w: np.ndarray) -> np.ndarray:
-    strides, padding, dilation, groups, spatial = attributes
-    dy, w = _grouped(_widened(dy), groups, 1), _grouped(_widened(w), groups, 0)
+    strides, padding, dilation, groups, precision, spatial = attributes
+    dy, w = _grouped(_widened(dy, precision), groups, 1), _grouped(_widened(w, precision), groups, 0)
     (top, bottom), (left, right) = padding
     dx = np.zeros((dy.shape[0], groups, w.shape[2], spatial[0] + top + bottom, spatial[1] + left + right))
     for r, s, place in _places(w.shape[3:], strides, dilation, dy.shape[3:]):
@@ -185,8 +221,8 @@ def _input_gradient_reference(attributes: tuple[Any, ...], dy: np.ndarray, w: np
 
 
 def _weight_gradient_reference(attributes: tuple[Any, ...], x: np.ndarray, dy: np.ndarray) -> np.ndarray:
-    strides, padding, dilation, groups, window = attributes
-    x, dy = _padded(_widened(x), padding), _grouped(_widened(dy), groups, 1)
+    strides, padding, dilation, groups, precision, window = attributes
+    x, dy = _padded(_widened(x, precision), padding), _grouped(_widened(dy, precision), groups, 1)
     dw = np.zeros((groups, dy.shape[2], x.shape[1] // groups, *window))
     for r, s, place in _places(window, strides, dilation, dy.shape[3:]):
         pixels = _grouped(x[:, :, *place], groups, 1)
@@ -207,17 +243,17 @@ def _dw(geometry: tuple[Any, ...], x: Node, dy: Node, window: Shape) -> Node:
 
 def _convolution_gradient(node: Node, dy: Node) -> tuple[Node, Node]:
     (x, w), geometry = node.inputs, node.attributes
-    return _dx(geometry, dy, w, x.shape[2:]), _dw(geometry, x, dy, w.shape[2:])
+    return _like(_dx(geometry, dy, w, x.shape[2:]), x), _like(_dw(geometry, x, dy, w.shape[2:]), w)
 
 
 def _input_gradient_gradient(node: Node, dx: Node) -> tuple[Node, Node]:
-    (dy, w), geometry = node.inputs, node.attributes[:4]
-    return convolution(dx, w, *geometry), _dw(geometry, dx, dy, w.shape[2:])
+    (dy, w), geometry = node.inputs, node.attributes[:-1]
+    return _like(convolution(dx, w, *geometry), dy), _like(_dw(geometry, dx, dy, w.shape[2:]), w)
 
 
 def _weight_gradient_gradient(node: Node, dw: Node) -> tuple[Node, Node]:
-    (x, dy), geometry = node.inputs, node.attributes[:4]
-    return _dx(geometry, dy, dw, x.shape[2:]), convolution(x, dw, *geometry)
+    (x, dy), geometry = node.inputs, node.attributes[:-1]
+    return _like(_dx(geometry, dy, dw, x.shape[2:]), x), _like(convolution(x, dw, *geometry), dy)
 
 
 _CONVOLUTION = register(
@@ -225,7 +261,7 @@ _CONVOLUTION = register(
         "convolution",
         "contraction",
         _convolution_shape,
-        first_dtype("convolution", FLOAT),
+        _result_dtype("convolution", FLOAT, 4),
         _convolution_gradient,
         _convolution_reference,
         _GEOMETRY,
@@ -236,7 +272,7 @@ _INPUT_GRADIENT = register(
         "convolution_input_gradient",
         "contraction",
         _input_gradient_shape,
-        first_dtype("convolution_input_gradient", FLOAT),
+        _result_dtype("convolution_input_gradient", FLOAT, 4),
         _input_gradient_gradient,
         _input_gradient_reference,
         (*_GEOMETRY, "spatial"),
@@ -247,7 +283,7 @@ _WEIGHT_GRADIENT = register(
         "convolution_weight_gradient",
         "contraction",
         _weight_gradient_shape,
-        first_dtype("convolution_weight_gradient", FLOAT),
+        _result_dtype("convolution_weight_gradient", FLOAT, 4),
         _weight_gradient_gradient,
         _weight_gradient_reference,
         (*_GEOMETRY, "window"),
@@ -255,20 +291,42 @@ _WEIGHT_GRADIENT = register(
 )
 
 
-def convolution(x: Node, w: Node, strides: Pair, padding: Padding, dilation: Pair, groups: int) -> Node:
+def convolution(
+    x: Node,
+    w: Node,
+    strides: Pair,
+    padding: Padding,
+    dilation: Pair,
+    groups: int,
+    precision: DType | None = None,
+) -> Node:
     """Cross-correlation of x [N, C, H, W] with w [K, C/groups, R, S]: y [N, K, P, Q]."""
-    return make_node(_CONVOLUTION, (x, w), (strides, padding, dilation, groups))
+    return make_node(_CONVOLUTION, (x, w), (strides, padding, dilation, groups, precision))
 
 
 def convolution_input_gradient(
-    dy: Node, w: Node, strides: Pair, padding: Padding, dilation: Pair, groups: int, spatial: Shape
+    dy: Node,
+    w: Node,
+    strides: Pair,
+    padding: Padding,
+    dilation: Pair,
+    groups: int,
+    spatial: Shape,
+    precision: DType | None = None,
 ) -> Node:
     """The cotangent of `convolution`'s x of extents `spatial`; also the transposed convolution of dy."""
-    return make_node(_INPUT_GRADIENT, (dy, w), (strides, padding, dilation, groups, spatial))
+    return make_node(_INPUT_GRADIENT, (dy, w), (strides, padding, dilation, groups, precision, spatial))
 
 
 def convolution_weight_gradient(
-    x: Node, dy: Node, strides: Pair, padding: Padding, dilation: Pair, groups: int, window: Shape
+    x: Node,
+    dy: Node,
+    strides: Pair,
+    padding: Padding,
+    dilation: Pair,
+    groups: int,
+    window: Shape,
+    precision: DType | None = None,
 ) -> Node:
     """The cotangent of `convolution`'s w [K, C/groups, *window]."""
-    return make_node(_WEIGHT_GRADIENT, (x, dy), (strides, padding, dilation, groups, window))
+    return make_node(_WEIGHT_GRADIENT, (x, dy), (strides, padding, dilation, groups, precision, window))
