@@ -77,7 +77,7 @@ def prefers_packed(spec: Spec, machine: Machine | None = None) -> bool:
     Read in place it costs as little, unless its columns are apart, or so much of it is walked in strides that the
     second-level cache's sets overflow (measured: 3x3 convolutions lose a tenth beyond 1 MB; products do not).
     """
-    if spec.pairs:
+    if not isinstance(spec, WinogradSpec) and spec.pairs:
         return True
     level2 = (machine or host_machine()).level2_bytes
     if isinstance(spec, MatmulSpec):
@@ -100,9 +100,8 @@ def _tile_cycles(rows: int, vectors: int, depth: float) -> float:
     return depth * step + TILE_OVERHEAD + 1.5 * rows * vectors
 
 
-def _fits(rows: int, vectors: int, machine: Machine, spec: Spec) -> bool:
-    widened = vectors + 2 if spec.pairs and not machine.bfloat16 else 0
-    return rows * vectors + vectors + 1 + widened <= machine.vectors
+def _fits(rows: int, vectors: int, machine: Machine, *, widened: bool = False) -> bool:
+    return rows * vectors + (vectors + 1) * (2 if widened else 1) <= machine.vectors
 
 
 def _cut_cycles(cuts: Iterable[list[tuple[int, int]]], vectors: list[tuple[int, int]], depth: float) -> float:
@@ -148,7 +147,7 @@ def _matmul(spec: MatmulSpec, machine: Machine) -> tuple[Parameters, ...]:
             (_cut_cycles([_pieces(spec.rows, m)], _pieces(vectors, v), spec.steps), (m, v))
             for v in range(1, min(vectors, 4) + 1)
             for m in range(1, min(spec.rows, machine.vectors) + 1)
-            if _fits(m, v, machine, spec)
+            if _fits(m, v, machine, widened=spec.pairs and not native)
         ]
     )
     options: list[tuple[float, Parameters]] = []
@@ -180,7 +179,7 @@ def _convolution(spec: ConvolutionSpec, machine: Machine) -> tuple[Parameters, .
     for v in range(1, min(vectors, 4) + 1):
         for tile_columns in range(1, min(width, machine.vectors) + 1):
             for tile_rows in range(1, (min(height, 4) if tile_columns < width else height) + 1):
-                if _fits(tile_rows * tile_columns, v, machine, spec):
+                if _fits(tile_rows * tile_columns, v, machine, widened=spec.pairs and not native):
                     cuts = [_pieces(height, tile_rows), _pieces(width, tile_columns)]
                     cycles = _cut_cycles(cuts, _pieces(vectors, v), depth * _rows_inside(form.rows, tile_rows))
                     tiles.append((pixels * cycles, (tile_rows, tile_columns, v)))
@@ -253,7 +252,7 @@ def _weight_gradient(spec: ConvolutionSpec, machine: Machine) -> tuple[Parameter
     tiles = []
     for v in range(1, min(vectors, 4) + 1):
         for m in range(1, min(weights, machine.vectors) + 1):
-            if _fits(m, v, machine, spec):
+            if _fits(m, v, machine, widened=spec.pairs and not native):
                 run = weights if weights <= m else channels * (taps_columns if spec.dilation[1] == 1 else 1)
                 lines = weights // run
                 cycles = lines * _cut_cycles([_pieces(run, min(m, run))], _pieces(vectors, v), pixels)

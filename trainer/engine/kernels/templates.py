@@ -45,6 +45,11 @@ def _epilogue_operands(epilogue: Epilogue, elements: int, channels: int) -> list
     return [Operand(operand.dtype, extents[operand.addressing]) for operand in epilogue.operands]
 
 
+def _prepared(spec: MatmulSpec | ConvolutionSpec, elements: int) -> Operand:
+    """An operand of so many elements of the accumulator's size: numbers, or pairs of bfloat16."""
+    return Operand(bfloat16, 2 * elements) if spec.pairs else Operand(spec.dtype, elements)
+
+
 def _matmul_operands(spec: MatmulSpec) -> list[Operand]:
     def reach(extents: Sequence[int], strides: Sequence[int]) -> int:
         return 1 + sum((extent - 1) * stride for extent, stride in zip(extents, strides, strict=True))
@@ -54,7 +59,7 @@ def _matmul_operands(spec: MatmulSpec) -> list[Operand]:
     elements = math.prod(spec.batch) * spec.rows * spec.columns
     return [
         Operand(bfloat16 if spec.pairs else spec.dtype, a),
-        Operand(spec.dtype, contraction.pack_spec(spec).size if spec.packed else b),
+        _prepared(spec, contraction.pack_spec(spec).size if spec.packed else b),
         Operand(spec.epilogue.output(spec.dtype), elements, written=True),
         *_epilogue_operands(spec.epilogue, elements, spec.columns),
     ]
@@ -72,7 +77,7 @@ def _convolution_operands(spec: ConvolutionSpec) -> list[Operand]:
     weights = math.prod(spec.window) * (spec.channels // spec.groups) * spec.filters
     return [
         Operand(bfloat16 if spec.pairs else spec.dtype, source),
-        Operand(spec.dtype, convolution.pack_spec(spec).size if spec.packed else weights),
+        _prepared(spec, convolution.pack_spec(spec).size if spec.packed else weights),
         Operand(spec.epilogue.output(spec.dtype), target, written=True),
         *_epilogue_operands(spec.epilogue, target, spec.filters if spec.direction == "forward" else spec.channels),
     ]
@@ -83,7 +88,7 @@ def _weight_gradient_operands(spec: ConvolutionSpec) -> list[Operand]:
     totals = Operand(spec.dtype, weight_gradient.totals_size(spec), written=True)
     if spec.pairs:  # of images, interleaved
         x, y = (elements // max(1, spec.images) * -(-spec.images // 2) for elements in (x, y))
-    return [Operand(spec.dtype, x), Operand(spec.dtype, y), totals]
+    return [_prepared(spec, x), _prepared(spec, y), totals]
 
 
 def _winograd_operands(spec: WinogradSpec) -> list[Operand]:
