@@ -30,6 +30,13 @@ class Buffer:
         return self.storage is None and self.result is None
 
 
+def place_of(buffer: Buffer) -> object:
+    """What holds a buffer's memory: buffers of one state or of one result are the same memory."""
+    if buffer.in_arena:
+        return buffer
+    return ("state", id(buffer.storage)) if buffer.storage is not None else ("result", buffer.result)
+
+
 @dataclass(frozen=True, slots=True)
 class Address:
     """A place in a buffer, as a word of an argument block."""
@@ -83,6 +90,8 @@ class Launch:
     """One kernel: its code, argument words, grid of tasks, and the buffers it reads and writes.
 
     The kernel of a launch that is `tunable` may be made again with other parameters: `with_parameters`.
+    `in_place` lists (output, input): at each point the kernel reads the input where it then writes the output and
+    nowhere else, so the output may take the input's memory where that ends here.
     """
 
     source: KernelSource
@@ -93,6 +102,7 @@ class Launch:
     label: str
     scratch: int = 0
     tunable: Tunable | None = None
+    in_place: tuple[tuple[Buffer, Buffer], ...] = ()
 
     def with_parameters(self, parameters: Any) -> Launch:
         """The same work by a kernel of other parameters."""

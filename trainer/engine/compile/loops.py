@@ -78,7 +78,34 @@ def loop_launch(
     ]
     words = pack_arguments(kernel, addresses, sizes, strides, chunk)  # type: ignore[arg-type]
     source = KernelSource(kernel, lambda name: elementwise.render(kernel, name))
-    return Launch(source, list(words), tasks, read_buffers(loads, buffers), tuple(t.buffer for t in targets), label)
+    return Launch(
+        source,
+        list(words),
+        tasks,
+        read_buffers(loads, buffers),
+        tuple(t.buffer for t in targets),
+        label,
+        in_place=_exchanges(extents, loads, targets, buffers),
+    )
+
+
+def _exchanges(
+    extents: Sequence[int], loads: Sequence[Load], targets: Sequence[Target], buffers: Mapping[Node, Buffer]
+) -> tuple[tuple[Buffer, Buffer], ...]:
+    """(output, input) of equal size that a loop walks alike, element by element, and the input in no other way."""
+    found: list[tuple[Buffer, Buffer]] = []
+    axes = [axis for axis, extent in enumerate(extents) if extent != 1]
+    for target in targets:
+        if target.offset or not target.buffer.in_arena or target.buffer.size != _product(extents):
+            continue
+        for load in loads:
+            source = buffers[load.base] if load.base is not None else None
+            if source is None or not source.in_arena or source.nbytes != target.buffer.nbytes or load.offset:
+                continue
+            once = sum(other.base is not None and buffers[other.base] is source for other in loads) == 1
+            if once and all(load.strides[axis] == target.strides[axis] for axis in axes):
+                found.append((target.buffer, source))
+    return tuple(found)
 
 
 def reduction_block(length: int) -> int:

@@ -22,7 +22,9 @@ class MemoryPlan:
 
 
 def plan_memory(launches: Sequence[Launch]) -> MemoryPlan:
-    """Place every arena buffer: in order of first use, in the lowest gap that is free for its whole life."""
+    """Place every arena buffer: in order of first use, in place of one that ends there or in the lowest gap that is
+    free for its whole life.
+    """
     last: dict[Buffer, int] = {}
     for index, launch in enumerate(launches):
         for buffer in (*launch.reads, *launch.writes):
@@ -37,6 +39,13 @@ def plan_memory(launches: Sequence[Launch]) -> MemoryPlan:
             if not buffer.in_arena or buffer in offsets:
                 continue
             length = -(-buffer.nbytes // ALIGNMENT) * ALIGNMENT
+            replaced = _replaced(buffer, launch, index, last, offsets, first)
+            if replaced is not None:
+                offsets[buffer], first[buffer] = offsets[replaced], index
+                last[replaced] = index - 1
+                at = next(number for number, block in enumerate(live) if block[2] is replaced)
+                live[at] = (live[at][0], live[at][1], buffer)
+                continue
             offset = _lowest_gap(live, length)
             offsets[buffer], first[buffer] = offset, index
             insort(live, (offset, offset + length, buffer), key=itemgetter(0))
@@ -49,6 +58,19 @@ def plan_memory(launches: Sequence[Launch]) -> MemoryPlan:
             live = [block for block in live if last[block[2]] > index]
     peak = sorted((buffer for buffer in offsets if first[buffer] <= fullest <= last[buffer]), key=offsets.__getitem__)
     return MemoryPlan(offsets, size, tuple(peak))
+
+
+def _replaced(
+    buffer: Buffer, launch: Launch, index: int, last: dict[Buffer, int], offsets: dict[Buffer, int],
+    first: dict[Buffer, int],
+) -> Buffer | None:  # fmt: skip
+    """The input whose memory `buffer`, an output of `launch`, may take: it ends here and no other output has it."""
+    taken = {offsets[other] for other in launch.writes if other in offsets and first.get(other) == index}
+    for output, source in launch.in_place:
+        alive = source in offsets and first[source] < index and last[source] == index
+        if output is buffer and alive and offsets[source] not in taken and source not in launch.writes:
+            return source
+    return None
 
 
 def _lowest_gap(live: Sequence[tuple[int, int, Buffer]], length: int) -> int:
