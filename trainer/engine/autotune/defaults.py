@@ -17,17 +17,20 @@ from collections.abc import Iterable
 from typing import TypeVar
 
 from trainer.engine.autotune.machine import Machine, host_machine
-from trainer.engine.kernels import contraction, convolution, weight_gradient, winograd
+from trainer.engine.kernels import contraction, convolution, depthwise, depthwise_weights, weight_gradient, winograd
 from trainer.engine.kernels.contraction import MatmulParameters, MatmulSpec
 from trainer.engine.kernels.convolution import ConvolutionParameters
+from trainer.engine.kernels.depthwise import DepthwiseParameters, DepthwiseSpec
 from trainer.engine.kernels.geometry import RSCK, Axis, ConvolutionSpec, correlation
 from trainer.engine.kernels.tile import lanes_of
 from trainer.engine.kernels.weight_gradient import WeightGradientParameters
 from trainer.engine.kernels.winograd import WinogradParameters, WinogradSpec
 
-Spec = MatmulSpec | ConvolutionSpec | WinogradSpec
+Spec = MatmulSpec | ConvolutionSpec | DepthwiseSpec | WinogradSpec
 Shape = TypeVar("Shape", bound=tuple[int, ...])
-Parameters = MatmulParameters | ConvolutionParameters | WeightGradientParameters | WinogradParameters
+Parameters = (
+    MatmulParameters | ConvolutionParameters | DepthwiseParameters | WeightGradientParameters | WinogradParameters
+)
 
 FMA_LATENCY = 4
 TILE_OVERHEAD = 40
@@ -61,6 +64,8 @@ def _ranked(spec: Spec, machine: Machine) -> tuple[Parameters, ...]:
         return _matmul(spec, machine)
     if isinstance(spec, WinogradSpec):
         return _winograd(spec, machine)
+    if isinstance(spec, DepthwiseSpec):
+        return _depthwise(spec, machine)
     if spec.direction == "weight_gradient":
         return _weight_gradient(spec, machine)
     return _convolution(spec, machine)
@@ -82,7 +87,7 @@ def prefers_packed(spec: Spec, machine: Machine | None = None) -> bool:
     level2 = (machine or host_machine()).level2_bytes
     if isinstance(spec, MatmulSpec):
         return spec.b_strides[1] != 1
-    if isinstance(spec, WinogradSpec) or spec.direction != "forward" or spec.weight_order != RSCK:
+    if isinstance(spec, WinogradSpec | DepthwiseSpec) or spec.direction != "forward" or spec.weight_order != RSCK:
         return True
     weights = math.prod(spec.window) * (spec.channels // spec.groups) * spec.filters * spec.dtype.itemsize
     return math.prod(spec.window) > 1 and weights > level2
@@ -317,3 +322,31 @@ def _winograd(spec: WinogradSpec, machine: Machine) -> tuple[Parameters, ...]:
 
 WINOGRAD_CYCLES = 4
 """Of one transformed vector of inputs or products."""
+
+
+def _depthwise(spec: DepthwiseSpec, machine: Machine) -> tuple[Parameters, ...]:
+    convolution, panels = spec.convolution, depthwise.vectors_of(spec)
+    products = math.prod(convolution.window) * math.prod(convolution.output_spatial) * convolution.images
+    if convolution.direction == "weight_gradient":
+        options: list[tuple[float, Parameters]] = []
+        for task_vectors in _steps(1, panels):
+            parameters = DepthwiseParameters(1, 1, task_vectors)
+            tasks = depthwise_weights.tasks(spec, parameters)
+            options.append(((products * panels / 2 + tasks * TASK_OVERHEAD) * _balance(tasks), parameters))
+        return _best(options)
+    form = correlation(convolution)
+    rows = max(phase.count for phase in form.rows.phases)
+    width = max(phase.count for phase in form.columns.phases)
+    most = max(1, min(width, machine.vectors - convolution.window[1] - 2))
+    options = []
+    for tile_columns in range(max(1, most // 2), most + 1):
+        reads = sum(
+            size + convolution.window[1] + 4 for size, many in _pieces(width, tile_columns) for _ in range(many)
+        )
+        for task_rows in _steps(1, rows):
+            for task_vectors in {panels, -(-panels // 2)}:
+                parameters = DepthwiseParameters(tile_columns, task_rows, task_vectors)
+                tasks = depthwise.tasks(spec, parameters)
+                total = (products * panels * reads / width + tasks * TASK_OVERHEAD) * _balance(tasks)
+                options.append((total * (2 - task_vectors / panels), parameters))
+    return _best(options)

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from trainer.engine.graph.dtypes import DType, bfloat16
-from trainer.engine.kernels import contraction, convolution, weight_gradient, winograd
+from trainer.engine.kernels import contraction, convolution, depthwise, depthwise_weights, weight_gradient, winograd
 from trainer.engine.kernels.contraction import MatmulSpec
+from trainer.engine.kernels.depthwise import DepthwiseSpec
 from trainer.engine.kernels.epilogue import Epilogue
 from trainer.engine.kernels.geometry import ConvolutionSpec
 from trainer.engine.kernels.winograd import WinogradSpec
@@ -96,6 +97,14 @@ def _winograd_operands(spec: WinogradSpec) -> list[Operand]:
     return [source, Operand(spec.convolution.dtype, winograd.weights_size(spec)), *others]
 
 
+def _depthwise_operands(spec: DepthwiseSpec) -> list[Operand]:
+    convolution = spec.convolution
+    if convolution.direction == "weight_gradient":
+        return _weight_gradient_operands(convolution)
+    source, _, *others = _convolution_operands(convolution)
+    return [source, Operand(convolution.dtype, math.prod(convolution.window) * convolution.filters), *others]
+
+
 def _template(module: Any, operands: Callable[[Any], Sequence[Operand]]) -> Template:
     return Template(module.render, module.tasks, module.scratch_bytes, operands)
 
@@ -104,3 +113,5 @@ MATMUL = _template(contraction, _matmul_operands)
 CONVOLUTION = _template(convolution, _convolution_operands)
 WEIGHT_GRADIENT = _template(weight_gradient, _weight_gradient_operands)
 WINOGRAD = _template(winograd, _winograd_operands)
+DEPTHWISE = _template(depthwise, _depthwise_operands)
+DEPTHWISE_WEIGHTS = _template(depthwise_weights, _depthwise_operands)

@@ -247,7 +247,7 @@ def render(spec: ConvolutionSpec, parameters: WeightGradientParameters, name: st
     last_block = w.minimum(w.add(first_block, shape.blocks.blocks_per_group), all_blocks)
     levels, variables = _levels(spec, shape)
     with w.loop(first_block, last_block) as block:
-        starts, extents = _block_bounds(w, shape.blocks, block.index)
+        starts, extents = block_bounds(w, shape.blocks, block.index)
         y_rows, y_columns = spec.output_spatial if not _is_product(spec) else (1, shape.blocks.whole[2])
         pixel = w.add(w.multiply(w.add(w.multiply(starts[0], y_rows), starts[1]), y_columns), starts[2])
         dy_block = w.pointer(dy, w.multiply(pixel, spec.filters), element)
@@ -331,7 +331,7 @@ def _levels(spec: ConvolutionSpec, shape: _Shape) -> tuple[tuple[Level, ...], tu
     return levels, variables
 
 
-def _block_bounds(w: LoopWriter, blocks: PixelBlocks, block: Integer) -> tuple[list[Integer], list[Integer]]:
+def block_bounds(w: LoopWriter, blocks: PixelBlocks, block: Integer) -> tuple[list[Integer], list[Integer]]:
     """Where a block begins, and its extents, along images, rows and columns."""
     starts: list[Integer] = []
     extents: list[Integer] = []

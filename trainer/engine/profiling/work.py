@@ -8,6 +8,7 @@ from typing import Any
 
 from trainer.engine.compile.launch import Launch
 from trainer.engine.kernels.contraction import MatmulSpec
+from trainer.engine.kernels.depthwise import DepthwiseSpec
 from trainer.engine.kernels.geometry import ConvolutionSpec
 from trainer.engine.kernels.index import IndexKernel
 from trainer.engine.kernels.spec import Instruction, LoopKernel
@@ -43,6 +44,8 @@ def work_of(launch: Launch) -> Work:
         products = math.prod(spec.batch) * spec.rows * spec.columns * spec.depth
         outputs = math.prod(spec.batch) * spec.rows * spec.columns
         return Work(nbytes, 2 * products + outputs * _arithmetic(spec.epilogue.body), spec.dtype.name)
+    if isinstance(spec, DepthwiseSpec):
+        spec = spec.convolution
     if isinstance(spec, ConvolutionSpec):
         outputs = launch.writes[0].size
         return Work(nbytes, 2 * _products(spec) + outputs * _arithmetic(spec.epilogue.body), spec.dtype.name)

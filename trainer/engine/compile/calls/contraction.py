@@ -14,6 +14,7 @@ from trainer.engine.graph.dtypes import float32
 from trainer.engine.graph.node import Node, Shape
 from trainer.engine.graph.storage import Layout
 from trainer.engine.kernels import contraction, convolution, interleave, pack, templates, weight_gradient, winograd
+from trainer.engine.kernels.depthwise import depthwise
 from trainer.engine.kernels.epilogue import Epilogue
 from trainer.engine.kernels.geometry import ConvolutionSpec, Direction
 
@@ -93,17 +94,21 @@ def _emit_direct(
         return
     if source.size == 0 or w.size == 0:
         return lowering.fill(lowering.buffer_of(root), 0)
+    epilogue = fused.epilogue if fused else Epilogue()
+    alone = depthwise(_specification(node, direction, x_shape, w.shape, WEIGHTS, epilogue))
+    place, label = _channels_last(lowering, source), _label(node, x_shape, w.shape)
+    if alone is not None:
+        tunable = Tunable(templates.DEPTHWISE, alone, lowering.choose(alone))
+        return _tunable(lowering, root, fused, tunable, [place, _laid_out(lowering, w, WEIGHTS)], label)
     weights, weights_offset, strides = lowering.dense(w, lambda steps: is_dense(w.shape, steps) is not None, WEIGHTS)
     order = is_dense(w.shape, strides)
     assert order is not None
-    spec = _specification(node, direction, x_shape, w.shape, order, fused.epilogue if fused else Epilogue())
+    spec = _specification(node, direction, x_shape, w.shape, order, epilogue)
     fast = winograd.algorithm(spec) if lowering.request.numerics == "fast" and not spec.pairs else None
     spec = replace(spec, packed=fast is not None or defaults.prefers_packed(spec))
-    place = _channels_last(lowering, source)
     right = Address(weights, weights_offset * w.dtype.itemsize)
     if spec.packed:
         right = _packed(lowering, convolution.pack_spec(spec), right, node)
-    label = _label(node, x_shape, w.shape)
     if fast is not None:
         right, label = transformed_weights(lowering, fast, right), f"{label} winograd {fast.outputs}x{fast.outputs}"
         tunable = Tunable(templates.WINOGRAD, fast, lowering.choose(fast))
@@ -120,7 +125,11 @@ def emit_weight_gradient(lowering: Lowering, root: Node, fused: Fused | None) ->
     if x.size == 0 or dy.size == 0:
         return lowering.fill(lowering.buffer_of(root), 0)
     spec = _specification(root, "weight_gradient", x.shape, root.shape, WEIGHTS, Epilogue())
-    tunable = Tunable(templates.WEIGHT_GRADIENT, spec, lowering.choose(spec))
+    alone = depthwise(spec)
+    if alone is not None:
+        tunable = Tunable(templates.DEPTHWISE_WEIGHTS, alone, lowering.choose(alone))
+    else:
+        tunable = Tunable(templates.WEIGHT_GRADIENT, spec, lowering.choose(spec))
     read = _interleaved if spec.pairs else _channels_last
     places, label = [read(lowering, x), read(lowering, dy)], _label(root, x.shape, root.shape)
     if not weight_gradient.needs_combine(spec):
@@ -155,12 +164,17 @@ def _specification(
 
 def _channels_last(lowering: Lowering, node: Node) -> Address:
     """Activations as the templates read them; copied where they lie otherwise."""
-    wanted = CHANNELS_LAST.strides(node.shape)
+    return _laid_out(lowering, node, CHANNELS_LAST)
+
+
+def _laid_out(lowering: Lowering, node: Node, layout: Layout) -> Address:
+    """A node as it lies where that is dense in `layout`; else copied."""
+    wanted = layout.strides(node.shape)
 
     def fits(strides: tuple[int, ...]) -> bool:
         return all(a == b for a, b, extent in zip(strides, wanted, node.shape, strict=True) if extent != 1)
 
-    buffer, offset, _ = lowering.dense(node, fits, CHANNELS_LAST)
+    buffer, offset, _ = lowering.dense(node, fits, layout)
     return Address(buffer, offset * node.dtype.itemsize)
 
 
