@@ -76,18 +76,18 @@ def candidates(spec: Spec, machine: Machine | None = None) -> list[Parameters]:
     return list(_ranked(spec, machine or host_machine()))
 
 
-def prefers_packed(spec: Spec, machine: Machine | None = None) -> bool:
+def prefers_packed(spec: MatmulSpec | ConvolutionSpec, machine: Machine | None = None) -> bool:
     """Whether the right operand should be packed.
 
     Read in place it costs as little, unless its columns are apart, or so much of it is walked in strides that the
     second-level cache's sets overflow (measured: 3x3 convolutions lose a tenth beyond 1 MB; products do not).
     """
-    if not isinstance(spec, WinogradSpec) and spec.pairs:
+    if spec.pairs:
         return True
     level2 = (machine or host_machine()).level2_bytes
     if isinstance(spec, MatmulSpec):
         return spec.b_strides[1] != 1
-    if isinstance(spec, WinogradSpec | DepthwiseSpec) or spec.direction != "forward" or spec.weight_order != RSCK:
+    if spec.direction != "forward" or spec.weight_order != RSCK:
         return True
     weights = math.prod(spec.window) * (spec.channels // spec.groups) * spec.filters * spec.dtype.itemsize
     return math.prod(spec.window) > 1 and weights > level2

@@ -54,6 +54,8 @@ def _in_pairs(node: Node, inputs: tuple[Node, ...]) -> Node:
             operands = [_one_more(source, axis % source.ndim) for source, axis in zip(operands, axes, strict=True)]
         elif extent % 2:
             operands, precision = [_cast(source, dtypes.float32) for source in operands], None
+    elif groups > 1 and groups == operands[0].shape[1]:  # one channel each: its template runs along channels
+        operands, precision = [_cast(source, dtypes.float32) for source in operands], None
     place = node.operation.attributes.index("precision")
     attributes = (*node.attributes[:place], precision, *node.attributes[place + 1 :])
     return make_node(node.operation, tuple(operands), attributes)
