@@ -7,6 +7,7 @@ import pytest
 
 from tests.engine.kernels.loop_runner import addresses, compiled, run_elementwise, steps
 from trainer.engine.graph.dtypes import DType, bfloat16, bool_, float32, float64, int32, int64, uint8
+from trainer.engine.graph.storage import aligned_empty
 from trainer.engine.kernels.elementwise import render
 from trainer.engine.kernels.spec import Instruction, LoopKernel, Operand, Reduction, pack_arguments
 
@@ -40,6 +41,22 @@ def test_rows_of_every_length(dtype: DType) -> None:
             source = memory(dtype, (rows, length))
             np.testing.assert_array_equal(copy(source, dtype), source)
         np.testing.assert_array_equal(copy(source[0], dtype), source[0])
+
+
+@pytest.mark.parametrize("narrow", [False, True], ids=["", "narrow"])
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_rows_stored_past_the_caches_hold_the_same(dtype: DType, narrow: bool) -> None:
+    for rows, length in ((1, 500), (3, 100), (2, 64), (4, 7)):
+        source = memory(dtype, (rows, length))
+        room = aligned_empty(rows * 512, dtype.storage)[: rows * 512].reshape(rows, 512)
+        room[...] = 1
+        target = room[:, :length]
+        load, contiguous = Instruction("load", (), dtype, (0,)), Operand(dtype, "contiguous")
+        kernel = LoopKernel(2, (contiguous,), (load,), ((0, contiguous),), streamed=True)
+        words = pack_arguments(kernel, addresses([source, target]), source.shape, [steps(source), steps(target)], 1)
+        compiled(render(kernel, "kernel"), narrow=narrow)(words, reversed(range(rows)))
+        np.testing.assert_array_equal(target, source)
+        assert (room[:, length:] == 1).all(), "wrote outside the output"
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)

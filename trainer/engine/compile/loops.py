@@ -5,6 +5,7 @@ Everything here comes from shapes and strides alone, so equal graphs give equal 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -19,6 +20,9 @@ from trainer.engine.kernels.spec import Inner, Instruction, LoopKernel, Operand,
 TASK_ELEMENTS = 16384
 REDUCTION_BLOCK = 512
 REDUCTION_BLOCKS = 256
+STREAMED_BYTES = 16 << 20
+"""Outputs from so many bytes on are stored past the caches, which would hold them no longer when they are read."""
+
 ENOUGH_TASKS = 16
 """Neighbouring columns are split among tasks only until there are so many."""
 
@@ -60,6 +64,7 @@ def loop_launch(
             (target.instruction, Operand(target.buffer.dtype, inner_of(step[-1])))
             for target, step in zip(targets, strides[len(loads) :], strict=True)
         ),
+        streamed=_is_streamed(sizes, strides[len(loads) :], targets, read_buffers(loads, buffers)),
     )
     inner = sizes[-1]
     rows = 1
@@ -106,6 +111,23 @@ def _exchanges(
             if once and all(load.strides[axis] == target.strides[axis] for axis in axes):
                 found.append((target.buffer, source))
     return tuple(found)
+
+
+def _is_streamed(
+    sizes: Sequence[int], strides: Sequence[Sequence[int]], targets: Sequence[Target], reads: Sequence[Buffer]
+) -> bool:
+    """Whether a loop's outputs go past the caches: they are large, in whole cache lines, and nothing that it reads.
+
+    A line that was read is in the cache, and is written there at no further cost.
+    """
+    for target, step in zip(targets, strides, strict=True):
+        itemsize = target.buffer.dtype.itemsize
+        lines = all(count * itemsize % 64 == 0 for count in (target.offset, *step[:-1]))
+        if step[-1] != 1 or not lines or math.prod(sizes) * itemsize < STREAMED_BYTES:
+            return False
+        if any(read is target.buffer or (read.storage and read.storage is target.buffer.storage) for read in reads):
+            return False
+    return True
 
 
 def reduction_block(length: int) -> int:

@@ -64,6 +64,8 @@ def render(kernel: LoopKernel, name: str) -> str:
             )
 
         for_each_run(writer, arguments, elements, kernel.rank - 1, first, last, rows_of)
+    if kernel.streamed:
+        writer.emit("fence seq_cst")  # streaming stores are ordered by nothing less
     writer.emit("ret void")
     return writer.module(name)
 
@@ -83,7 +85,9 @@ def _render_row(
         loaded = [
             fixed[number]
             if number in fixed
-            else load_vector(writer, operand, places[number], arguments.strides[number][-1], position, mask)
+            else load_vector(
+                writer, operand, places[number], arguments.strides[number][-1], position, mask, kernel.streamed
+            )
             for number, operand in enumerate(kernel.inputs)
         ]
         _compute(writer, kernel, arguments, loaded, places, position, mask)
@@ -102,7 +106,7 @@ def _compute(
     values = render_body(writer, kernel.body, loaded, LANES)
     for number, (instruction, operand) in enumerate(kernel.outputs, len(kernel.inputs)):
         stride = arguments.strides[number][-1]
-        store_vector(writer, operand, places[number], stride, position, mask, values[instruction])
+        store_vector(writer, operand, places[number], stride, position, mask, values[instruction], kernel.streamed)
 
 
 def _tiled_operands(kernel: LoopKernel) -> list[int]:

@@ -66,6 +66,8 @@ class LoopKernel:
 
     Without `reduction`, `outputs[i]` is (instruction number, operand) stored at every point of the space.
     With it, (instruction number, operand) is the value reduced by `reduction.operations[i]`.
+    `streamed`: the outputs are stored past the caches. They are contiguous, and each row and task begins at a multiple
+    of 64 bytes.
     """
 
     rank: int
@@ -73,6 +75,7 @@ class LoopKernel:
     body: tuple[Instruction, ...]
     outputs: tuple[tuple[int, Operand], ...]
     reduction: Reduction | None = None
+    streamed: bool = False
 
 
 # Argument block of a LoopKernel: consecutive int64 words at the address handed to the function.

@@ -7,6 +7,9 @@ from collections.abc import Callable, Sequence
 Typed = tuple[str, str]
 """An LLVM type and a value of it: ("<16 x float>", "%v3")."""
 
+_METADATA = "!0 = !{}\n!1 = !{i32 1}\n"
+"""What `!invariant.load` and `!nontemporal` refer to."""
+
 _MANGLED = {"float": "f32", "double": "f64", "ptr": "p0"}
 
 
@@ -101,4 +104,4 @@ class Writer:
     def module(self, name: str, parameters: str = "ptr noalias %arguments, i64 %task") -> str:
         """The finished module, exporting `void name(parameters)` made of the lines written so far."""
         function = f"define void @{name}({parameters}) nounwind {{\n" + "\n".join(self.lines) + "\n}"
-        return "\n".join([*self._definitions.values(), function, *self._declarations.values(), "!0 = !{}", ""])
+        return "\n".join([*self._definitions.values(), function, *self._declarations.values(), _METADATA])
