@@ -328,6 +328,24 @@ def _position(name: str) -> Callable[[], SearchStrategy[Sample]]:
     return build
 
 
+def _band(draw: DrawFn, extent: int) -> tuple[int, tuple[tuple[int, tuple[float, ...]], ...]]:
+    runs = []
+    for _ in range(draw(st.integers(0, 5))):
+        start = draw(st.integers(0, extent))
+        weights = draw(st.lists(st.sampled_from((0.25, -0.5, 1.0, 1 / 3)), max_size=min(4, extent - start)))
+        runs.append((start, tuple(weights)))
+    return extent, tuple(runs)
+
+
+@st.composite
+def _resample(draw: DrawFn) -> Sample:
+    extents = st.integers(0, 6)
+    channels = draw(st.sampled_from((0, 1, 3, 16, 35, 64)))
+    shape = (draw(st.integers(0, 2)), channels, draw(extents), draw(extents))
+    x = draw(arrays(draw(st.sampled_from(FLOATS)), shape, low=-4, high=4, special=False))
+    return Sample("resample", (x,), (_band(draw, shape[2]), _band(draw, shape[3])))
+
+
 @st.composite
 def _cumulative_sum(draw: DrawFn) -> Sample:
     shape = draw(shapes.filter(bool))
@@ -481,6 +499,7 @@ _STRATEGIES: dict[str, Callable[[], SearchStrategy[Sample]]] = {
     "slice": _slice,
     "flip": _flip,
     "concatenate": _concatenate,
+    "resample": _resample,
     **{name: _moments(name) for name in ("reduce_mean", "reduce_deviations")},
     **{name: _reduction(name) for name in ("reduce_sum", "reduce_prod", "reduce_max", "reduce_min")},
     **{name: _position(name) for name in ("argmax", "argmin")},

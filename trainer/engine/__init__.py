@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from trainer.engine import random
 from trainer.engine.autocast import autocast
 from trainer.engine.devices import device, set_default_device
-from trainer.engine.functions.convolution import average_pool, convolution, convolution_transpose, max_pool
+from trainer.engine.functions.convolution import average_pool, convolution, convolution_transpose, max_pool, resample
 from trainer.engine.functions.creation import (
     arange,
     asarray,
@@ -240,6 +240,7 @@ __all__ = [
     "reciprocal",
     "remainder",
     "repeat",
+    "resample",
     "reshape",
     "result_type",
     "roll",

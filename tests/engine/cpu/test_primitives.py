@@ -25,6 +25,7 @@ SUMMED = {"reduce_sum", "reduce_prod", "cumulative_sum", "matmul", "scatter_add"
     "convolution_weight_gradient",
     "reduce_mean",
     "reduce_deviations",
+    "resample",
 }
 EPSILON = {"bfloat16": 2.0**-7, "float32": 2.0**-22, "float64": 2.0**-50}
 """Four units in the last place (bfloat16: one, since it is rounded from float32)."""

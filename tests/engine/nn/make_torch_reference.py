@@ -101,5 +101,57 @@ losses = {
     "mse": loss(F.mse_loss, logits, target=other, reduction="sum"),
 }
 
+tokens, image = torch.tensor([[0, 4, 4], [2, 0, 1]]), torch.randn(2, 6, 7, 5)
+layers.update(
+    {
+        "GroupNorm": layer(lambda: nn.GroupNorm(2, 4), picture),
+        "GroupNorm_vectors": layer(lambda: nn.GroupNorm(2, 6), torch.randn(5, 6)),
+        "InstanceNorm2d": layer(lambda: nn.InstanceNorm2d(4), picture),
+        "InstanceNorm2d_tracked": layer(lambda: nn.InstanceNorm2d(4, affine=True, track_running_stats=True), picture),
+        "InstanceNorm1d": layer(lambda: nn.InstanceNorm1d(4, affine=True), picture[..., 0]),
+        "RMSNorm": layer(lambda: nn.RMSNorm((5, 3)), picture),
+        "BatchNorm2d_plain": layer(lambda: nn.BatchNorm2d(4, affine=False, track_running_stats=False), picture),
+        "MaxPool2d_ceil": layer(lambda: nn.MaxPool2d(2, 2, ceil_mode=True), image),
+        "MaxPool2d_dilated": layer(
+            lambda: nn.MaxPool2d((3, 2), (1, 2), (1, 0), dilation=(2, 1), ceil_mode=True), image
+        ),
+        "AvgPool2d_overlapping": layer(lambda: nn.AvgPool2d(3, 2, 1), image),
+        "AvgPool2d_uncounted": layer(lambda: nn.AvgPool2d(3, 2, 1, count_include_pad=False), image),
+        "AvgPool2d_ceil": layer(lambda: nn.AvgPool2d((3, 2), (2, 2), (1, 0), ceil_mode=True), image),
+        "AvgPool2d_ceil_uncounted": layer(lambda: nn.AvgPool2d(2, 2, 1, True, False), image),
+        "AdaptiveAvgPool2d_uneven": layer(lambda: nn.AdaptiveAvgPool2d((3, 2)), image),
+        "AdaptiveAvgPool2d_kept": layer(lambda: nn.AdaptiveAvgPool2d((None, 3)), image),
+        "AdaptiveMaxPool2d": layer(lambda: nn.AdaptiveMaxPool2d((7, 1)), image),
+        "AdaptiveMaxPool2d_uneven": layer(lambda: nn.AdaptiveMaxPool2d((3, 2)), image),
+        "Upsample": layer(lambda: nn.Upsample(scale_factor=2), image),
+        "Upsample_odd": layer(lambda: nn.Upsample(scale_factor=(1.7, 0.6)), image),
+        "Upsample_size": layer(lambda: nn.Upsample(size=(5, 13)), image),
+        "Upsample_exact": layer(lambda: nn.Upsample(size=(4, 13), mode="nearest-exact"), image),
+        "Upsample_bilinear": layer(lambda: nn.Upsample(scale_factor=2, mode="bilinear"), image),
+        "Upsample_bilinear_odd": layer(lambda: nn.Upsample(scale_factor=(1.7, 0.6), mode="bilinear"), image),
+        "Upsample_bilinear_size": layer(lambda: nn.Upsample(size=(3, 11), mode="bilinear"), image),
+        "Upsample_corners": layer(lambda: nn.Upsample(size=(3, 11), mode="bilinear", align_corners=True), image),
+        "Upsample_corners_factor": layer(
+            lambda: nn.Upsample(scale_factor=2.5, mode="bilinear", align_corners=True), image
+        ),
+        "Upsample_linear": layer(lambda: nn.Upsample(scale_factor=1.5, mode="linear"), image[..., 0]),
+        "Upsample_line": layer(lambda: nn.Upsample(size=11), image[..., 0]),
+        "PixelShuffle": layer(lambda: nn.PixelShuffle(2), torch.randn(2, 8, 3, 5)),
+        "PixelUnshuffle": layer(lambda: nn.PixelUnshuffle(2), torch.randn(2, 3, 4, 6)),
+        "Embedding_padding": layer(lambda: nn.Embedding(5, 3, padding_idx=-1), tokens, integer=True),
+    }
+)
+shares, pixel_shares = torch.softmax(torch.randn(6, 4), 1), torch.softmax(torch.randn(2, 3, 2, 2), 1)
+inputs.update({"shares": numbers(shares), "pixel_shares": numbers(pixel_shares)})
+losses.update(
+    {
+        "cross_entropy_soft": loss(F.cross_entropy, logits, target=shares),
+        "cross_entropy_soft_pixels": loss(F.cross_entropy, pixels, target=pixel_shares, label_smoothing=0.3),
+        "cross_entropy_soft_weighted": loss(
+            F.cross_entropy, logits, target=shares, weight=class_weight, label_smoothing=0.1, reduction="none"
+        ),
+    }
+)
+
 document = {"torch": torch.__version__, "layers": layers, "loss_inputs": inputs, "losses": losses}
 Path(__file__).with_name("torch_reference.json").write_text(json.dumps(document, separators=(",", ":")) + "\n")

@@ -33,6 +33,17 @@ LOSSES = {
         "logits",
         lambda x, given: nn.cross_entropy(x, given.labels, weight=given.class_weight, label_smoothing=0.2),
     ),
+    "cross_entropy_soft": ("logits", lambda x, given: nn.cross_entropy(x, given.shares)),
+    "cross_entropy_soft_pixels": (
+        "pixels",
+        lambda x, given: nn.cross_entropy(x, given.pixel_shares, label_smoothing=0.3),
+    ),
+    "cross_entropy_soft_weighted": (
+        "logits",
+        lambda x, given: nn.cross_entropy(
+            x, given.shares, weight=given.class_weight, label_smoothing=0.1, reduction="none"
+        ),
+    ),
     "bce": ("logits", lambda x, given: nn.binary_cross_entropy_with_logits(x, given.targets)),
     "bce_weighted": (
         "logits",

@@ -186,6 +186,7 @@ _PLAIN: dict[str, Callable[..., Any]] = {
     "convolution_input_gradient": _input_gradient,
     "convolution_weight_gradient": _weight_gradient,
     "window_argmax": _window_argmax,
+    "resample": lambda rows, columns, x: np.einsum("ph,nchw,qw->ncpq", _matrix(rows), _wide(x), _matrix(columns)),
     "gather": lambda axis, x, indices: np.take(x, np.clip(indices, 0, x.shape[axis] - 1), axis),
     "scatter_add": _scatter_add,
     "take_along": lambda axis, x, i: np.take_along_axis(x, np.clip(i, 0, x.shape[axis] - 1), axis),
@@ -196,6 +197,14 @@ _ELSEWHERE = {"buffer": "the leaf", "random_bits": "test_philox.py, published ve
 
 def _wins(row: np.ndarray, best: Callable[..., Any]) -> np.ndarray:
     return np.isnan(row) if np.isnan(row).any() else row == best(row)
+
+
+def _matrix(band: Any) -> np.ndarray:
+    extent, runs = band
+    matrix = np.zeros((len(runs), extent))
+    for place, (start, weights) in enumerate(runs):
+        matrix[place, start : start + len(weights)] = weights
+    return matrix
 
 
 def _count(x: np.ndarray, axes: tuple[int, ...]) -> int:

@@ -182,7 +182,7 @@ def _layout(node: Node, users: dict[Node, list[Node]], cost: Cost, plan: Partiti
         return _merged_layout(node, cost, plan) or default
     if node.name == "convolution_weight_gradient":
         return WEIGHTS
-    if node.name in ("convolution", "convolution_input_gradient", "window_argmax"):
+    if node.name in ("convolution", "convolution_input_gradient", "window_argmax", "resample"):
         return CHANNELS_LAST
     if node.name in ("take_along", "scatter_add_along") or (
         node.name in ("gather", "scatter_add") and node.ndim == node.inputs[0].ndim
@@ -219,4 +219,4 @@ def _wants_channels_last(user: Node, node: Node) -> bool:
         return True
     if user.name in ("convolution", "convolution_input_gradient"):
         return user.inputs[0] is node
-    return user.name == "window_argmax"
+    return user.name in ("window_argmax", "resample")

@@ -7,12 +7,10 @@ from typing import Any
 from trainer.engine.autocast import precision_of, rounded
 from trainer.engine.functions.axes import padding_pairs, pair
 from trainer.engine.functions.movement import reshape
-from trainer.engine.functions.reductions import mean
-from trainer.engine.graph import dtypes
 from trainer.engine.graph import primitives as p
 from trainer.engine.graph.errors import describe, refusal
 from trainer.engine.graph.node import Node
-from trainer.engine.graph.primitives.compose import scale
+from trainer.engine.graph.primitives.resampling import Band
 from trainer.engine.promotion import promoted
 from trainer.engine.tensor import Tensor, as_tensor, wrapped
 
@@ -137,35 +135,26 @@ def average_pool(x: Any, /, window: Any, stride: Any = None, padding: Any = 0) -
     low_high = padding_pairs(name, padding)
     if min(*sizes, *strides) < 1:
         raise refusal(name, "window and stride are positive", found=f"window {sizes}, stride {strides}")
-    batch, channels, height, width = tensor.shape
-    whole = height % sizes[0] == 0 and width % sizes[1] == 0
-    if strides == sizes and whole and low_high == ((0, 0), (0, 0)):
-        parts = (batch, channels, height // sizes[0], sizes[0], width // sizes[1], sizes[1])
-        return mean(reshape(tensor, parts), axis=(3, 5))
-    node = p.cast(tensor.node, dtypes.float32) if tensor.dtype is dtypes.bfloat16 else tensor.node
-    padded = p.pad(
-        node, (0, 0, low_high[0][0], low_high[1][0]), (0, 0, low_high[0][1], low_high[1][1]), (0, 0, 0, 0), 0
-    )
-    for axis, size, step in ((2, sizes[0], strides[0]), (3, sizes[1], strides[1])):
-        if padded.shape[axis] < size:
+    bands = []
+    for extent, size, step, (low, high) in zip(tensor.shape[2:], sizes, strides, low_high, strict=True):
+        if extent + low + high < size:
             found = f"{describe([tensor])}, window {sizes}, padding {low_high}"
             raise refusal(name, "the window is larger than the padded input", found=found)
-        padded = _window_sums(padded, axis, size, step)
-    result = scale(padded, 1.0 / (sizes[0] * sizes[1]))
-    return wrapped(p.cast(result, tensor.dtype) if result.dtype is not tensor.dtype else result, tensor)
+        firsts = range(-low, extent + high - size + 1, step)
+        inside = [(max(0, first), min(extent, first + size)) for first in firsts]
+        bands.append((extent, tuple((first, (1.0 / size,) * (stop - first)) for first, stop in inside)))
+    return wrapped(p.resample(tensor.node, *bands), tensor)
 
 
-def _window_sums(x: Node, axis: int, size: int, step: int) -> Node:
-    """Sums of `size` neighbours along `axis`, every `step`: one slice for each, added from the first to the last."""
-    count = (x.shape[axis] - size) // step + 1
-    total: Node | None = None
-    for offset in range(size):
-        start, stop, steps = [0] * x.ndim, list(x.shape), [1] * x.ndim
-        start[axis], stop[axis], steps[axis] = offset, offset + (count - 1) * step + 1, step
-        part = p.slice_(x, tuple(start), tuple(stop), tuple(steps))
-        total = part if total is None else p.add(total, part)
-    assert total is not None
-    return total
+def resample(x: Any, /, rows: Band, columns: Band) -> Tensor:
+    """Weighted sums over x [N, C, H, W]: y[n, c, i, j] adds up rows[i][r]·columns[j][s]·x[n, c, i₀ + r, j₀ + s].
+
+    `rows` is (H, ((start, (weight, …)), …)): the extent of the axis that is read, and for each output row where it
+    begins to read (i₀) and the weights. `columns` is the same of the other axis. Pooling by averages and interpolation
+    are of this form, and so are their gradients.
+    """
+    tensor = _images("resample", x)
+    return wrapped(p.resample(tensor.node, rows, columns), tensor)
 
 
 def _images(name: str, x: Any) -> Tensor:

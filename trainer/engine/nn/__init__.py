@@ -21,14 +21,16 @@ from trainer.engine.nn.losses import binary_cross_entropy_with_logits, cross_ent
 from trainer.engine.nn.module import LoadReport, Module
 from trainer.engine.nn.normalization import BatchNorm1d, BatchNorm2d, InstanceNorm1d, InstanceNorm2d
 from trainer.engine.nn.parameter import Declaration, Parameter, declare, declare_buffer
-from trainer.engine.nn.pooling import AdaptiveAvgPool2d, AvgPool2d, MaxPool2d
+from trainer.engine.nn.pooling import AdaptiveAvgPool2d, AdaptiveMaxPool2d, AvgPool2d, MaxPool2d
 from trainer.engine.nn.random import RandomState
+from trainer.engine.nn.resampling import PixelShuffle, PixelUnshuffle, Upsample
 from trainer.engine.nn.sample_normalization import GroupNorm, LayerNorm, RMSNorm
 
 __all__ = [
     "ELU",
     "GELU",
     "AdaptiveAvgPool2d",
+    "AdaptiveMaxPool2d",
     "AvgPool2d",
     "BatchNorm1d",
     "BatchNorm2d",
@@ -52,6 +54,8 @@ __all__ = [
     "Module",
     "ModuleList",
     "Parameter",
+    "PixelShuffle",
+    "PixelUnshuffle",
     "RMSNorm",
     "RandomState",
     "ReLU",
@@ -62,6 +66,7 @@ __all__ = [
     "Softplus",
     "Tanh",
     "Unflatten",
+    "Upsample",
     "binary_cross_entropy_with_logits",
     "cross_entropy",
     "declare",

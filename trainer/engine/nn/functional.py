@@ -1,4 +1,4 @@
-"""Activations as functions of tensors, composed from primitives so that they fuse with their neighbours."""
+"""Activations, composed so that they fuse with their neighbours, and resampling, as functions of tensors."""
 
 from __future__ import annotations
 
@@ -7,6 +7,24 @@ import math
 from trainer import engine
 from trainer.engine import Tensor
 from trainer.engine.autocast import widened
+from trainer.engine.nn.resampling import interpolate, pixel_shuffle, pixel_unshuffle
+
+__all__ = [
+    "elu",
+    "gelu",
+    "interpolate",
+    "largest",
+    "leaky_relu",
+    "log_softmax",
+    "pixel_shuffle",
+    "pixel_unshuffle",
+    "relu",
+    "sigmoid",
+    "silu",
+    "softmax",
+    "softplus",
+    "tanh",
+]
 
 
 def relu(x: Tensor) -> Tensor:

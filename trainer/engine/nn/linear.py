@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from trainer import TrainerError, engine
 from trainer.engine import Tensor
-from trainer.engine.nn.initializers import fan_in_bias, kaiming_uniform, normal
+from trainer.engine.nn.initializers import Initializer, fan_in_bias, kaiming_uniform, normal
 from trainer.engine.nn.module import Module
 from trainer.engine.nn.parameter import declare
 
@@ -34,14 +36,39 @@ class Linear(Module):
 
 
 class Embedding(Module):
-    """Row `indices` of weight [num_embeddings, embedding_dim]; indices are integers of any shape."""
+    """Row `indices` of weight [num_embeddings, embedding_dim]; indices are integers of any shape.
 
-    def __init__(self, num_embeddings: int, embedding_dim: int) -> None:
-        self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
-        self.weight = declare((num_embeddings, embedding_dim), normal())
+    The row `padding_idx` (from the end where it is negative) starts at zero and gets no gradient. The gradients of a
+    row that is read often are added in the order of the indices.
+    """
+
+    def __init__(self, num_embeddings: int, embedding_dim: int, padding_idx: int | None = None) -> None:
+        if padding_idx is not None:
+            if not -num_embeddings <= padding_idx < num_embeddings:
+                raise TrainerError("Embedding has no such row", found=f"padding_idx {padding_idx}",
+                                   expected=f"-{num_embeddings} to {num_embeddings - 1}")  # fmt: skip
+            padding_idx %= num_embeddings
+        self.num_embeddings, self.embedding_dim, self.padding_idx = num_embeddings, embedding_dim, padding_idx
+        self.weight = declare((num_embeddings, embedding_dim), _with_zero_row(padding_idx))
 
     def forward(self, indices: Tensor) -> Tensor:
-        return engine.take(self.weight, indices, axis=0)
+        rows = engine.take(self.weight, indices, axis=0)
+        if self.padding_idx is None:
+            return rows
+        return engine.where(engine.expand_dims(indices == self.padding_idx, axis=-1), engine.stop_gradient(rows), rows)
 
     def extra_repr(self) -> str:
-        return f"{self.num_embeddings}, {self.embedding_dim}"
+        padding = "" if self.padding_idx is None else f", padding_idx={self.padding_idx}"
+        return f"{self.num_embeddings}, {self.embedding_dim}{padding}"
+
+
+def _with_zero_row(row: int | None) -> Initializer:
+    """Standard normal numbers, and zeros in `row`."""
+
+    def draw(generator: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+        values = normal()(generator, shape)
+        if row is not None:
+            values[row] = 0
+        return values
+
+    return draw

@@ -29,7 +29,8 @@ def cross_entropy(
 
     Args:
         logits: [N, C] or [N, C, ...], floating.
-        labels: [N] or [N, ...], integer, in [0, C) or equal to `ignore_index`.
+        labels: [N] or [N, ...], integer, in [0, C) or equal to `ignore_index`; or shares of each class, shaped as the
+            logits and floating: −sum of share · log softmax, whose mean divides by the number of places.
         weight: [C], a factor for each class; the mean divides by the sum of the labels' factors.
         label_smoothing: the share of each target that is spread evenly over all classes, in [0, 1].
         reduction: mean, sum or none.
@@ -37,11 +38,13 @@ def cross_entropy(
     Raises:
         TrainerError: shapes or dtypes do not go together.
     """
+    if logits.ndim >= 2 and labels.shape == logits.shape and labels.dtype.is_float:
+        return _soft_cross_entropy(widened(logits), labels, weight, label_smoothing, reduction, sample_weight)
     if logits.ndim < 2 or labels.shape != (logits.shape[0], *logits.shape[2:]) or not labels.dtype.is_integer:
         raise TrainerError(
             "cross_entropy can't match labels with logits",
             found=f"logits {logits.shape} {logits.dtype}, labels {labels.shape} {labels.dtype}",
-            expected="logits [N, C, ...] and integer labels [N, ...]",
+            expected="logits [N, C, ...] and integer labels [N, ...], or floating shares [N, C, ...]",
         )
     logits = widened(logits)
     classes = logits.shape[1]
@@ -66,6 +69,24 @@ def cross_entropy(
             spread = log_total * engine.sum(weight) - engine.sum(shifted * factors, axis=1)
         target_loss = target_loss * (1 - label_smoothing) + spread * kept * (label_smoothing / classes)
     return _reduce(target_loss, normalizer, reduction, sample_weight)
+
+
+def _soft_cross_entropy(
+    logits: Tensor,
+    shares: Tensor,
+    weight: Tensor | None,
+    label_smoothing: float,
+    reduction: str,
+    sample_weight: Tensor | None,
+) -> Tensor:
+    classes = logits.shape[1]
+    if label_smoothing:
+        shares = shares * (1 - label_smoothing) + label_smoothing / classes
+    if weight is not None:
+        shares = shares * engine.reshape(weight, (1, classes, *(1,) * (logits.ndim - 2)))
+    shifted = logits - largest(logits, 1)
+    log_total = engine.log(engine.sum(engine.exp(shifted), axis=1, keepdims=True))
+    return _reduce(engine.sum((log_total - shifted) * shares, axis=1), None, reduction, sample_weight)
 
 
 def binary_cross_entropy_with_logits(

@@ -1,6 +1,8 @@
-"""Pooling layers over the last two axes of x [N, C, H, W]."""
+"""Pooling layers over the last two axes of x [N, C, H, W], with torch's names and defaults."""
 
 from __future__ import annotations
+
+import numpy as np
 
 from trainer import TrainerError, engine
 from trainer.engine import Tensor
@@ -9,45 +11,155 @@ from trainer.engine.nn.module import Module
 
 
 class _Pool(Module):
-    def __init__(self, kernel_size: Pair, stride: Pair | None = None, padding: Pair = 0) -> None:
-        self.kernel_size, self.padding = pair(kernel_size), pair(padding)
-        self.stride = self.kernel_size if stride is None else pair(stride)
+    kernel_size: tuple[int, int]
+    stride: tuple[int, int]
+    padding: tuple[int, int]
+
+    def _extra(self, x: Tensor, dilation: tuple[int, int], ceil_mode: bool) -> tuple[tuple[int, int], ...]:
+        """Padding (before, after) of each axis: with `ceil_mode` windows that begin inside the picture go beyond it."""
+        result = []
+        sizes = (x.shape[-2:], self.kernel_size, self.stride, self.padding, dilation)
+        for extent, size, step, padding, spacing in zip(*sizes, strict=True):
+            reach = spacing * (size - 1) + 1
+            left = (extent + 2 * padding - reach) % step if extent + 2 * padding >= reach else 0
+            more = step - left if ceil_mode and left else 0
+            if more and (extent + 2 * padding - reach) // step * step + step >= extent + padding:
+                more = 0  # the window would begin in the padding
+            result.append((padding, padding + more))
+        return tuple(result)
 
     def extra_repr(self) -> str:
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
 
 class MaxPool2d(_Pool):
-    """The maximum of each window; padding never wins. `stride` defaults to the window."""
+    """The maximum of each window; padding never wins. `stride` defaults to the window.
+
+    With `ceil_mode` a last window that begins inside the picture counts even where it reaches beyond.
+    """
+
+    def __init__(
+        self,
+        kernel_size: Pair,
+        stride: Pair | None = None,
+        padding: Pair = 0,
+        dilation: Pair = 1,
+        ceil_mode: bool = False,
+    ) -> None:
+        self.kernel_size, self.padding = pair(kernel_size), pair(padding)
+        self.stride = self.kernel_size if stride is None else pair(stride)
+        self.dilation, self.ceil_mode = pair(dilation), ceil_mode
 
     def forward(self, x: Tensor) -> Tensor:
-        return engine.max_pool(x, self.kernel_size, stride=self.stride, padding=self.padding)
+        padding = self._extra(x, self.dilation, self.ceil_mode)
+        return engine.max_pool(x, self.kernel_size, stride=self.stride, padding=padding, dilation=self.dilation)
 
 
 class AvgPool2d(_Pool):
-    """The mean of each window, padding counted as zeros. `stride` defaults to the window."""
+    """The mean of each window. `stride` defaults to the window.
+
+    Padding counts as zeros, or not at all without `count_include_pad`; what `ceil_mode` adds never counts.
+    """
+
+    def __init__(
+        self,
+        kernel_size: Pair,
+        stride: Pair | None = None,
+        padding: Pair = 0,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+    ) -> None:
+        self.kernel_size, self.padding = pair(kernel_size), pair(padding)
+        self.stride = self.kernel_size if stride is None else pair(stride)
+        self.ceil_mode, self.count_include_pad = ceil_mode, count_include_pad
 
     def forward(self, x: Tensor) -> Tensor:
-        return engine.average_pool(x, self.kernel_size, stride=self.stride, padding=self.padding)
+        padding = self._extra(x, (1, 1), self.ceil_mode)
+        y = engine.average_pool(x, self.kernel_size, stride=self.stride, padding=padding)
+        counted = self.padding if self.count_include_pad else (0, 0)
+        if all(pads == (own, own) for pads, own in zip(padding, counted, strict=True)):
+            return y
+        bands = []
+        sizes = (x.shape[-2:], self.kernel_size, self.stride, padding, counted, y.shape[-2:])
+        for extent, size, step, (before, _), own, count in zip(*sizes, strict=True):
+            bands.append((extent, tuple(_window(number * step - before, size, extent, own) for number in range(count))))
+        return engine.resample(x, *bands)
 
 
-class AdaptiveAvgPool2d(Module):
-    """The mean of each of `output_size` equal parts of the picture; H and W must be divisible by it."""
+def _window(first: int, size: int, extent: int, counted: int) -> tuple[int, tuple[float, ...]]:
+    """A window's mean along an axis: of what lies in the picture, or in `counted` places of padding around it."""
+    terms = min(first + size, extent + counted) - max(first, -counted)
+    begin, stop = max(0, first), min(extent, first + size)
+    return begin, (1 / terms,) * (stop - begin)
 
-    def __init__(self, output_size: Pair = 1) -> None:
-        self.output_size = pair(output_size)
 
-    def forward(self, x: Tensor) -> Tensor:
-        (height, width), (rows, columns) = x.shape[-2:], self.output_size
-        if height % rows or width % columns:
+class _AdaptivePool(Module):
+    """Part i of n of an axis of H places goes from floor(i·H / n) to ceil((i + 1)·H / n)."""
+
+    def __init__(self, output_size: int | tuple[int | None, int | None] | None = 1) -> None:
+        both = output_size if isinstance(output_size, tuple) else (output_size, output_size)
+        self.output_size = both
+
+    def _parts(self, x: Tensor) -> tuple[int, int]:
+        if x.ndim != 4 or 0 in x.shape[-2:]:
             raise TrainerError(
-                "AdaptiveAvgPool2d makes equal parts only", found=f"{height}x{width} into {rows}x{columns}",
-                expected="height and width divisible by output_size",
-            )  # fmt: skip
-        if (rows, columns) == (1, 1):
-            return engine.mean(x, axis=(-2, -1), keepdims=True)
-        parts = engine.reshape(x, (*x.shape[:-2], rows, height // rows, columns, width // columns))
-        return engine.mean(parts, axis=(-3, -1))
+                f"{self.path or type(self).__name__} takes pictures", found=f"shape {x.shape}", expected="[N, C, H, W]"
+            )
+        rows, columns = (
+            own if parts is None else parts for parts, own in zip(self.output_size, x.shape[-2:], strict=True)
+        )
+        return rows, columns
 
     def extra_repr(self) -> str:
         return f"{self.output_size}"
+
+
+class AdaptiveAvgPool2d(_AdaptivePool):
+    """The mean of each of `output_size` parts of the picture; None keeps an axis as it is."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        (rows, columns), (height, width) = self._parts(x), x.shape[-2:]
+        if (rows, columns) == (1, 1):
+            return engine.mean(x, axis=(-2, -1), keepdims=True)
+        if height % rows == 0 and width % columns == 0:
+            return engine.average_pool(x, (height // rows, width // columns))
+        return engine.resample(x, _means(height, rows), _means(width, columns))
+
+
+class AdaptiveMaxPool2d(_AdaptivePool):
+    """The maximum of each of `output_size` parts of the picture; None keeps an axis as it is.
+
+    Where the parts are not equal, the gradient is shared among equal maxima.
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        (rows, columns), (height, width) = self._parts(x), x.shape[-2:]
+        if height % rows == 0 and width % columns == 0:
+            return engine.max_pool(x, (height // rows, width // columns))
+        for axis, parts in ((2, rows), (3, columns)):
+            places = _places(x.shape[axis], parts)
+            x = engine.max(_taken(x, places, axis), axis=axis + 1)
+        return x
+
+
+def _parts(extent: int, parts: int) -> list[tuple[int, int]]:
+    """Where each part of an axis begins and ends."""
+    return [(number * extent // parts, -(-(number + 1) * extent // parts)) for number in range(parts)]
+
+
+def _means(extent: int, parts: int) -> tuple[int, tuple[tuple[int, tuple[float, ...]], ...]]:
+    """The mean of each part of an axis, as `engine.resample` takes it."""
+    return extent, tuple((first, (1 / (stop - first),) * (stop - first)) for first, stop in _parts(extent, parts))
+
+
+def _places(extent: int, parts: int) -> np.ndarray:
+    """The places of each part [parts, longest], the last one repeated up to the longest."""
+    first, stop = np.array(_parts(extent, parts)).T
+    places = first[:, None] + np.arange((stop - first).max())
+    return np.minimum(places, stop[:, None] - 1)
+
+
+def _taken(x: Tensor, places: np.ndarray, axis: int) -> Tensor:
+    """Slices of `x` at `places` [parts, longest] in the place of `axis`."""
+    flat = engine.take(x, engine.asarray(places.ravel()), axis=axis)
+    return engine.reshape(flat, (*x.shape[:axis], *places.shape, *x.shape[axis + 1 :]))

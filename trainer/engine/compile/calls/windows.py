@@ -1,12 +1,13 @@
-"""Pooling windows and cumulative sums."""
+"""Pooling windows, resampling and cumulative sums."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from trainer.engine.compile.calls.contraction import _channels_last
 from trainer.engine.compile.launch import Address, KernelSource, Launch
 from trainer.engine.graph.node import Node
-from trainer.engine.kernels import scan, window
+from trainer.engine.kernels import resample, scan, window
 
 if TYPE_CHECKING:
     from trainer.engine.compile.epilogues import Fused
@@ -40,6 +41,27 @@ def emit_window_argmax(lowering: Lowering, root: Node, fused: Fused | None) -> N
             f"window_argmax {x.shape}",
         )
     )
+
+
+def emit_resample(lowering: Lowering, root: Node, fused: Fused | None) -> None:
+    """Weighted sums of runs of rows and columns, images channels-last."""
+    (x,) = root.inputs
+    if root.size == 0:
+        return
+    if x.size == 0:
+        return lowering.fill(lowering.buffer_of(root), 0)
+    place = _channels_last(lowering, x)
+    (images, channels, height, width), (_, _, down, across) = _four(x.shape), _four(root.shape)
+    rows, columns = root.attribute("rows"), root.attribute("columns")
+    kernel, share = resample.kernel_for(root.dtype, channels), resample.rows_per_task(rows, columns, channels)
+    target = lowering.buffer_of(root)
+    words: list[int | Address] = [place, Address(target), down, across, channels, images * down, share]
+    for lines, pixels in ((height, width), (down, across)):
+        words += [lines * pixels * channels, pixels * channels, channels]
+    words += resample.tail_words(root.dtype, rows, columns)
+    source = KernelSource(kernel, lambda name: resample.render_resample(kernel, name))
+    tasks = -(-images * down // share)
+    lowering.emit(Launch(source, words, tasks, (place.buffer,), (target,), f"resample {x.shape}"))
 
 
 def emit_cumulative_sum(lowering: Lowering, root: Node, fused: Fused | None) -> None:

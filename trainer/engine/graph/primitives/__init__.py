@@ -49,6 +49,7 @@ from trainer.engine.graph.primitives.reduction import (
     reduce_prod,
     reduce_sum,
 )
+from trainer.engine.graph.primitives.resampling import resample
 from trainer.engine.graph.primitives.sources import NEGATIVE_ZERO, buffer, canonical, constant, iota, random_bits
 from trainer.engine.graph.primitives.table import TABLE
 from trainer.engine.graph.primitives.unary import (
@@ -146,6 +147,7 @@ __all__ = [
     "reduce_prod",
     "reduce_sum",
     "remainder",
+    "resample",
     "reshape",
     "round",
     "scatter_add",

@@ -1,0 +1,80 @@
+"""The resampling primitive: each place of a picture as a weighted sum of a run of rows and a run of columns.
+
+Average pooling of any kind, interpolation of any kind and their gradients are all of this form.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from trainer.engine.graph import primitives as p
+from trainer.engine.graph.errors import describe, refusal
+from trainer.engine.graph.node import Node, Primitive, Shape, make_node
+from trainer.engine.graph.primitives.table import FLOAT, first_dtype, register
+
+Run = tuple[int, tuple[float, ...]]
+"""Where neighbours begin, and their weights; none gives 0."""
+Band = tuple[int, tuple[Run, ...]]
+"""The extent of an input axis, and the run of each place of the output axis: the rows of a banded matrix."""
+
+
+def _shape(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> Shape:
+    (x,), bands = inputs, attributes
+    if x.ndim != 4 or any(extent != band[0] for extent, band in zip(x.shape[2:], bands, strict=True)):
+        expected = f"x [N, C, {bands[0][0]}, {bands[1][0]}]"
+        raise refusal("resample", "wrong shape", found=describe(inputs), expected=expected)
+    for extent, runs in bands:
+        if any(start < 0 or start + len(weights) > extent for start, weights in runs):
+            raise refusal("resample", "a run leaves the picture", found=describe(inputs), expected=f"0 to {extent}")
+    return (*x.shape[:2], len(bands[0][1]), len(bands[1][1]))
+
+
+def _reference(attributes: tuple[Any, ...], x: np.ndarray) -> np.ndarray:
+    (_, rows), (_, columns) = attributes
+    x = x.astype(np.float64)
+    lines = np.zeros((*x.shape[:3], len(columns)))
+    for place, (start, weights) in enumerate(columns):
+        for offset, weight in enumerate(weights):
+            lines[..., place] += weight * x[..., start + offset]
+    y = np.zeros((*x.shape[:2], len(rows), len(columns)))
+    for place, (start, weights) in enumerate(rows):
+        for offset, weight in enumerate(weights):
+            y[..., place, :] += weight * lines[..., start + offset, :]
+    return y
+
+
+@functools.lru_cache(maxsize=256)
+def transposed(band: Band) -> Band:
+    """The transpose of a banded matrix: for each place of the input axis, what it gives to the places of the output."""
+    extent, runs = band
+    given: list[dict[int, float]] = [{} for _ in range(extent)]
+    for place, (start, weights) in enumerate(runs):
+        for offset, weight in enumerate(weights):
+            given[start + offset][place] = weight
+    back: list[Run] = []
+    for shares in given:
+        first, last = min(shares, default=0), max(shares, default=-1)
+        back.append((first, tuple(shares.get(place, 0.0) for place in range(first, last + 1))))
+    return len(runs), tuple(back)
+
+
+_RESAMPLE = register(
+    Primitive(
+        "resample",
+        "window",
+        _shape,
+        first_dtype("resample", FLOAT),
+        lambda node, dy: (p.resample(dy, *(transposed(band) for band in node.attributes)),),
+        _reference,
+        ("rows", "columns"),
+    )
+)
+
+
+def resample(x: Node, rows: Band, columns: Band) -> Node:
+    """y[n, c, i, j] = sum over r, s of rows[i][r] · columns[j][s] · x[n, c, start_i + r, start_j + s]."""
+    return make_node(_RESAMPLE, (x,), (rows, columns))

@@ -1,0 +1,178 @@
+"""Upsample, PixelShuffle and PixelUnshuffle, and the functions behind them, with torch's names, defaults and formulae.
+
+Interpolation is one pass: each output place is a weighted sum of at most two rows by two columns, and so is its
+gradient, with as many as read a place.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from trainer import TrainerError, engine
+from trainer.engine import Tensor
+from trainer.engine.nn.module import Module
+
+Extents = int | Sequence[int]
+Factors = float | Sequence[float]
+
+Run = tuple[int, tuple[float, ...]]
+"""Where an output place begins to read, and the weights."""
+
+MODES = ("nearest", "nearest-exact", "linear", "bilinear")
+
+
+def interpolate(
+    x: Tensor,
+    size: Extents | None = None,
+    scale_factor: Factors | None = None,
+    mode: str = "nearest",
+    align_corners: bool | None = None,
+) -> Tensor:
+    """x [N, C, L] or [N, C, H, W] resampled to `size`, or to floor(extent · `scale_factor`).
+
+    Args:
+        size: one number, or one for each spatial axis.
+        scale_factor: the same; the grid of the result is spaced by exactly 1 / `scale_factor`.
+        mode: nearest (floor of the scaled place), nearest-exact (the nearest centre), linear (of [N, C, L]) or bilinear
+            (of [N, C, H, W]).
+        align_corners: for linear and bilinear: the corners' centres coincide, instead of the pictures' edges.
+
+    Raises:
+        TrainerError: no such mode, both or none of `size` and `scale_factor`, or an empty result.
+    """
+    spatial = x.shape[2:]
+    ranks = {"linear": (3,), "bilinear": (4,)}.get(mode, (3, 4))
+    if mode not in MODES or x.ndim not in ranks:
+        expected = (
+            "nearest and nearest-exact of [N, C, L] or [N, C, H, W], linear of [N, C, L], bilinear of [N, C, H, W]"
+        )
+        raise TrainerError("interpolate has no such mode", found=f"{mode!r} of shape {x.shape}", expected=expected)
+    if align_corners is not None and mode.startswith("nearest"):
+        raise TrainerError("align_corners belongs to linear and bilinear", found=f"mode {mode!r}")
+    if (size is None) == (scale_factor is None):
+        raise TrainerError("interpolate takes size or scale_factor", found=f"size {size}, scale_factor {scale_factor}")
+    factors = None if scale_factor is None else _each(scale_factor, len(spatial))
+    if factors is not None:
+        extents = [math.floor(extent * factor) for extent, factor in zip(spatial, factors, strict=True)]
+    else:
+        assert size is not None
+        extents = [int(extent) for extent in _each(size, len(spatial))]
+    if min(extents, default=1) < 1 or min(spatial, default=1) < 1:
+        raise TrainerError("interpolate makes and takes pictures of at least 1 x 1", found=f"{spatial} to {extents}")
+    steps = [1 / factor for factor in factors] if factors else [a / b for a, b in zip(spatial, extents, strict=True)]
+    bands = []
+    for extent, count, step in zip(spatial, extents, steps, strict=True):
+        if mode.startswith("nearest"):
+            bands.append((extent, _nearest(extent, count, step, exact=mode.endswith("exact"))))
+        else:
+            bands.append((extent, _linear(extent, count, step, bool(align_corners))))
+    if x.ndim == 3:
+        line = engine.resample(engine.expand_dims(x, axis=2), (1, ((0, (1.0,)),)), bands[0])
+        return engine.squeeze(line, axis=2)
+    return engine.resample(x, *bands)
+
+
+def pixel_shuffle(x: Tensor, upscale_factor: int) -> Tensor:
+    """x [..., C·r², H, W] as [..., C, H·r, W·r] (Shi et al. 2016): channels become the pixels of r x r blocks."""
+    factor = upscale_factor
+    if x.ndim < 3 or factor < 1 or x.shape[-3] % factor**2:
+        expected = f"[..., C, H, W] with C divisible by {factor**2}"
+        raise TrainerError("pixel_shuffle can't split the channels", found=f"shape {x.shape}", expected=expected)
+    *outer, channels, height, width = x.shape
+    parts = engine.reshape(x, (*outer, channels // factor**2, factor, factor, height, width))
+    first = len(outer)
+    order = (*range(first + 1), first + 3, first + 1, first + 4, first + 2)
+    moved = engine.permute_dims(parts, order)
+    return engine.reshape(moved, (*outer, channels // factor**2, height * factor, width * factor))
+
+
+def pixel_unshuffle(x: Tensor, downscale_factor: int) -> Tensor:
+    """x [..., C, H·r, W·r] as [..., C·r², H, W]: the reverse of `pixel_shuffle`."""
+    factor = downscale_factor
+    if x.ndim < 3 or factor < 1 or x.shape[-2] % factor or x.shape[-1] % factor:
+        expected = f"[..., C, H, W] with H and W divisible by {factor}"
+        raise TrainerError("pixel_unshuffle can't split the picture", found=f"shape {x.shape}", expected=expected)
+    *outer, channels, height, width = x.shape
+    parts = engine.reshape(x, (*outer, channels, height // factor, factor, width // factor, factor))
+    first = len(outer)
+    order = (*range(first + 1), first + 2, first + 4, first + 1, first + 3)
+    moved = engine.permute_dims(parts, order)
+    return engine.reshape(moved, (*outer, channels * factor**2, height // factor, width // factor))
+
+
+class Upsample(Module):
+    """x [N, C, L] or [N, C, H, W] resampled to `size` or by `scale_factor`; see `functional.interpolate`."""
+
+    def __init__(
+        self,
+        size: Extents | None = None,
+        scale_factor: Factors | None = None,
+        mode: str = "nearest",
+        align_corners: bool | None = None,
+    ) -> None:
+        self.size, self.scale_factor = size, scale_factor
+        self.mode, self.align_corners = mode, align_corners
+
+    def forward(self, x: Tensor) -> Tensor:
+        return interpolate(x, self.size, self.scale_factor, self.mode, self.align_corners)
+
+    def extra_repr(self) -> str:
+        goal = f"size={self.size}" if self.size is not None else f"scale_factor={self.scale_factor}"
+        return f"{goal}, mode={self.mode!r}"
+
+
+class PixelShuffle(Module):
+    """`functional.pixel_shuffle` by `upscale_factor`."""
+
+    def __init__(self, upscale_factor: int) -> None:
+        self.upscale_factor = upscale_factor
+
+    def forward(self, x: Tensor) -> Tensor:
+        return pixel_shuffle(x, self.upscale_factor)
+
+
+class PixelUnshuffle(Module):
+    """`functional.pixel_unshuffle` by `downscale_factor`."""
+
+    def __init__(self, downscale_factor: int) -> None:
+        self.downscale_factor = downscale_factor
+
+    def forward(self, x: Tensor) -> Tensor:
+        return pixel_unshuffle(x, self.downscale_factor)
+
+
+def _each(value: float | Sequence[float], count: int) -> tuple[float, ...]:
+    """One number for all spatial axes, or one for each."""
+    values = (value,) * count if isinstance(value, int | float) else tuple(value)
+    if len(values) != count or not all(each > 0 for each in values):
+        raise TrainerError(
+            "size and scale_factor are one positive number, or one for each axis of the picture",
+            found=repr(value),
+            expected=f"{count} positive numbers",
+        )
+    return values
+
+
+def _nearest(extent: int, count: int, step: float, *, exact: bool) -> tuple[Run, ...]:
+    """The input place of each output place; in float32, as the field computes it."""
+    at = np.arange(count, dtype=np.float32) + np.float32(0.5 if exact else 0)
+    places = np.minimum(np.floor(at * np.float32(step)).astype(np.int64), extent - 1)
+    return tuple((int(place), (1.0,)) for place in places)
+
+
+def _linear(extent: int, count: int, step: float, align_corners: bool) -> tuple[Run, ...]:
+    """The two neighbours of each output place and their shares; one at the edges."""
+    runs: list[Run] = []
+    for place in range(count):
+        if align_corners:
+            at = place * (extent - 1) / (count - 1) if count > 1 else 0.0
+        else:
+            at = max((place + 0.5) * step - 0.5, 0.0)
+        below = min(math.floor(at), extent - 1)
+        share = at - below
+        single = below == extent - 1 or share == 0
+        runs.append((below, (1.0,) if single else (1 - share, share)))
+    return tuple(runs)
