@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from tests.engine.compile.graphs import Graph, graphs
 from trainer.engine.compile.partition import CHANNELS_LAST, WEIGHTS, Partition, Policy, partition
 from trainer.engine.graph import primitives as p
-from trainer.engine.graph.dtypes import float32
+from trainer.engine.graph.dtypes import bfloat16, float32
 from trainer.engine.graph.node import Node, topological
 from trainer.engine.graph.storage import Layout, Storage
 
@@ -42,6 +42,27 @@ def test_movement_of_memory_is_a_view_and_of_a_result_a_copy() -> None:
     assert plan.roots == [y]
     assert (plan.views[moved].offset, plan.views[moved].strides) == (180, (1, -20))
     assert decided(moved).roots == []  # delivered by a copy, which reads the view
+
+
+def test_a_product_that_several_read_in_bfloat16_is_stored_in_bfloat16() -> None:
+    y = convolved(leaf(2, 3, 8, 8))
+    narrow = p.cast(y, bfloat16)
+    wide = p.cast(narrow, float32)
+    plan = decided(p.reduce_sum(wide, (0, 2, 3)), p.exp(wide))
+    assert narrow in plan.roots and wide not in plan.roots
+
+
+def test_a_product_that_one_reads_in_bfloat16_is_rounded_in_passing() -> None:
+    x = leaf(2, 8, 8, 8)
+    narrow = p.cast(convolved(x), bfloat16)
+    assert narrow not in decided(p.add(narrow, p.cast(x, bfloat16))).roots
+
+
+def test_shared_bfloat16_is_stored_before_it_is_widened() -> None:
+    narrow = p.tanh(p.cast(leaf(100, 100), bfloat16))
+    wide = p.cast(narrow, float32)
+    plan = decided(p.reduce_sum(wide, (0,)), p.exp(wide))
+    assert narrow in plan.roots and wide not in plan.roots
 
 
 @pytest.mark.parametrize(

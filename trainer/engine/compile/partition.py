@@ -153,9 +153,9 @@ def _stored(node: Node, wanted: set[Node], users: dict[Node, list[Node]], cost: 
         return False
     if _grows(node, users):
         return True
-    if len(users[node]) < 2 or not _computes(node):
+    if len(_readers(node, users)) < 2 or not _computes(node):
         return False
-    if not policy.recompute:
+    if not policy.recompute or _narrows_contraction(node, users):
         return True
     large = sum(load.size * 2 > node.size for load in cost.loads)
     return cost.costly or large > policy.shared_loads or cost.operations > policy.shared_operations
@@ -163,6 +163,27 @@ def _stored(node: Node, wanted: set[Node], users: dict[Node, list[Node]], cost: 
 
 def _computes(node: Node) -> bool:
     return node.operation.family == "elementwise" or node.name == "random_bits"
+
+
+def _narrows_contraction(node: Node, users: dict[Node, list[Node]]) -> bool:
+    """Whether `node` is all that is read of a contraction, in fewer bytes: then its kernel stores them."""
+    source = node.inputs[0] if node.name == "cast" else node
+    return source.operation.family == "contraction" and _is_narrower(node, source) and len(users[source]) == 1
+
+
+def _is_narrower(node: Node, other: Node) -> bool:
+    return node.dtype.is_float and other.dtype.is_float and node.dtype.itemsize < other.dtype.itemsize
+
+
+def _readers(node: Node, users: dict[Node, list[Node]]) -> dict[Node, None]:
+    """Who computes with the values of `node`: a cast that widens them is done again by each reader, so that what is
+    stored is narrow.
+    """
+    readers: dict[Node, None] = {}
+    for user in users[node]:
+        widens = user.name == "cast" and _is_narrower(node, user)
+        readers.update(dict.fromkeys(users[user] if widens else (user,)))
+    return readers
 
 
 def _grows(node: Node, users: dict[Node, list[Node]]) -> bool:
