@@ -47,6 +47,7 @@ from trainer.configs.schema import json_schema
 from trainer.configs.section import Section
 from trainer.configs.task import TaskReference
 from trainer.configs.train import TrainConfig
+from trainer.configs.tuning import TuningConfig
 from trainer.configs.validation import ValidateConfig
 
 __all__ = [
@@ -93,6 +94,7 @@ __all__ = [
     "TaskReference",
     "TrainConfig",
     "TriangularSchedule",
+    "TuningConfig",
     "ValidateConfig",
     "dump_resolved",
     "every_schedule",

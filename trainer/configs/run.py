@@ -15,6 +15,7 @@ from trainer.configs.optimizer import OptimizerConfig
 from trainer.configs.schedules import ConstantSchedule, ScheduleConfig
 from trainer.configs.section import Section
 from trainer.configs.train import TrainConfig
+from trainer.configs.tuning import TuningConfig
 from trainer.configs.validation import ValidateConfig
 
 with warnings.catch_warnings():
@@ -43,6 +44,7 @@ with warnings.catch_warnings():
         )
         threads: int | None = Field(None, gt=0, description="Threads of the cpu device; null: all that are available.")
         numerics: NumericsConfig = Field(default_factory=NumericsConfig)
+        tuning: TuningConfig = Field(default_factory=TuningConfig)
         options: dict[str, Any] = Field(default_factory=dict, description="The task's own options.")
         data: DataConfig = Field(default_factory=DataConfig)
         model: ModelConfig = Field(default_factory=ModelConfig)

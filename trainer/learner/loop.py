@@ -22,6 +22,7 @@ from trainer.learner.progress import Progress
 from trainer.learner.samples import write_samples
 from trainer.learner.stopwatch import Stopwatch
 from trainer.learner.task import DataSplits, Parts, Plan, Task, model_states, parts_of, training_states
+from trainer.learner.tuning import tuned
 from trainer.learner.weights import load_weights
 from trainer.rundir import (
     BadItemEvent,
@@ -102,13 +103,30 @@ class Learner:
             TrainerError: the end could not be told of, since the run directory can't be written.
         """
         try:
-            with engine.device(device_for(self.config)):
+            with engine.device(device_for(self.config)), tuned(self.config.tuning, self._sink, self.inbox.check):
                 outcome = self._run()
         except Exception as error:
             outcome = outcome_of(error, self.progress.step, self.metrics)
         seconds = time.perf_counter() - self._started
         tell_end(outcome, self._sink, seconds=seconds, paths=self.paths, attempt=self.attempt)
         return outcome
+
+    def tune(self) -> None:
+        """Measure the kernels of the training and the validation step now, and keep the decisions for later runs.
+
+        Each decision is told of as an event. Steps are run on the first batches; nothing is trained.
+        """
+        tuning = self.config.tuning.model_copy(update={"mode": "upfront"})
+        with engine.device(device_for(self.config)), tuned(tuning, self._sink, self.inbox.check):
+            self._load_data()
+            self._build()
+            for program, name, loader in (
+                (self._train_program, "train step", self.splits.train),
+                (self._valid_program, "validation step", self.splits.valid or self.splits.test),
+            ):
+                if loader is not None:
+                    program.prepare()
+                    self._run_program(program, name, loader.batch(0, 0))
 
     def profile(self, *, steps: int, warm_up: int) -> Profile:
         """Where the time of a training step goes, on the first batch again and again; weights go on as they would.

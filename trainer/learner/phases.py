@@ -89,6 +89,8 @@ class CompilePhases:
             self._switch("compile")
         if self._running is not None:
             self._running.progress(done, total, now)
+            if done >= total:
+                self._switch(None)
 
     def _switch(self, name: str | None, state: str = "finished") -> None:
         if self._running is not None:

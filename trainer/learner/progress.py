@@ -85,7 +85,7 @@ class Progress:
 
 
 def config_hash(config: RunConfig) -> str:
-    """A hash of everything that the config sets but how long training lasts and what the run is called."""
+    """A hash of what the config sets, but for how long training lasts, what it is called and how kernels are tuned."""
     return hashlib.sha256(
-        config.model_dump_json(exclude={"name": True, "train": {"epochs", "steps"}}).encode()
+        config.model_dump_json(exclude={"name": True, "tuning": True, "train": {"epochs", "steps"}}).encode()
     ).hexdigest()

@@ -10,6 +10,7 @@ VERBS: dict[str, str] = {
     "schema": "print the JSON Schema of configs, for editors",
     "watch": "look at a run, live or finished",
     "stop": "ask a run to finish its step, save and stop",
+    "tune": "decide the kernels of a config now, for every later run",
     "profile": "where the time of a training step goes",
     "doctor": "what this installation is, and what is wrong with it",
 }

@@ -1,0 +1,64 @@
+"""The tuner beside a run: its decisions and its progress as events."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from trainer import engine
+from trainer.learner.phases import Phase
+from trainer.rundir import EventSink, TuneEvent
+
+if TYPE_CHECKING:
+    from trainer.configs import TuningConfig
+    from trainer.engine.autotune.record import TuneRecord
+
+
+@contextmanager
+def tuned(config: TuningConfig, sink: EventSink, check: Callable[[], None]) -> Iterator[None]:
+    """Tune the kernels of what is traced within, as `config` says.
+
+    Each decision becomes a `tune` event; where something is measured, how far that is becomes the phase "tune".
+
+    Args:
+        check: called while everything waits for decisions ("upfront"); what it raises ends the run.
+    """
+    phase = _TunePhase(sink)
+
+    def on_record(record: TuneRecord) -> None:
+        sink(TuneEvent(**dataclasses.asdict(record)))
+
+    def on_progress(done: int, total: int, now: str) -> None:
+        phase.progress(done, total, now)
+        if config.mode == "upfront":
+            check()
+
+    with engine.tuning(config.mode, share=config.share, on_record=on_record, on_progress=on_progress):
+        try:
+            yield
+        finally:
+            phase.end()
+
+
+class _TunePhase:
+    """The phase "tune", from the first that is measured until all is decided; it begins again with another program."""
+
+    def __init__(self, sink: EventSink) -> None:
+        self._sink = sink
+        self._phase: Phase | None = None
+
+    def progress(self, done: int, total: int, now: str) -> None:
+        if self._phase is None:
+            if done >= total:
+                return
+            self._phase = Phase("tune", self._sink, unit="decision")
+        self._phase.progress(done, total, now or None)
+        if done >= total:
+            self.end()
+
+    def end(self) -> None:
+        if self._phase is not None:
+            self._phase.end()
+            self._phase = None
