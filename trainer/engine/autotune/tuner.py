@@ -214,14 +214,19 @@ class Tuner:
                 memory[:] = values
 
     def _run_for(self, program: Program) -> None:
-        self._learn(program.walk(stamped=True))
+        self._learn(program.walk(stamped=True, together=True))
 
     def _specs(self, program: Program) -> list[Any]:
         return list(self._programs.get(program, ()))
 
     def _learn(self, run: ProgramRun) -> None:
-        """What the run that has just ended shows of each kernel."""
-        program, seconds = run.program, run.launch_seconds()
+        """What the run that has just ended shows of each kernel.
+
+        One that went alone, beside a busy process, shows nothing of what the threads do together.
+        """
+        if len(run.stamps) < self._device.pool.threads and not run.program.single:
+            return
+        program, seconds = run.program, run.launch_spans()
         if self._began is None:
             self._began = time.monotonic()
         for spec, places in self._programs[program].items():

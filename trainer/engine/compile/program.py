@@ -147,9 +147,9 @@ class Program:
             tuner.after(walked)
         return results
 
-    def walk(self, *, stamped: bool = False) -> ProgramRun:
-        """Walk the tape once, on what `run` has bound it to."""
-        pool, crowding = self.device.pool, self._crowding
+    def walk(self, *, stamped: bool = False, together: bool = False) -> ProgramRun:
+        """Walk the tape once, on what `run` has bound it to; with all threads, whoever else is busy, if `together`."""
+        pool, crowding = self.device.pool, None if together else self._crowding
         alone = self.single or (crowding is not None and crowding.alone)
         stamps, place = NO_STAMPS, 0
         if stamped:

@@ -36,6 +36,15 @@ class ProgramRun:
     begun: float
     seconds: float
 
+    def launch_spans(self) -> np.ndarray:
+        """Seconds of each launch from when the first thread began it to when the last had done its part.
+
+        They overlap where no thread waits between launches, and no thread that was held up elsewhere changes them.
+        """
+        ticks = self.stamps[:, :-1, 2].max(axis=0) - self.stamps[:, :-1, 1].min(axis=0)
+        whole = int(self.stamps[0, -1, 1] - self.stamps[0, 0, 1])
+        return ticks * (self.seconds / max(1, whole))
+
     def launch_seconds(self) -> np.ndarray:
         """Seconds of each launch, until all threads have left it where the next one waits for that; they add up to the
         run.

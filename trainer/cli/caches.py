@@ -1,0 +1,47 @@
+"""The caches on disk: compiled kernels and tuning decisions, what is in them and how to be rid of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class CacheFolder:
+    """A folder that may be deleted at any time, and what it holds."""
+
+    name: str
+    folder: Path
+    files: tuple[Path, ...]
+    nbytes: int
+    decisions: int | None = None
+
+
+def caches() -> list[CacheFolder]:
+    """The caches of this user, in the place that TRAINER_CACHE_DIR names or under ~/.cache."""
+    from trainer.engine.autotune.cache import TuningCache, cache_path
+    from trainer.engine.devices.cpu.native import cache_directory
+
+    tuning = cache_path().parent
+    decisions = sum(len(TuningCache(path).entries()) for path in _files(tuning) if path.suffix == ".jsonl")
+    return [_folder("compiled kernels", cache_directory()), _folder("tuning decisions", tuning, decisions)]
+
+
+def clear(cache: CacheFolder) -> None:
+    """Delete what is in a cache. Runs that are under way lose nothing: they have read what they need.
+
+    Raises:
+        OSError: a file can't be deleted.
+    """
+    for path in cache.files:
+        path.unlink(missing_ok=True)
+
+
+def _folder(name: str, folder: Path, decisions: int | None = None) -> CacheFolder:
+    files = tuple(_files(folder))
+    return CacheFolder(name, folder, files, sum(path.stat().st_size for path in files), decisions)
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    return (path for path in sorted(folder.rglob("*")) if path.is_file()) if folder.is_dir() else iter(())
