@@ -78,3 +78,22 @@ def test_only_what_gains_by_it_is_packed():
     assert defaults.prefers_packed(convolutions("input_gradient")[0], AVX512)
     assert not defaults.prefers_packed(convolutions("forward")[0], AVX512)
     assert defaults.prefers_packed(convolutions("forward")[1], AVX512)
+
+
+def product(rows, depth, columns):
+    return MatmulSpec(dtypes.float32, rows, columns, depth, (depth, 1), (columns, 1))
+
+
+def test_a_right_operand_that_no_cache_holds_is_read_once():
+    chosen = defaults.choose(product(32, 4096, 4096), AVX512)
+    assert chosen.task_rows >= 32
+
+
+def test_a_right_operand_is_packed_where_its_rows_lie_pages_apart_and_many_rows_read_it():
+    for rows, depth, columns, packed in (
+        (2048, 2048, 2048, True),
+        (512, 512, 512, False),
+        (32, 4096, 4096, False),
+        (4096, 4096, 10, False),
+    ):
+        assert defaults.prefers_packed(product(rows, depth, columns), AVX512) is packed

@@ -47,6 +47,12 @@ VARIANT_PENALTY = 0.004
 TRIMMED_CHANNELS = 16
 """Taps left and right of narrow images are left out from so many channels on; fewer make the loops too short."""
 
+PACKED_ROWS, PACKED_COLUMNS = 256, 1024
+"""Each row of a wider right operand lies on a page of its own; packing it pays from so many rows of the left one on."""
+
+FAR_BYTES = 16 << 20
+"""What is larger comes from memory rather than from a third-level cache."""
+
 SCRATCH_LIMIT = 3 << 20
 THREADS = (2, 4, 8)
 WAIT = 0.25
@@ -80,13 +86,14 @@ def prefers_packed(spec: MatmulSpec | ConvolutionSpec, machine: Machine | None =
     """Whether the right operand should be packed.
 
     Read in place it costs as little, unless its columns are apart, or so much of it is walked in strides that the
-    second-level cache's sets overflow (measured: 3x3 convolutions lose a tenth beyond 1 MB; products do not).
+    second-level cache's sets overflow (measured: 3x3 convolutions lose a tenth beyond 1 MB; products of 2,048 and 4,096
+    a quarter, those of few rows or columns nothing).
     """
     if spec.pairs:
         return True
     level2 = (machine or host_machine()).level2_bytes
     if isinstance(spec, MatmulSpec):
-        return spec.b_strides[1] != 1
+        return spec.b_strides[1] != 1 or (spec.rows >= PACKED_ROWS and spec.columns > PACKED_COLUMNS)
     if spec.direction != "forward" or spec.weight_order != RSCK:
         return True
     weights = math.prod(spec.window) * (spec.channels // spec.groups) * spec.filters * spec.dtype.itemsize
@@ -155,6 +162,7 @@ def _matmul(spec: MatmulSpec, machine: Machine) -> tuple[Parameters, ...]:
             if _fits(m, v, machine, widened=spec.pairs and not native)
         ]
     )
+    right = vectors * spec.steps * 64
     options: list[tuple[float, Parameters]] = []
     for cycles, (m, v) in tiles:
         best: tuple[float, Parameters] | None = None
@@ -162,14 +170,25 @@ def _matmul(spec: MatmulSpec, machine: Machine) -> tuple[Parameters, ...]:
             for task_rows in _steps(m, spec.rows):
                 parameters = MatmulParameters(m, v, task_rows, task_vectors, native=native)
                 tasks = contraction.tasks(spec, parameters)
-                slices = task_vectors * spec.steps * 64
                 rows = min(task_rows, spec.rows) * spec.steps * spec.dtype.itemsize
-                reads = tasks * (rows + (slices if slices + rows > machine.level2_bytes else 0)) + slices * matrices
-                total = (matrices * cycles + tasks * TASK_OVERHEAD + reads / STREAM_BYTES_PER_CYCLE) * _balance(tasks)
+                left_reads = tasks * rows * _reads(rows, v * spec.steps * 64, -(-task_vectors // v), machine)
+                right_reads = matrices * right * _reads(right, rows, -(-spec.rows // task_rows), machine)
+                total = matrices * cycles + tasks * TASK_OVERHEAD + (left_reads + right_reads) / STREAM_BYTES_PER_CYCLE
+                total *= _balance(tasks)
                 best = min(best or (math.inf, parameters), (total, parameters), key=lambda option: option[0])
         if best:
             options.append(best)
     return _best(options)
+
+
+def _reads(operand: int, beside: int, passes: int, machine: Machine) -> float:
+    """What `passes` passes over an operand cost, in reads from the second-level cache; `beside` bytes are used between.
+
+    Tasks walk the columns of b before the next rows of a: what doesn't stay in that cache is read again each time.
+    """
+    if operand + beside <= machine.level2_bytes:
+        return 1
+    return passes if operand <= FAR_BYTES else passes * STREAM_BYTES_PER_CYCLE / SHARED_BYTES_PER_CYCLE
 
 
 def _convolution(spec: ConvolutionSpec, machine: Machine) -> tuple[Parameters, ...]:
