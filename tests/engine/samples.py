@@ -437,6 +437,20 @@ def _window_argmax(draw: DrawFn) -> Sample:
     )
 
 
+def _windows(name: str) -> Callable[[], SearchStrategy[Sample]]:
+    @st.composite
+    def build(draw: DrawFn) -> Sample:
+        sample = draw(_window_argmax())
+        if name != "window_max_gradient":
+            return Sample(name, sample.inputs, sample.attributes)
+        places = TABLE["window_argmax"].reference(sample.attributes, sample.inputs[0].held)
+        dtype, spatial = draw(st.sampled_from(FLOATS)), sample.inputs[0].values.shape[2:]
+        dy = draw(arrays(dtype, places.shape, special=False))
+        return Sample(name, (dy, Array(places, dtypes.int32)), (*sample.attributes, spatial))
+
+    return build
+
+
 # --- indices ----------------------------------------------------------------------------------------------------------
 
 
@@ -508,7 +522,7 @@ _STRATEGIES: dict[str, Callable[[], SearchStrategy[Sample]]] = {
     "convolution": _convolution("convolution", "x", "w", ""),
     "convolution_input_gradient": _convolution("convolution_input_gradient", "y", "w", "x"),
     "convolution_weight_gradient": _convolution("convolution_weight_gradient", "x", "y", "w"),
-    "window_argmax": _window_argmax,
+    **{name: _windows(name) for name in ("window_argmax", "window_max", "window_max_gradient")},
     "gather": _gather,
     "scatter_add": _scatter_add,
     "take_along": _take_along,

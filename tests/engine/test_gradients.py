@@ -5,6 +5,7 @@ Shapes and attributes are those of `samples`; values are drawn where the primiti
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,9 @@ STEP = 1e-6
 
 _POSITIVE = frozenset({"log", "log1p", "sqrt", "power", "divide", "remainder"})
 _BETWEEN_INTEGERS = frozenset({"floor", "ceil", "round", "trunc", "floor_divide", "sign"})
-_INDEXED = frozenset({"gather", "scatter_add", "take_along", "scatter_add_along"})  # the second input is indices
+_INDEXED = frozenset(
+    {"gather", "scatter_add", "take_along", "scatter_add_along", "window_max_gradient"}
+)  # the second input is indices
 
 
 def smooth(sample: Sample, random: np.random.Generator) -> tuple[list[np.ndarray], list[int], tuple[Any, ...]]:
@@ -39,6 +42,8 @@ def smooth(sample: Sample, random: np.random.Generator) -> tuple[list[np.ndarray
         is_data = (place == 1 and sample.name in _INDEXED) or (place == 0 and sample.name == "where")
         if is_data:
             size = sample.attributes[1] if sample.name.startswith("scatter") else shape[0] if shape else 1
+            if sample.name == "window_max_gradient":
+                size = math.prod(sample.attributes[4])
             if sample.name in ("gather", "take_along"):
                 size = sample.inputs[0].values.shape[sample.attributes[0]]
             values.append(array.held if sample.name == "where" else np.clip(array.held, 0, max(0, size - 1)))

@@ -26,6 +26,7 @@ SUMMED = {"reduce_sum", "reduce_prod", "cumulative_sum", "matmul", "scatter_add"
     "reduce_mean",
     "reduce_deviations",
     "resample",
+    "window_max_gradient",
 }
 EPSILON = {"bfloat16": 2.0**-7, "float32": 2.0**-22, "float64": 2.0**-50}
 """Four units in the last place (bfloat16: one, since it is rounded from float32)."""

@@ -101,6 +101,22 @@ def _window_argmax(window: Any, strides: Any, padding: Any, dilation: Any, x: np
     return result
 
 
+def _window_max(window: Any, strides: Any, padding: Any, dilation: Any, x: np.ndarray) -> np.ndarray:
+    places = _window_argmax(window, strides, padding, dilation, x)
+    result = np.zeros(places.shape, x.dtype)
+    for place in np.ndindex(places.shape):
+        result[place] = x[place[0], place[1]].ravel()[places[place]]
+    return result
+
+
+def _window_max_gradient(*arguments: Any) -> np.ndarray:
+    *_, (height, width), dy, places = arguments
+    result = np.zeros((*dy.shape[:2], height, width))
+    for place in np.ndindex(dy.shape):
+        result[(*place[:2], *divmod(int(places[place]), width))] += dy[place]
+    return result
+
+
 def _scatter_add(axis: int, size: int, updates: np.ndarray, indices: np.ndarray) -> np.ndarray:
     front, back = updates.shape[:axis], updates.shape[axis + indices.ndim :]
     result = np.zeros((*front, size, *back), np.float64 if updates.dtype.kind == "f" else updates.dtype)
@@ -186,6 +202,8 @@ _PLAIN: dict[str, Callable[..., Any]] = {
     "convolution_input_gradient": _input_gradient,
     "convolution_weight_gradient": _weight_gradient,
     "window_argmax": _window_argmax,
+    "window_max": _window_max,
+    "window_max_gradient": _window_max_gradient,
     "resample": lambda rows, columns, x: np.einsum("ph,nchw,qw->ncpq", _matrix(rows), _wide(x), _matrix(columns)),
     "gather": lambda axis, x, indices: np.take(x, np.clip(indices, 0, x.shape[axis] - 1), axis),
     "scatter_add": _scatter_add,

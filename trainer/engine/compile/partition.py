@@ -16,6 +16,7 @@ from trainer.engine.graph.storage import Layout, Storage
 
 INLINE = frozenset({"leaf", "source", "elementwise", "marker"})
 AFFINE = frozenset({"reshape", "permute", "expand", "slice", "flip"})
+WINDOWS = ("window_argmax", "window_max", "window_max_gradient", "resample")
 COPIED = frozenset({"pad", "concatenate"})
 MOMENTS = frozenset({"reduce_mean", "reduce_deviations"})
 REDUCTIONS = frozenset({"reduce_sum", "reduce_max", "reduce_min", "reduce_prod", "argmax", "argmin"}) | MOMENTS
@@ -203,7 +204,7 @@ def _layout(node: Node, users: dict[Node, list[Node]], cost: Cost, plan: Partiti
         return _merged_layout(node, cost, plan) or default
     if node.name == "convolution_weight_gradient":
         return WEIGHTS
-    if node.name in ("convolution", "convolution_input_gradient", "window_argmax", "resample"):
+    if node.name in ("convolution", "convolution_input_gradient", *WINDOWS):
         return CHANNELS_LAST
     if node.name in ("take_along", "scatter_add_along") or (
         node.name in ("gather", "scatter_add") and node.ndim == node.inputs[0].ndim
@@ -240,4 +241,4 @@ def _wants_channels_last(user: Node, node: Node) -> bool:
         return True
     if user.name in ("convolution", "convolution_input_gradient"):
         return user.inputs[0] is node
-    return user.name in ("window_argmax", "resample")
+    return user.name in WINDOWS

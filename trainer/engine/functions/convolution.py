@@ -117,11 +117,7 @@ def max_pool(x: Any, /, window: Any, stride: Any = None, padding: Any = 0, dilat
     reaches = [spacing * (size - 1) + 1 for size, spacing in zip(sizes, spacings, strict=True)]
     if any(2 * max(amounts) > reach for amounts, reach in zip(paddings, reaches, strict=True)):
         raise refusal(name, "padding is more than half the window", found=f"padding {padding}, window {sizes}")
-    found = p.window_argmax(tensor.node, sizes, strides, paddings, spacings)
-    batch, channels, height, width = tensor.shape
-    pixels = p.reshape(tensor.node, (batch, channels, height * width))
-    places = p.reshape(found, (batch, channels, found.shape[2] * found.shape[3]))
-    return wrapped(p.reshape(p.take_along(pixels, places, 2), found.shape), tensor)
+    return wrapped(p.window_max(tensor.node, sizes, strides, paddings, spacings), tensor)
 
 
 def average_pool(x: Any, /, window: Any, stride: Any = None, padding: Any = 0) -> Tensor:

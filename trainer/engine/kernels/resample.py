@@ -46,15 +46,15 @@ def rows_per_task(rows: Band, columns: Band, channels: int) -> int:
     return max(1, _TASK_PRODUCTS // max(1, products))
 
 
-def tail_words(dtype: DType, rows: Band, columns: Band) -> list[int]:
-    """The words of the runs, and the weights, rounded to the dtype that is summed in."""
+def tail_words(dtype: DType, rows: Band, columns: Band, before: int) -> list[int]:
+    """The words of the runs, and the weights, rounded to the dtype that is summed in, behind `before` others."""
     runs = [*rows[1], *columns[1]]
     entries: list[int] = []
     weights: list[int] = []
     known: dict[tuple[float, ...], int] = {}
     for start, own in runs:
         if own not in known:
-            known[own] = _HEAD + 3 * len(runs) + len(weights)
+            known[own] = before + 3 * len(runs) + len(weights)
             weights += [_bits(weight, dtype) for weight in own]
         entries += [start, len(own), known[own]]
     return [*entries, *weights]
@@ -67,11 +67,14 @@ def _bits(weight: float, dtype: DType) -> int:
 
 def render_resample(kernel: Resample, name: str) -> str:
     """The module text of `kernel`."""
-    return _Resample(kernel).render(name)
+    return RunWriter(kernel).render(name)
 
 
-class _Resample:
-    """One kernel while it is written."""
+class RunWriter:
+    """One kernel while it is written. Others that go over runs of rows and columns replace `pixel`."""
+
+    head = _HEAD
+    """Words before those of the runs."""
 
     def __init__(self, kernel: Resample) -> None:
         self.kernel, self.writer = kernel, Writer()
@@ -97,7 +100,8 @@ class _Resample:
             def column(across: str) -> None:
                 run = self._run(writer.value(f"add i64 {rows}, {across}"))
                 pixel = self._moved(lines, run[0], self.steps[2])
-                self._pixel(pixel, self._moved(output, across, self.steps[5]), (count, weights), run[1:])
+                self.at = (image, start, run[0], place, across, columns)
+                self.pixel(pixel, self._moved(output, across, self.steps[5]), (count, weights), run[1:])
 
             counted_loop(writer, "0", columns, 1, column, "column")
 
@@ -105,7 +109,8 @@ class _Resample:
         writer.emit("ret void")
         return writer.module(name)
 
-    def _pixel(self, source: str, target: str, rows: Sequence[str], columns: Sequence[str]) -> None:
+    def pixel(self, source: str, target: str, rows: Sequence[str], columns: Sequence[str]) -> None:
+        """Write a pixel of the result from the runs (count, word of the weights) that begin at `source`."""
         writer, vectors = self.writer, self.kernel.vectors
 
         def body(position: str, mask: str | None) -> None:
@@ -143,7 +148,7 @@ class _Resample:
 
     def _run(self, number: str) -> tuple[str, str, str]:
         """(start, count, word of the weights) of an output row, or of a column counted from the last row on."""
-        word = self.writer.value(f"add i64 {self.writer.value(f'mul i64 {number}, 3')}, {_HEAD}")
+        word = self.writer.value(f"add i64 {self.writer.value(f'mul i64 {number}, 3')}, {self.head}")
         start, count, weights = (
             self._word(self.writer.value(f"add i64 {word}, {offset}") if offset else word) for offset in range(3)
         )

@@ -1,4 +1,4 @@
-"""Where the maximum of each window lies: the forward half of max pooling, with shapes and strides baked in.
+"""The maximum of each window, or where it lies, with shapes and strides baked in.
 
 Vectors run along channels where those are contiguous (channels-last), else along output columns. A window position in
 the padding is replaced by the nearest one inside the image, which the window holds anyway: seen twice, it changes
@@ -51,6 +51,8 @@ class WindowArgmax:
     dilation: tuple[int, int]
     input_strides: tuple[int, int, int, int]
     output_strides: tuple[int, int, int, int]
+    values: bool = False
+    """Store the maximum itself, instead of where it lies."""
 
     @property
     def output_shape(self) -> tuple[int, int, int, int]:
@@ -109,7 +111,7 @@ class _WindowArgmax:
         self.value_type, self.position_type = compute_type(kernel.dtype), vector("i32", LANES)
         step = kernel.output_strides[kernel.vector_axis]
         self.source = Operand(kernel.dtype, "contiguous")
-        self.target = Operand(int32, "contiguous" if step == 1 else "strided")
+        self.target = Operand(kernel.dtype if kernel.values else int32, "contiguous" if step == 1 else "strided")
         self.target_step = str(step)
 
     def render(self, name: str) -> str:
@@ -130,7 +132,7 @@ class _WindowArgmax:
             [str(kernel.output_shape[axis]) for axis in axes], [[str(step) for step in row] for row in strides],
             "0", "0",
         )  # fmt: skip
-        elements = [self.element, "i32", "i64", "i64"]
+        elements = [self.element, MEMORY[self.target.dtype.name], "i64", "i64"]
         first = writer.value(f"mul i64 %task, {kernel.rows_per_task}")
         last = minimum(writer, str(kernel.rows), writer.value(f"add i64 {first}, {kernel.rows_per_task}"))
         for_each_run(
@@ -218,11 +220,11 @@ class _WindowArgmax:
         return result
 
     def _first_best(self, candidates: list[Callable[[], tuple[str, str]]]) -> str:
-        """The position (int32 lanes) of the first maximum of candidates, each of which is read when its turn comes."""
+        """The first maximum of candidates, or its position (int32), lane by lane; each is read when its turn comes."""
         best = candidates[0]()
         for candidate in candidates[1:]:
             best = self._better(best, candidate())
-        return best[1]
+        return best[0 if self.kernel.values else 1]
 
     def _search_loop(self, rows: list[str], columns: list[str], read: Callable[[str, str], tuple[str, str]]) -> str:
         """Large windows: coordinates wait in a table on the stack, and a loop goes over them."""
@@ -252,7 +254,7 @@ class _WindowArgmax:
             lambda number, best: self._better((best[0], best[1]), point(number)), "point",
         )  # fmt: skip
         writer.intrinsic("stackrestore.p0", "void", ("ptr", saved))
-        return final[1]
+        return final[0 if self.kernel.values else 1]
 
     def _better(self, best: tuple[str, str], candidate: tuple[str, str]) -> tuple[str, str]:
         """The candidate where it is greater, or the first NaN; else the best so far."""

@@ -18,7 +18,13 @@ from trainer.engine.compile.calls.indexing import (
     emit_scatter_add_along,
     emit_take_along,
 )
-from trainer.engine.compile.calls.windows import emit_cumulative_sum, emit_resample, emit_window_argmax
+from trainer.engine.compile.calls.windows import (
+    emit_cumulative_sum,
+    emit_resample,
+    emit_window_argmax,
+    emit_window_max,
+    emit_window_max_gradient,
+)
 from trainer.engine.graph.node import Node
 
 if TYPE_CHECKING:
@@ -37,6 +43,8 @@ _EMITTERS: dict[str, Callable[[Lowering, Node, Fused | None], None]] = {
     "take_along": emit_take_along,
     "scatter_add_along": emit_scatter_add_along,
     "window_argmax": emit_window_argmax,
+    "window_max": emit_window_max,
+    "window_max_gradient": emit_window_max_gradient,
     "resample": emit_resample,
     "cumulative_sum": emit_cumulative_sum,
 }

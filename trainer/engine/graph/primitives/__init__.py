@@ -78,7 +78,7 @@ from trainer.engine.graph.primitives.unary import (
     tanh,
     trunc,
 )
-from trainer.engine.graph.primitives.window import window_argmax
+from trainer.engine.graph.primitives.window import window_argmax, window_max, window_max_gradient
 
 __all__ = [
     "NEGATIVE_ZERO",
@@ -166,4 +166,6 @@ __all__ = [
     "trunc",
     "where",
     "window_argmax",
+    "window_max",
+    "window_max_gradient",
 ]

@@ -1,4 +1,4 @@
-"""The window primitive: where the maximum of each pooling window lies."""
+"""The maximum of each pooling window, where it lies, and how gradients go back there."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 
 from trainer.engine.graph import dtypes
+from trainer.engine.graph import primitives as p
+from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.errors import describe, refusal
 from trainer.engine.graph.node import Node, Primitive, Shape, make_node
 from trainer.engine.graph.primitives.contraction import Padding, Pair, window_extents
-from trainer.engine.graph.primitives.table import NUMERIC, first_dtype, register
+from trainer.engine.graph.primitives.table import FLOAT, NUMERIC, first_dtype, register
 
 
 def _shape(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> Shape:
@@ -75,3 +77,88 @@ def window_argmax(x: Node, window: Pair, strides: Pair, padding: Padding, dilati
     Padding never wins, NaN does; a window that holds nothing but padding is refused.
     """
     return make_node(_WINDOW_ARGMAX, (x,), (window, strides, padding, dilation))
+
+
+# --- the maximum itself -----------------------------------------------------------------------------------------------
+
+
+def _max_reference(attributes: tuple[Any, ...], x: np.ndarray) -> np.ndarray:
+    places = _reference(attributes, x)
+    pixels = x.reshape(*x.shape[:2], x.shape[2] * x.shape[3])
+    return np.take_along_axis(pixels, places.reshape(*places.shape[:2], places.shape[2] * places.shape[3]), 2).reshape(
+        places.shape
+    )
+
+
+def _max_gradient(node: Node, dy: Node) -> tuple[Node]:
+    (x,) = node.inputs
+    window, strides, padding, dilation = node.attributes
+    places = window_argmax(x, window, strides, padding, dilation)
+    return (window_max_gradient(dy, places, window, strides, padding, dilation, (x.shape[2], x.shape[3])),)
+
+
+_WINDOW_MAX = register(
+    Primitive(
+        "window_max",
+        "window",
+        _shape,
+        first_dtype("window_max", NUMERIC),
+        _max_gradient,
+        _max_reference,
+        ("window", "strides", "padding", "dilation"),
+    )
+)
+
+
+def window_max(x: Node, window: Pair, strides: Pair, padding: Padding, dilation: Pair) -> Node:
+    """The maximum of each window of x [N, C, H, W]; padding never wins, NaN does. Gradients go to the first maximum."""
+    return make_node(_WINDOW_MAX, (x,), (window, strides, padding, dilation))
+
+
+def _gradient_shape(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> Shape:
+    dy, places = inputs
+    if dy.ndim != 4 or places.shape != dy.shape or places.dtype is not dtypes.int32:
+        expected = "dy [N, C, P, Q] and int32 positions of its shape"
+        raise refusal("window_max_gradient", "shapes don't fit", found=describe(inputs), expected=expected)
+    return (*dy.shape[:2], *attributes[4])
+
+
+def _gradient_dtype(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> DType:
+    return first_dtype("window_max_gradient", FLOAT)(inputs[:1], attributes)
+
+
+def _gradient_reference(attributes: tuple[Any, ...], dy: np.ndarray, places: np.ndarray) -> np.ndarray:
+    height, width = attributes[4]
+    pixels = np.zeros((*dy.shape[:2], height * width))
+    image, channel = np.ogrid[: dy.shape[0], : dy.shape[1]]
+    for row, column in np.ndindex(*dy.shape[2:]):
+        np.add.at(pixels, (image, channel, places[..., row, column]), dy[..., row, column])
+    return pixels.reshape(*dy.shape[:2], height, width)
+
+
+def _read_back(node: Node, cotangent: Node) -> tuple[Node, None]:
+    dy, places = node.inputs
+    batch, channels, height, width = node.shape
+    flat = (batch, channels, dy.shape[2] * dy.shape[3])
+    pixels = p.reshape(cotangent, (batch, channels, height * width))
+    return p.reshape(p.take_along(pixels, p.reshape(places, flat), 2), dy.shape), None
+
+
+_WINDOW_MAX_GRADIENT = register(
+    Primitive(
+        "window_max_gradient",
+        "window",
+        _gradient_shape,
+        _gradient_dtype,
+        _read_back,
+        _gradient_reference,
+        ("window", "strides", "padding", "dilation", "spatial"),
+    )
+)
+
+
+def window_max_gradient(
+    dy: Node, places: Node, window: Pair, strides: Pair, padding: Padding, dilation: Pair, spatial: Pair
+) -> Node:
+    """[N, C, H, W]: each dy [N, C, P, Q] added, in row-major order, at its position h·W + w, inside its window."""
+    return make_node(_WINDOW_MAX_GRADIENT, (dy, places), (window, strides, padding, dilation, spatial))
