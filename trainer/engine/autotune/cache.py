@@ -12,7 +12,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import hashlib
-import importlib.metadata
 import json
 import os
 import platform
@@ -24,6 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import llvmlite
 import numpy as np
 
 from trainer import __version__
@@ -198,4 +198,4 @@ def templates_hash() -> str:
 
 @functools.cache
 def _versions() -> tuple[str, ...]:
-    return __version__, importlib.metadata.version("llvmlite"), np.__version__
+    return __version__, llvmlite.__version__, np.__version__

@@ -32,7 +32,6 @@ class Decision:
     `cost` is its share of a step of `home`, the program in which it is measured.
     """
 
-    key: str
     label: str
     default: Tunable
     candidates: list[Any]

@@ -151,7 +151,7 @@ class Tuner:
         """The parameters to begin with: decided already, or in the cache and still a candidate, or the cost model's."""
         if spec in self._decided:
             return self._decided[spec]
-        entry = self._cache.get(self._key(spec))
+        entry = self._cache.get(self._key(spec)) if self._cache.entries() else None
         for parameters in [] if entry is None else self._candidates(spec):
             assert entry is not None
             if dataclasses.asdict(parameters) == entry.parameters:
@@ -171,7 +171,7 @@ class Tuner:
             if self.mode == "cached" or spec in self._decided or spec in self._open:
                 continue
             others = [each for each in self._candidates(spec) if each != parameters]
-            self._open[spec] = Decision(self._key(spec), launch.label, launch.tunable, others)
+            self._open[spec] = Decision(launch.label, launch.tunable, others)
         self._programs[program] = {spec: np.array(indices) for spec, indices in places.items()}
 
     def counts(self, program: Program) -> bool:
@@ -286,7 +286,7 @@ class Tuner:
             self._install(program, spec, contest.best)
         operation, _, shape = decision.label.partition(" ")
         entry = Entry(
-            decision.key,
+            self._key(spec),
             operation,
             shape,
             dataclasses.asdict(contest.best),

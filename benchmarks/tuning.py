@@ -1,0 +1,67 @@
+"""Tuning against none and against all of it: what the cost model leaves, what tuning costs, what it brings.
+
+python benchmarks/tuning.py [defaults_vs_upfront run_background_vs_off …] [--json] [--rounds N]
+
+Figures of ResNet-50 and pix2pix take minutes and are measured when they are named.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from harness import Companion, Figure, checkout_environment, run_figures
+
+SCRIPT = Path(__file__).parent / "workloads" / "tuned.py"
+STEPS = {"conv_bn_relu_conv": 5, "mlp": 50, "resnet50": 1, "pix2pix": 1}
+
+
+def once(workload: str, mode: str, measure: str, *options: str) -> Callable[[], float]:
+    """A measure that takes a process of its own each time."""
+    command = (sys.executable, str(SCRIPT), workload, mode, measure, *options)
+
+    def run() -> float:
+        done = subprocess.run(command, check=True, capture_output=True, text=True, env=checkout_environment())
+        return float(done.stdout)
+
+    return run
+
+
+def step(workload: str, mode: str) -> Companion:
+    """Milliseconds of a step when everything is decided."""
+    options = ("--steps", str(STEPS[workload]), "--share", "1")
+    return Companion(sys.executable, str(SCRIPT), workload, mode, "step_ms", *options)
+
+
+def against(name: str, ours: Callable[[], float], peer: Callable[[], float], most: float, rounds: int = 7) -> Figure:
+    """A figure that may be at most so many times another of our own."""
+    return Figure(name, ours, lambda _: peer(), bar=1 / most, needs_peer_python=False, rounds=rounds)
+
+
+def figures(workload: str, suffix: str = "", rounds: int = 7) -> list[Figure]:
+    """All figures of a workload."""
+    upfront = step(workload, "upfront")
+    few = min(rounds, 5)
+
+    def pair(name: str, measure: str, most: float) -> Figure:
+        modes = [once(workload, mode, measure, "--steps", "200") for mode in ("background", "off")]
+        return against(name + suffix, modes[0], modes[1], most, few)
+
+    pause = once(workload, "background", "longest_pause_ms", "--share", "1")
+    return [
+        against(f"defaults_vs_upfront{suffix}", step(workload, "off"), upfront, 1.15, rounds),
+        against(f"after_done_vs_upfront{suffix}", step(workload, "background"), upfront, 1.05, rounds),
+        pair("first_step_background_vs_off", "first_step_ms", 1.05),
+        pair("200_steps_background_vs_off", "run_ms", 1.02),
+        Figure(f"longest_pause_ms{suffix}", pause, bar=5.0, rounds=few),
+    ]
+
+
+ALWAYS = [*figures("conv_bn_relu_conv"), *figures("mlp", "_mlp")]
+ON_REQUEST = [*figures("resnet50", "_resnet50", 3), *figures("pix2pix", "_pix2pix", 3)]
+
+if __name__ == "__main__":
+    wanted = {figure.name for figure in ON_REQUEST} & set(sys.argv[1:])
+    raise SystemExit(run_figures([*ALWAYS, *(figure for figure in ON_REQUEST if figure.name in wanted)]))
