@@ -64,3 +64,10 @@ def test_challengers_that_are_left_can_begin_again() -> None:
     for _ in range(RUNS + 1):
         contest.took(1.0)
     assert contest.current == "a" and contest.left == ["a", "b"]
+
+
+def test_a_best_that_is_not_the_default_must_win_again_elsewhere() -> None:
+    contest = Contest("default", ["a", "b"])
+    while contest.best != "a":
+        contest.took(0.5 if contest.current == "a" else 1.0)
+    assert contest.left == ["a", "b"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -186,3 +187,18 @@ def test_failing_candidates_are_skipped_and_told_of_and_the_training_never_notic
     assert len(products) == 3
     for record in products:
         assert record.skipped == Counter(faulty.REASONS[kind] for kind in kinds) and record.best_ms == record.default_ms
+
+
+def test_a_contest_goes_on_elsewhere_when_its_program_is_no_more() -> None:
+    device = CpuDevice(threads=1)
+    with Tuner(device, "background", share=1.0, negligible=0.0) as tuner:
+        first = Training(device)
+        first.step()
+        while not tuner._contests:
+            first.step()
+        del first
+        gc.collect()
+        second = Training(device)
+        while not tuner.done:
+            second.step()
+    assert_same_bits(second)

@@ -37,8 +37,9 @@ class Contest:
 
     @property
     def left(self) -> list[Any]:
-        """The challengers that were not measured to the end."""
-        return [*([self.current] if self.current != self.best else []), *self._challengers]
+        """Who would have to beat the default elsewhere: the best so far, and challengers not measured to the end."""
+        known = dict.fromkeys([self.best, self.current, *self._challengers])
+        return [each for each in known if each != self.default]
 
     @property
     def best_time(self) -> float:

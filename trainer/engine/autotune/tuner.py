@@ -105,6 +105,8 @@ class Tuner:
         self._decided: dict[Any, Any] = {}
         self._open: dict[Any, Decision] = {}
         self._programs: weakref.WeakKeyDictionary[Program, dict[Any, np.ndarray]] = weakref.WeakKeyDictionary()
+        self._contests: dict[Any, Decision] = {}
+        self._new: weakref.WeakSet[Program] = weakref.WeakSet()
         self._told = (0, 0)
         self._began: float | None = None
         self._attached = mode != "off" and hasattr(device, "tuner")
@@ -173,10 +175,12 @@ class Tuner:
             others = [each for each in self._candidates(spec) if each != parameters]
             self._open[spec] = Decision(launch.label, launch.tunable, others)
         self._programs[program] = {spec: np.array(indices) for spec, indices in places.items()}
+        if not self._open.keys().isdisjoint(places):
+            self._new.add(program)
 
     def counts(self, program: Program) -> bool:
-        """Whether the next run of `program` must be stamped."""
-        return bool(self._open) and program in self._programs
+        """Whether the next run of `program` must be stamped: it is new, or a contest goes on in it."""
+        return program in self._new or any(self._is_at(*item, program) for item in self._contests.items())
 
     def before(self, program: Program) -> None:
         """`program` is about to run."""
@@ -185,10 +189,11 @@ class Tuner:
 
     def after(self, run: ProgramRun) -> None:
         """A program has just run; change what its next run will be, within a few milliseconds."""
-        if not self.counts(run.program):
+        if not self._open:
             return
-        self._learn(run)
-        if self.mode == "background":
+        if len(run.stamps):
+            self._learn(run)
+        if self._began is not None and self.mode == "background":
             self._take_up(self._queue.poll(self._may_go_on))
 
     # Trying
@@ -219,37 +224,47 @@ class Tuner:
     def _specs(self, program: Program) -> list[Any]:
         return list(self._programs.get(program, ()))
 
+    def _is_at(self, spec: Any, decision: Decision, program: Program) -> bool:
+        """Whether a contest is held in `program`, or has lost its own and can go on there."""
+        home = None if decision.home is None else decision.home()
+        return home is program or (home is None and spec in self._programs.get(program, ()))
+
     def _learn(self, run: ProgramRun) -> None:
         """What the run that has just ended shows of each kernel.
 
         One that went alone, beside a busy process, shows nothing of what the threads do together.
         """
-        if len(run.stamps) < self._device.pool.threads and not run.program.single:
-            return
         program, seconds = run.program, run.launch_spans()
-        if self._began is None:
-            self._began = time.monotonic()
-        for spec, places in self._programs[program].items():
-            decision = self._open.get(spec)
-            if decision is None:
+        if len(run.stamps) < self._device.pool.threads and not program.single:
+            return
+        places = self._programs.get(program)
+        if places is None:
+            return  # compiled before there was a tuner
+        if program in self._new:
+            self._new.discard(program)
+            self._began = self._began or time.monotonic()
+            for spec in places:
+                if spec in self._open and self._open[spec].home is None:
+                    spent = float(seconds[places[spec]].sum())
+                    self._settle(spec, self._open[spec], program, spent, spent / run.seconds)
+        for spec, decision in list(self._contests.items()):
+            if not self._is_at(spec, decision, program):
                 continue
-            spent = float(seconds[places].sum())
-            home = None if decision.home is None else decision.home()
-            if home is None:
-                self._settle(spec, decision, program, spent, spent / run.seconds)
-            elif home is program and decision.contest is not None:
-                following = decision.contest.took(spent)
-                self._install(program, spec, following)
-                if decision.contest.is_decided:
-                    self._decide(spec, decision)
+            assert decision.contest is not None
+            if decision.home is None or decision.home() is None:
+                decision.home = weakref.ref(program)
+                decision.contest = Contest(decision.default.parameters, decision.contest.left)
+            else:
+                decision.contest.took(float(seconds[places[spec]].sum()))
+            self._install(program, spec, decision.contest.current)
+            if decision.contest.is_decided:
+                self._decide(spec, decision)
         self._progress()
 
     def _settle(self, spec: Any, decision: Decision, program: Program, seconds: float, cost: float) -> None:
         """Measure a decision in `program` from here on; what can't be felt there is decided at once."""
         decision.home, decision.cost = weakref.ref(program), cost
-        if decision.contest is not None:  # the program that it was measured in is no more
-            decision.contest = Contest(decision.contest.best, decision.contest.left)
-        elif cost < self._negligible:
+        if cost < self._negligible:
             decision.skipped["negligible"] += len(decision.candidates)
             decision.contest = Contest(decision.default.parameters, [])
             decision.contest.took(seconds)
@@ -265,6 +280,7 @@ class Tuner:
                 source = dataclasses.replace(decision.default, parameters=parameters).source
                 self._device.kernels.add(source, answer.name, answer.code)
             decision.contest = Contest(decision.default.parameters, [parameters for parameters, _ in finalists])
+            self._contests[decision.default.spec] = decision
         if ready:
             self._progress()
 
@@ -282,6 +298,7 @@ class Tuner:
         assert contest is not None
         self._decided[spec] = contest.best
         del self._open[spec]
+        self._contests.pop(spec, None)
         for program in list(self._programs):
             self._install(program, spec, contest.best)
         operation, _, shape = decision.label.partition(" ")

@@ -158,7 +158,7 @@ class Program:
         start = time.perf_counter()
         pool.run(self._tape_address, len(self.launches), alone=alone, flush=self.flush, stamps=place)
         spent = time.perf_counter() - start
-        if crowding is not None:
+        if crowding is not None and not together:
             crowding.took(spent)
         return ProgramRun(self, stamps, start, spent)
 
