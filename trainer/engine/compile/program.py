@@ -173,6 +173,8 @@ class Program:
         """From the next run on, have a launch's work done by another kernel (`Launch.with_parameters`)."""
         if launch.scratch > SCRATCH_BYTES:
             raise ValueError(f"{launch.label} wants {launch.scratch} bytes of scratch, threads have {SCRATCH_BYTES}")
+        if self._crowding is not None:
+            self._crowding = Crowding()  # what it knows is how long other kernels took
         before, self.launches[index], self._kernels[index] = self.launches[index], launch, kernel
         self._tape[index * RECORD_WORDS], self._tape[index * RECORD_WORDS + 2] = kernel.address, launch.tasks
         if (before.tasks <= 1) != (launch.tasks <= 1):
