@@ -129,7 +129,7 @@ def check(geometry: Geometry, device: CpuDevice, dtype: DType) -> None:
     sizes = three(geometry, [np.abs(array) for array in arrays], dtypes.float64)
     bounds = [storage.view() for storage in reference.evaluate(sizes)]
     counts = terms(geometry, arrays[2].shape[2:])
-    for name, ours, wanted, size, count in zip("y dx dw".split(), found, exact, bounds, counts, strict=True):
+    for name, ours, wanted, size, count in zip(["y", "dx", "dw"], found, exact, bounds, counts, strict=True):
         assert ours.shape == wanted.shape, name
         beyond = np.abs(ours - wanted) > 4 * EPSILON[dtype.name] * np.sqrt(count) * size
         assert not beyond.any(), f"{name}: {beyond.sum()} of {beyond.size} elements"
