@@ -151,15 +151,22 @@ def _cheapest_tiles(options: Iterable[tuple[float, Shape]]) -> list[tuple[float,
     return sorted(set(options))[:MOST_CANDIDATES]
 
 
+def _instructions(spec: MatmulSpec | ConvolutionSpec, machine: Machine) -> tuple[bool, bool]:
+    """(whether one instruction multiplies the elements of pairs or quads, whether the tile needs further registers)."""
+    if spec.quads:
+        return machine.int8, spec.quads == "signed" or not machine.int8
+    return spec.pairs and machine.bfloat16, spec.pairs and not machine.bfloat16
+
+
 def _matmul(spec: MatmulSpec, machine: Machine) -> tuple[Parameters, ...]:
-    native = spec.pairs and machine.bfloat16
+    native, crowded = _instructions(spec, machine)
     vectors, matrices = -(-spec.columns // lanes_of(spec.dtype)), math.prod(spec.batch)
     tiles = _cheapest_tiles(
         [
             (_cut_cycles([_pieces(spec.rows, m)], _pieces(vectors, v), spec.steps), (m, v))
             for v in range(1, min(vectors, 4) + 1)
             for m in range(1, min(spec.rows, machine.vectors) + 1)
-            if _fits(m, v, machine, widened=spec.pairs and not native)
+            if _fits(m, v, machine, widened=crowded)
         ]
     )
     right = vectors * spec.steps * 64
@@ -192,7 +199,7 @@ def _reads(operand: int, beside: int, passes: int, machine: Machine) -> float:
 
 
 def _convolution(spec: ConvolutionSpec, machine: Machine) -> tuple[Parameters, ...]:
-    native = spec.pairs and machine.bfloat16
+    native, crowded = _instructions(spec, machine)
     form = correlation(spec)
     vectors, itemsize = form.packing.panels, spec.dtype.itemsize
     heights, widths = ([phase.count for phase in axis.phases] for axis in (form.rows, form.columns))
@@ -203,7 +210,7 @@ def _convolution(spec: ConvolutionSpec, machine: Machine) -> tuple[Parameters, .
     for v in range(1, min(vectors, 4) + 1):
         for tile_columns in range(1, min(width, machine.vectors) + 1):
             for tile_rows in range(1, (min(height, 4) if tile_columns < width else height) + 1):
-                if _fits(tile_rows * tile_columns, v, machine, widened=spec.pairs and not native):
+                if _fits(tile_rows * tile_columns, v, machine, widened=crowded):
                     cuts = [_pieces(height, tile_rows), _pieces(width, tile_columns)]
                     cycles = _cut_cycles(cuts, _pieces(vectors, v), depth * _rows_inside(form.rows, tile_rows))
                     tiles.append((pixels * cycles, (tile_rows, tile_columns, v)))

@@ -11,13 +11,14 @@ from trainer.engine.devices.cpu import native
 @dataclass(frozen=True, slots=True)
 class Machine:
     """Vector registers counted in units of 64 bytes, cache sizes of a core, and whether it multiplies pairs of bfloat16
-    (AVX-512-BF16).
+    (AVX-512-BF16) and quads of 8-bit integers (AVX-512-VNNI).
     """
 
     vectors: int
     level1_bytes: int = 32 << 10
     level2_bytes: int = 1 << 20
     bfloat16: bool = False
+    int8: bool = False
 
 
 AVX512 = Machine(32)
@@ -29,4 +30,6 @@ NARROW = Machine(8)
 def host_machine() -> Machine:
     """The machine that runs this."""
     features = native.host_features()
-    return replace(AVX512, bfloat16=bool(features.get("avx512bf16"))) if features.get("avx512f") else NARROW
+    if not features.get("avx512f"):
+        return NARROW
+    return replace(AVX512, bfloat16=bool(features.get("avx512bf16")), int8=bool(features.get("avx512vnni")))

@@ -43,6 +43,9 @@ class DType:
 
 bool_ = DType("bool", "bool", 1, np.dtype(np.bool_))
 uint8 = DType("uint8", "uint", 1, np.dtype(np.uint8))
+int8 = DType("int8", "int", 1, np.dtype(np.int8))
+"""Of kernels alone, for now: no tensor has it."""
+
 int32 = DType("int32", "int", 4, np.dtype(np.int32))
 int64 = DType("int64", "int", 8, np.dtype(np.int64))
 bfloat16 = DType("bfloat16", "float", 2, np.dtype(np.uint16))

@@ -18,6 +18,7 @@ from trainer.engine.kernels.epilogue import Epilogue, OperandPointers
 from trainer.engine.kernels.expression import MEMORY
 from trainer.engine.kernels.loop_writer import Integer, LoopWriter
 from trainer.engine.kernels.products import products_of
+from trainer.engine.kernels.quads import Quads
 from trainer.engine.kernels.tile import Level, Tile, call_tile, define_tile, lanes_of
 
 
@@ -30,6 +31,7 @@ class MatmulSpec:
     packed: `b` is in panels, one for each matrix that `pack_spec` lists; otherwise its column stride is 1.
     pairs: both operands are bfloat16 and `dtype` is float32. K and the strides of `a` are even, its column stride is 1,
     and `b` is packed.
+    quads: both operands are 8-bit integers in quads along K and `dtype` is int32. K and all strides count quads.
     """
 
     dtype: DType
@@ -44,6 +46,7 @@ class MatmulSpec:
     packed: bool = True
     epilogue: Epilogue = field(default_factory=Epilogue)
     pairs: bool = False
+    quads: Quads = ""
 
     @property
     def steps(self) -> int:
@@ -62,7 +65,7 @@ class MatmulParameters:
 
     tile_rows x tile_vectors accumulators, `unroll` steps of k at once; one task covers task_rows x task_vectors vectors
     (multiples of the tile's). pack_rows copies a task's rows of `a` into scratch first. `native` multiplies pairs by
-    AVX-512-BF16's instruction.
+    AVX-512-BF16's instruction, quads by AVX-512-VNNI's.
     """
 
     tile_rows: int
@@ -151,7 +154,7 @@ def render(spec: MatmulSpec, parameters: MatmulParameters, name: str) -> str:
             parameters.unroll,
             b_masked=not spec.packed,
             epilogue=spec.epilogue,
-            products=products_of(spec.pairs, parameters.native),
+            products=products_of(spec.pairs, parameters.native, spec.quads),
         )
 
     tail = spec.columns - (vectors - 1) * lanes

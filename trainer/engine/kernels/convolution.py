@@ -176,7 +176,7 @@ def render(spec: ConvolutionSpec, parameters: ConvolutionParameters, name: str) 
     weights = w.pointer(weights, w.multiply(depth_start, depth_step), element)
     group_channel = w.multiply(group, form.group_outputs)
     levels, variables = _levels(w, form, source, rows.taps, columns.taps, depth_step)
-    trimmed = parameters.trim and _can_trim(form, source)
+    trimmed = parameters.trim and _can_trim(form, source) and not spec.quads
     tail = form.group_outputs - (vectors - 1) * lanes
 
     def tile(height: int, width: int, thick: int, active: int, left: int) -> Tile:
@@ -196,7 +196,7 @@ def render(spec: ConvolutionSpec, parameters: ConvolutionParameters, name: str) 
             b_masked=not spec.packed,
             epilogue=spec.epilogue,
             runs=_trimmed_runs(form, source, places, left, depth_step) if trimmed else (),
-            products=products_of(spec.pairs, parameters.native),
+            products=products_of(spec.pairs, parameters.native, spec.quads),
         )
 
     row_counts = [phase.count for phase in form.rows.phases]

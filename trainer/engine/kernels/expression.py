@@ -25,7 +25,7 @@ from trainer.engine.kernels.writer import Writer, mangled, vector
 LANES = 16
 
 COMPUTE = {
-    "bool": "i1", "uint8": "i8", "int32": "i32", "int64": "i64",
+    "bool": "i1", "uint8": "i8", "int8": "i8", "int32": "i32", "int64": "i64",
     "bfloat16": "float", "float32": "float", "float64": "double",
 }  # fmt: skip
 MEMORY = {**COMPUTE, "bool": "i8", "bfloat16": "i16"}

@@ -15,6 +15,7 @@ from typing import Literal
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.kernels import pack
 from trainer.engine.kernels.epilogue import Epilogue
+from trainer.engine.kernels.quads import Quads
 
 Direction = Literal["forward", "input_gradient", "weight_gradient"]
 Pair = tuple[int, int]
@@ -35,6 +36,8 @@ class ConvolutionSpec:
     pairs: both operands are bfloat16 and `dtype`, that of sums and results, is float32. Pairs are neighbours along what
     is summed: channels of a group in the forward pass, filters of a group in the input gradient (an even number of
     them, and the weights packed), images in the weight gradient, whose operands `interleave.py` has brought together.
+
+    quads: the forward pass of 8-bit integers in quads of channels, and `dtype` is int32; `channels` counts quads.
     """
 
     dtype: DType
@@ -52,6 +55,7 @@ class ConvolutionSpec:
     packed: bool = True
     epilogue: Epilogue = field(default_factory=Epilogue)
     pairs: bool = False
+    quads: Quads = ""
 
     @property
     def unit(self) -> int:

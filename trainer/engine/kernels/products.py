@@ -14,18 +14,31 @@ from __future__ import annotations
 
 from typing import Literal
 
+from trainer.engine.kernels.quads import Quads
 from trainer.engine.kernels.writer import Writer
 
-Products = Literal["single", "native_pairs", "widened_pairs"]
+Products = Literal[
+    "single",
+    "native_pairs",
+    "widened_pairs",
+    "native_signed_quads",
+    "native_unsigned_quads",
+    "widened_signed_quads",
+    "widened_unsigned_quads",
+]
 """How elements are multiplied: numbers of the accumulator's dtype, or pairs of bfloat16 by one instruction of
-AVX-512-BF16, or pairs by two multiply-adds in float32.
+AVX-512-BF16, or pairs by two multiply-adds in float32, or quads of 8-bit integers (`quads.py`).
 """
 
 _FLOATS, _WORDS, _PAIRS = "<16 x float>", "<16 x i32>", "<32 x bfloat>"
 
 
-def products_of(pairs: bool, native: bool) -> Products:
-    """The products of a kernel whose operands are pairs or not."""
+def products_of(pairs: bool, native: bool, quads: Quads = "") -> Products:
+    """The products of a kernel whose operands are pairs, quads or neither."""
+    if quads == "signed":
+        return "native_signed_quads" if native else "widened_signed_quads"
+    if quads == "unsigned":
+        return "native_unsigned_quads" if native else "widened_unsigned_quads"
     return ("native_pairs" if native else "widened_pairs") if pairs else "single"
 
 

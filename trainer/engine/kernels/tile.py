@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from trainer.engine.graph.dtypes import DType
+from trainer.engine.kernels import quads
 from trainer.engine.kernels.epilogue import Epilogue, OperandPointers
 from trainer.engine.kernels.expression import MEMORY, narrow, render_body, widen
 from trainer.engine.kernels.loop_writer import Integer, LoopWriter
@@ -112,11 +113,21 @@ class _Arithmetic:
         w = self.writer
         scalar = w.value(f"load {self.element}, ptr {pointer}, align {self.dtype.itemsize}", "s")
         first = w.value(f"insertelement {self.type} poison, {self.element} {scalar}, i32 0", "s")
-        return w.value(
+        spread = w.value(
             f"shufflevector {self.type} {first}, {self.type} poison, <{self.lanes} x i32> zeroinitializer", "s"
         )
+        return quads.with_offset(w, spread) if self.offset_left else spread
+
+    @property
+    def offset_left(self) -> bool:
+        """Whether 128 is added to the left operand, so that 128 times the right one's sum is to be taken off."""
+        return self.products == "native_signed_quads"
 
     def multiply_add(self, a: str, b: str, total: str) -> str:
+        if self.products.startswith("native_") and self.products.endswith("quads"):
+            return quads.add_unsigned_quads(self.writer, a, b, total)
+        if self.products.endswith("quads"):
+            return quads.add_widened_quads(self.writer, a, b, total, signed=self.products == "widened_signed_quads")
         if self.products != "single":
             return add_pairs(self.writer, a, b, total, native=self.products == "native_pairs")
         if self.dtype.is_float:
@@ -173,15 +184,22 @@ def _write_tile(writer: LoopWriter, name: str, tile: Tile) -> None:
     places = [(row, column) for row in range(len(tile.rows)) for column in range(tile.vectors)]
     looped = _is_long(tile)
     buffer = writer.value(f"alloca [{len(places)} x {arithmetic.type}], align 64") if looped else ""
-    sums = _reduce(writer, arithmetic, tile, 0, "%a", "%b", ["zeroinitializer"] * len(places))
+    offsets = tile.vectors if arithmetic.offset_left else 0
+    sums = _reduce(writer, arithmetic, tile, 0, "%a", "%b", ["zeroinitializer"] * (len(places) + offsets))
+    if offsets:
+        taken = sums[len(places) :]
+        sums = [
+            writer.value(f"sub {arithmetic.type} {total}, {taken[column]}")
+            for (_, column), total in zip(places, sums, strict=False)
+        ]
     if not looped:
         for (row, column), total in zip(places, sums, strict=True):
             _store_sum(writer, arithmetic, tile, total, tile.outputs[row], column)
         return
     for number, total in enumerate(sums):
         writer.emit(f"store {arithmetic.type} {total}, ptr {writer.pointer(buffer, number, arithmetic.type)}, align 64")
-    offsets = ", ".join(f"i64 {offset}" for offset in tile.outputs)
-    table = writer.constant(f"{name}_outputs", f"[{len(tile.outputs)} x i64] [{offsets}]")
+    displacements = ", ".join(f"i64 {offset}" for offset in tile.outputs)
+    table = writer.constant(f"{name}_outputs", f"[{len(tile.outputs)} x i64] [{displacements}]")
     with writer.loop(0, len(tile.rows)) as row_loop:
         offset = writer.value(f"load i64, ptr {writer.pointer(table, row_loop.index, 'i64')}")
         for column in range(tile.vectors):
@@ -230,6 +248,10 @@ def _reduce(
         return loop.next
     for run in tile.runs or (Run(level.extent, 0, 0, tuple(range(len(tile.rows)))),):
         chosen = [row * tile.vectors + column for row in run.rows for column in range(tile.vectors)]
+        if arithmetic.offset_left:
+            if len(run.rows) < len(tile.rows):
+                raise ValueError("what is taken off for the offset of signed quads is one sum for all rows")
+            chosen += range(len(tile.rows) * tile.vectors, len(sums))
         run_a, run_b = writer.pointer(a, run.a_shift, element), writer.pointer(b, run.b_shift, element)
         results = _reduce_run(writer, arithmetic, tile, run, run_a, run_b, [sums[place] for place in chosen])
         sums = list(sums)
@@ -283,6 +305,9 @@ def _step(
         broadcast = arithmetic.broadcast(writer.pointer(a_here, writer.add(a_shift, tile.rows[row]), element))
         for column, value in enumerate(columns):
             updated.append(arithmetic.multiply_add(broadcast, value, sums[number * tile.vectors + column]))
+    if arithmetic.offset_left:
+        for value, total in zip(columns, sums[len(updated) :], strict=True):
+            updated.append(arithmetic.multiply_add(quads.OFFSET, value, total))
     return updated
 
 
