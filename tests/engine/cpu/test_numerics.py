@@ -68,7 +68,7 @@ def test_weights_are_transformed_once_for_all_who_read_them() -> None:
         traced = engine.trace(lambda x: network(network(x)))
         traced(np.ones((4, 32, 24, 24), np.float32))
         text = engine.explain(traced)
-    assert text.count("transform weights") == 1 and text.count("winograd 4x4") == 2
+    assert text.count("transform weights 4x4 (") == 1 and text.count("winograd 4x4") == 2
 
 
 def test_another_class_is_refused() -> None:

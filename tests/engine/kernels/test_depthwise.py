@@ -1,4 +1,4 @@
-"""Depthwise convolutions in three directions: values against loops in float64, bits of the general templates."""
+"""Depthwise convolutions and small groups: values against loops in float64, bits of the general templates."""
 
 from __future__ import annotations
 
@@ -34,15 +34,21 @@ GEOMETRIES = {  # images, channels, spatial, window, strides, padding, dilation
     "no padding, wide": (1, 19, (5, 64), (3, 3), (1, 1), ((0, 0), (0, 0)), (1, 1)),
     "many blocks": (3, 20, (30, 30), (3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1)),
 }
+GROUPED = {  # further: channels of a group
+    "groups of 4": (2, 24, (9, 27), (3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1), 4),
+    "groups of 2, stride 2": (1, 18, (9, 10), (3, 3), (2, 2), ((1, 1), (1, 1)), (1, 1), 2),
+    "groups of 8": (2, 40, (6, 7), (3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1), 8),
+    "groups of 4, even window": (1, 8, (5, 6), (2, 2), (1, 1), ((0, 1), (1, 0)), (2, 1), 4),
+}
 CHOICES = [DepthwiseParameters(3, 2, 1), DepthwiseParameters(14, 100, 2), DepthwiseParameters(1, 3, 9)]
 
 
 def specification(
     name: str, direction: Direction, dtype: DType = F32, epilogue: Epilogue | None = None
 ) -> ConvolutionSpec:
-    images, channels, spatial, window, strides, padding, dilation = GEOMETRIES[name]
+    images, channels, spatial, window, strides, padding, dilation, group = GROUPED.get(name) or (*GEOMETRIES[name], 1)
     return ConvolutionSpec(
-        dtype, direction, images, channels, spatial, channels, window, strides, padding, dilation, channels,
+        dtype, direction, images, channels, spatial, channels, window, strides, padding, dilation, channels // group,
         epilogue=epilogue or Epilogue(),
     )  # fmt: skip
 
@@ -65,6 +71,11 @@ def correlate_alone(
     spatial = plain.output_spatial if plain.direction == "forward" else plain.spatial
     output = run_kernel.empty((plain.images, *spatial, plain.channels), plain.dtype.storage)
     stored = run_kernel.aligned(weights.transpose(plain.weight_order))
+    if spec.exchanges:
+        exchanged = run_kernel.empty(stored.shape, plain.dtype.storage)
+        tasks = range(depthwise.weight_tasks(spec))
+        run_kernel(depthwise.render_weights(spec, "exchange"), "exchange", [stored, exchanged], tasks)
+        stored = exchanged
     arrays = [run_kernel.aligned(channels_last(source)), stored, output, *(operands or [])]
     tasks = reversed(range(depthwise.tasks(spec, parameters)))
     run_kernel(depthwise.render(spec, parameters, "alone"), "alone", arrays, tasks)
@@ -85,11 +96,11 @@ def weigh_alone(
         output = run_kernel.empty([totals.size // weight_gradient.pixel_blocks(plain).groups], plain.dtype.storage)
         combine = weight_gradient.render_combine(plain, "combine")
         run_kernel(combine, "combine", [totals, output], range(weight_gradient.combine_tasks(plain)))
-    return output.reshape(*plain.window, 1, plain.filters).transpose(3, 2, 0, 1)
+    return output.reshape(*plain.window, spec.group, plain.filters).transpose(3, 2, 0, 1)
 
 
 @pytest.mark.parametrize("direction", ["forward", "input_gradient"])
-@pytest.mark.parametrize("name", GEOMETRIES)
+@pytest.mark.parametrize("name", [*GEOMETRIES, *GROUPED])
 def test_it_has_the_bits_of_the_general_template(run_kernel: KernelRunner, name: str, direction: Direction) -> None:
     plain = specification(name, direction)
     x, w, y = draw(plain)
@@ -101,7 +112,7 @@ def test_it_has_the_bits_of_the_general_template(run_kernel: KernelRunner, name:
         assert found.tobytes() == general.tobytes(), parameters
 
 
-@pytest.mark.parametrize("name", GEOMETRIES)
+@pytest.mark.parametrize("name", [*GEOMETRIES, *GROUPED])
 def test_its_weight_gradient_has_the_bits_of_the_general_template(run_kernel: KernelRunner, name: str) -> None:
     plain = specification(name, "weight_gradient")
     x, _, y = draw(plain)
@@ -125,7 +136,7 @@ def test_float64(run_kernel: KernelRunner, direction: Direction) -> None:
     np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", ["same 3x3", "stride 3, window 2"])
+@pytest.mark.parametrize("name", ["same 3x3", "stride 3, window 2", "groups of 4"])
 @pytest.mark.parametrize("direction", ["forward", "input_gradient"])
 def test_epilogue_of_bias_residual_and_rectifier(run_kernel: KernelRunner, direction: Direction, name: str) -> None:
     epilogue = Epilogue((EpilogueOperand(F32, "channel"), EpilogueOperand(F32, "same")), RECTIFIED)
@@ -153,9 +164,15 @@ def test_narrow_vectors_give_the_same_bits(run_kernel: KernelRunner, monkeypatch
     assert both((NARROW,)) == wide
 
 
-def test_only_single_channels_are_its_own() -> None:
+def test_only_small_groups_are_its_own() -> None:
     plain = specification("same 3x3", "forward")
     assert depthwise.depthwise(plain) is not None
-    others = [replace(plain, groups=7), replace(plain, filters=42), replace(plain, window=(1, 1), dtype=F32),
-              replace(plain, weight_order=(0, 1, 2, 3)), replace(plain, channels=1, filters=1, groups=1)]  # fmt: skip
-    assert [depthwise.depthwise(other) for other in others] == [None] * 5
+    others = [
+        replace(plain, groups=7),
+        replace(plain, channels=96, filters=96, groups=2),
+        replace(plain, filters=42),
+        replace(plain, window=(1, 1)),
+        replace(plain, weight_order=(0, 1, 2, 3)),
+        replace(plain, channels=1, filters=1, groups=1),
+    ]
+    assert [depthwise.depthwise(other) for other in others] == [None] * 6

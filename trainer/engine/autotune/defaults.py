@@ -352,7 +352,7 @@ WINOGRAD_CYCLES = 4
 
 def _depthwise(spec: DepthwiseSpec, machine: Machine) -> tuple[Parameters, ...]:
     convolution, panels = spec.convolution, depthwise.vectors_of(spec)
-    products = math.prod(convolution.window) * math.prod(convolution.output_spatial) * convolution.images
+    products = math.prod(convolution.window) * math.prod(convolution.output_spatial) * convolution.images * spec.group
     if convolution.direction == "weight_gradient":
         options: list[tuple[float, Parameters]] = []
         for task_vectors in _steps(1, panels):
@@ -363,7 +363,8 @@ def _depthwise(spec: DepthwiseSpec, machine: Machine) -> tuple[Parameters, ...]:
     form = correlation(convolution)
     rows = max(phase.count for phase in form.rows.phases)
     width = max(phase.count for phase in form.columns.phases)
-    most = max(1, min(width, machine.vectors - convolution.window[1] - 2))
+    factors = convolution.window[1] * spec.group
+    most = max(1, min(width, machine.vectors - 2 - (factors if 2 * factors < machine.vectors else spec.group)))
     options = []
     for tile_columns in range(max(1, most // 2), most + 1):
         reads = sum(

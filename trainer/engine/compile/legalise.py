@@ -13,6 +13,7 @@ from trainer.engine.graph import dtypes
 from trainer.engine.graph import primitives as p
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.node import Node, make_node, topological
+from trainer.engine.kernels.depthwise import SMALL_GROUPS
 
 _WIDE: dict[DType, DType] = {dtypes.bfloat16: dtypes.float32, dtypes.uint8: dtypes.int32, dtypes.bool_: dtypes.int32}
 _CONTRACTIONS = frozenset({"matmul", "convolution", "convolution_input_gradient", "convolution_weight_gradient"})
@@ -54,11 +55,22 @@ def _in_pairs(node: Node, inputs: tuple[Node, ...]) -> Node:
             operands = [_one_more(source, axis % source.ndim) for source, axis in zip(operands, axes, strict=True)]
         elif extent % 2:
             operands, precision = [_cast(source, dtypes.float32) for source in operands], None
-    elif groups > 1 and groups == operands[0].shape[1]:  # one channel each: its template runs along channels
+    if precision is not None and groups > 1 and _has_small_groups(node, operands):
         operands, precision = [_cast(source, dtypes.float32) for source in operands], None
     place = node.operation.attributes.index("precision")
     attributes = (*node.attributes[:place], precision, *node.attributes[place + 1 :])
     return make_node(node.operation, tuple(operands), attributes)
+
+
+def _has_small_groups(node: Node, operands: Sequence[Node]) -> bool:
+    """Whether a convolution's groups are those of `kernels.depthwise`, which runs along channels in float32."""
+    channels, groups = operands[0].shape[1], node.attribute("groups")
+    others = {
+        "convolution": operands[1].shape[0],
+        "convolution_input_gradient": operands[1].shape[1] * groups,
+        "convolution_weight_gradient": operands[1].shape[1],
+    }
+    return others[node.name] == channels and channels // groups in SMALL_GROUPS
 
 
 def narrowed(node: Node) -> Node:

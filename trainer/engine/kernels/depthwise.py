@@ -1,8 +1,10 @@
-"""Depthwise convolutions (each channel by itself) and their input gradients: vectors run along channels.
+"""Depthwise convolutions (each channel by itself), those of small groups, and their input gradients.
 
-Numerics class "exact", the same chains as `convolution`: from zero over (r, s) ascending; the input gradient over
-pixels of dy ascending. Taps in the padding are left out. Nothing is packed: neighbouring channels lie together in
-activations and in weights (RSCK) alike. The weight gradient is in `depthwise_weights`.
+Vectors run along channels, so that one holds several groups: of an input vector every channel of its group is spread
+over the group's lanes in turn. Numerics class "exact", the same chains as `convolution`: from zero over (r, s, c)
+ascending; the input gradient over pixels of dy ascending, then k. Taps in the padding are left out. Weights are read as
+they lie (RSCK); for the input gradient of groups `render_weights` exchanges c and k within each group. The weight
+gradient is in `depthwise_weights`.
 
 Kernel: `void name(ptr arguments, i64 task, ptr scratch)`; arguments: [input, weights, output, epilogue operands...],
 addresses; input and output are channels-last.
@@ -23,12 +25,25 @@ from trainer.engine.kernels.loop_writer import Integer, LoopWriter
 from trainer.engine.kernels.tile import finish, lanes_of, load_vector, store_vector
 from trainer.engine.kernels.writer import mangled, vector
 
+SMALL_GROUPS = (1, 2, 4, 8)
+"""Channels of a group that these templates take: several groups in a vector."""
+
 
 @dataclass(frozen=True, slots=True)
 class DepthwiseSpec:
-    """A direction of a convolution whose groups have one channel and one filter; weights in RSCK order."""
+    """A direction of a convolution with groups of a few channels and as many filters; weights in RSCK order."""
 
     convolution: ConvolutionSpec
+
+    @property
+    def group(self) -> int:
+        """Channels, and filters, of a group."""
+        return self.convolution.channels // self.convolution.groups
+
+    @property
+    def exchanges(self) -> bool:
+        """Whether the weights are those that `render_weights` wrote."""
+        return self.group > 1 and self.convolution.direction == "input_gradient"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +63,10 @@ def depthwise(spec: ConvolutionSpec) -> DepthwiseSpec | None:
     """The problem as one for these templates, or None."""
     possible = (
         spec.dtype in (float32, float64)
-        and spec.groups == spec.channels == spec.filters > 1
+        and spec.channels == spec.filters
+        and spec.groups > 1
+        and spec.channels // spec.groups in SMALL_GROUPS
+        and 2 * spec.channels // spec.groups <= lanes_of(spec.dtype)
         and math.prod(spec.window) > 1
         and not spec.pairs
         and spec.weight_order == RSCK
@@ -117,7 +135,7 @@ def render(spec: DepthwiseSpec, parameters: DepthwiseParameters, name: str) -> s
             right = w.add(phase.columns.output_start, w.multiply(column.index, columns.output_step))
             written = w.multiply(w.add(w.multiply(down, columns.output_extent), right), channels)
             tap = w.add(phase.rows.first, w.multiply(first_tap, phase.rows.step))
-            weight = w.multiply(tap, convolution.window[1] * channels)
+            weight = w.multiply(tap, convolution.window[1] * spec.group * channels)
             for edge, width in _edges(w, columns, phase.columns, parameters.tile_columns, column.index):
                 with w.loop(first_vector, last_vector) as block:
                     channel = w.multiply(block.index, lanes)
@@ -202,16 +220,22 @@ def _define_tile(
             with inner.loop(0, "%taps", 1, [(kind, value) for value in sums]) as loop:
                 step = form.rows.tap_step * axis.extent * channels
                 line = inner.pointer("%x", inner.multiply(loop.index, step), element)
-                step = rows.step * convolution.window[1] * channels
+                step = rows.step * convolution.window[1] * spec.group * channels
                 row = inner.pointer("%weights", inner.multiply(loop.index, step), element)
-                used = sorted({tap for _, tap in pairs})
-                factors = {tap: load(row, (columns.first + tap * columns.step) * channels) for tap in used}
+                factors = {
+                    tap: [
+                        load(row, ((columns.first + tap * columns.step) * spec.group + channel) * channels)
+                        for channel in range(spec.group)
+                    ]
+                    for tap in sorted({tap for _, tap in pairs})
+                }
                 sums = list(loop.carried)
                 for place in sorted(readers):
-                    value = load(line, place * channels)
+                    values = spread(inner, kind, lanes, spec.group, load(line, place * channels))
                     for pixel, tap in readers[place]:
-                        terms = [(kind, term) for term in (value, factors[tap], sums[pixel])]
-                        sums[pixel] = inner.intrinsic(f"fma.{mangled(kind)}", kind, *terms)
+                        for value, factor in zip(values, factors[tap], strict=True):
+                            terms = [(kind, term) for term in (value, factor, sums[pixel])]
+                            sums[pixel] = inner.intrinsic(f"fma.{mangled(kind)}", kind, *terms)
                 loop.next = sums
             sums = loop.next
         for pixel, total in enumerate(sums):
@@ -224,3 +248,36 @@ def _define_tile(
     parameters += [("ptr", base) for base in bases.bases]
     name = f"tile_{number}_{'whole' if edge < 0 else edge}_{width}_{active}"
     return w.function(name, [*parameters, ("i64", "%taps")], build)
+
+
+def spread(w: LoopWriter, kind: str, lanes: int, group: int, value: str) -> list[str]:
+    """For each channel of a group the vector in which all lanes of a group hold it."""
+    if group == 1:
+        return [value]
+    orders = [", ".join(f"i32 {lane // group * group + channel}" for lane in range(lanes)) for channel in range(group)]
+    return [w.value(f"shufflevector {kind} {value}, {kind} poison, <{lanes} x i32> <{order}>") for order in orders]
+
+
+def weight_tasks(spec: DepthwiseSpec) -> int:
+    """Tasks of `render_weights`: one for each tap."""
+    return math.prod(spec.convolution.window)
+
+
+def render_weights(spec: DepthwiseSpec, name: str) -> str:
+    """The module of the kernel that writes weights [R][S][C/groups][K] as [R][S][K/groups][C]; arguments: [weights,
+    exchanged weights]. They are few: element by element.
+    """
+    channels, group, element = spec.convolution.channels, spec.group, MEMORY[spec.convolution.dtype.name]
+    w = LoopWriter()
+    w.label("entry")
+    start = w.multiply("%task", group * channels)
+    source, target = (w.pointer(w.argument(word), start, element) for word in range(2))
+    with w.loop(0, channels) as loop:
+        first, within = w.divide(loop.index, group)
+        place = w.add(w.multiply(within, channels), w.multiply(first, group))
+        for filter_ in range(group):
+            value = w.value(f"load {element}, ptr {w.pointer(source, w.add(place, filter_), element)}")
+            there = w.pointer(target, w.add(loop.index, filter_ * channels), element)
+            w.emit(f"store {element} {value}, ptr {there}")
+    w.emit("ret void")
+    return w.module(name, pack.KERNEL_PARAMETERS)

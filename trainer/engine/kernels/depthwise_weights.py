@@ -1,4 +1,5 @@
-"""The gradient of a depthwise convolution with respect to its weights: vectors run along channels.
+"""The gradient of a depthwise convolution, or one of small groups, with respect to its weights: vectors run along
+filters, each with its group's channels in turn.
 
 Numerics class "exact", the same sums as `weight_gradient`: its blocks of pixels, within a block one chain over (image,
 row, column) ascending for each weight, padding left out, blocks and groups added in order. A row of y is taken with
@@ -13,7 +14,7 @@ from __future__ import annotations
 import math
 
 from trainer.engine.kernels import pack, weight_gradient
-from trainer.engine.kernels.depthwise import DepthwiseParameters, DepthwiseSpec, vectors_of
+from trainer.engine.kernels.depthwise import DepthwiseParameters, DepthwiseSpec, spread, vectors_of
 from trainer.engine.kernels.expression import MEMORY
 from trainer.engine.kernels.loop_writer import Integer, LoopWriter
 from trainer.engine.kernels.tile import lanes_of, load_vector, store_vector
@@ -31,7 +32,7 @@ def tasks(spec: DepthwiseSpec, parameters: DepthwiseParameters) -> int:
 
 def scratch_bytes(spec: DepthwiseSpec, parameters: DepthwiseParameters) -> int:
     """Scratch memory that a thread needs: a block's sums."""
-    return math.prod(spec.convolution.window) * 64
+    return math.prod(spec.convolution.window) * spec.group * 64
 
 
 def _row_kinds(spec: DepthwiseSpec) -> tuple[list[int], list[tuple[int, int]]]:
@@ -52,7 +53,7 @@ def render(spec: DepthwiseSpec, parameters: DepthwiseParameters, name: str) -> s
     """The module of the kernel."""
     convolution = spec.convolution
     dtype, channels, blocks = convolution.dtype, convolution.channels, weight_gradient.pixel_blocks(convolution)
-    element, lanes, taps = MEMORY[dtype.name], lanes_of(dtype), math.prod(convolution.window)
+    element, lanes, taps = MEMORY[dtype.name], lanes_of(dtype), math.prod(convolution.window) * spec.group
     kind = vector(element, lanes)
     w = LoopWriter()
     w.label("entry")
@@ -69,8 +70,9 @@ def render(spec: DepthwiseSpec, parameters: DepthwiseParameters, name: str) -> s
     (height, width), (rows, columns) = convolution.spatial, convolution.output_spatial
 
     def add_block(block: Integer, channel: Integer, active: int) -> None:
-        for tap in range(taps):
-            store_vector(w, dtype, "zeroinitializer", w.pointer("%scratch", tap * lanes, element), lanes, lanes)
+        with w.loop(0, taps) as tap:
+            place = w.pointer("%scratch", w.multiply(tap.index, lanes), element)
+            store_vector(w, dtype, "zeroinitializer", place, lanes, lanes)
         starts, extents = weight_gradient.block_bounds(w, blocks, block)
         with w.loop(starts[0], w.add(starts[0], extents[0])) as image:  # noqa: SIM117 - the rows' bounds are its own
             with w.loop(starts[1], w.add(starts[1], extents[1])) as row:
@@ -80,12 +82,13 @@ def render(spec: DepthwiseSpec, parameters: DepthwiseParameters, name: str) -> s
                 line = w.pointer(x, w.add(read, channel), element)
                 slope = w.pointer(dy, w.add(given, channel), element)
                 number: Integer = w.value(f"load i64, ptr {w.pointer(table, row.index, 'i64')}")
-                for place in w.places(number, range(len(kinds))):
-                    for function in _define_rows(w, spec, kinds[place], active):
+                for met in w.places(number, range(len(kinds))):
+                    for function in _define_rows(w, spec, kinds[met], active):
                         w.call("void", function, ("ptr", "%scratch"), ("ptr", line), ("ptr", slope))
-        for tap in range(taps):
-            target = w.pointer(totals, w.add(tap * channels, channel), element)
-            value = load_vector(w, dtype, w.pointer("%scratch", tap * lanes, element), lanes, lanes)
+        with w.loop(0, taps) as tap:
+            target = w.pointer(totals, w.add(w.multiply(tap.index, channels), channel), element)
+            place = w.pointer("%scratch", w.multiply(tap.index, lanes), element)
+            value = load_vector(w, dtype, place, lanes, lanes)
             value = w.value(f"fadd {kind} {load_vector(w, dtype, target, lanes, active)}, {value}")
             store_vector(w, dtype, value, target, lanes, active)
 
@@ -93,8 +96,8 @@ def render(spec: DepthwiseSpec, parameters: DepthwiseParameters, name: str) -> s
         channel = w.multiply(each.index, lanes)
         for _, last in w.cut(each.index, vectors_of(spec), 1, last_differs=tail != lanes):
             active = tail if last else lanes
-            for tap in range(taps):
-                target = w.pointer(totals, w.add(tap * channels, channel), element)
+            with w.loop(0, taps) as tap:
+                target = w.pointer(totals, w.add(w.multiply(tap.index, channels), channel), element)
                 store_vector(w, dtype, "zeroinitializer", target, lanes, active)
             with w.loop(first_block, last_block) as block:
                 add_block(block.index, channel, active)
@@ -104,7 +107,7 @@ def render(spec: DepthwiseSpec, parameters: DepthwiseParameters, name: str) -> s
 
 def _define_rows(w: LoopWriter, spec: DepthwiseSpec, kind: tuple[int, int], active: int) -> list[str]:
     """Functions `row(sums, x, dy)` that together add a row of y to the sums of the taps rows [first, last)."""
-    at_once = max(1, MOST_SUMS // spec.convolution.window[1])
+    at_once = max(1, MOST_SUMS // (spec.convolution.window[1] * spec.group))
     return [_define_row(w, spec, (first, min(first + at_once, kind[1])), active) for first in range(*kind, at_once)]
 
 
@@ -123,8 +126,9 @@ def _define_row(w: LoopWriter, spec: DepthwiseSpec, taps_rows: tuple[int, int], 
     first, last = (whole[0], whole[-1] + 1) if len(whole) > 1 else (columns, columns)
 
     def build(inner: LoopWriter) -> None:
-        def place(row: int, column: int) -> str:
-            return inner.pointer("%sums", (row * taps_columns + column) * lanes, element)
+        def places(tap: tuple[int, int]) -> list[str]:
+            first = (tap[0] * taps_columns + tap[1]) * spec.group
+            return [inner.pointer("%sums", (first + channel) * lanes, element) for channel in range(spec.group)]
 
         def pixel(sums: list[str], column: Integer, used: list[tuple[int, int]]) -> list[str]:
             line = inner.pointer("%x", inner.multiply(column, step * channels), element)
@@ -134,12 +138,14 @@ def _define_row(w: LoopWriter, spec: DepthwiseSpec, taps_rows: tuple[int, int], 
             for r, s in used:
                 offset = (r * convolution.dilation[0] * width + s * spacing - padding) * channels
                 value = load_vector(inner, dtype, inner.pointer(line, offset, element), lanes, active)
-                number = taps.index((r, s))
-                terms = [(kind, term) for term in (value, factor, result[number])]
-                result[number] = inner.intrinsic(f"fma.{mangled(kind)}", kind, *terms)
+                first_sum = taps.index((r, s)) * spec.group
+                for number, each in enumerate(spread(inner, kind, lanes, spec.group, value), first_sum):
+                    terms = [(kind, term) for term in (each, factor, result[number])]
+                    result[number] = inner.intrinsic(f"fma.{mangled(kind)}", kind, *terms)
             return result
 
-        sums = [load_vector(inner, dtype, place(*tap), lanes, lanes) for tap in taps]
+        kept = [place for tap in taps for place in places(tap)]
+        sums = [load_vector(inner, dtype, place, lanes, lanes) for place in kept]
         for column in range(first):
             sums = pixel(sums, column, [tap for tap in taps if inside(column, tap[1])])
         if first < last:
@@ -148,8 +154,8 @@ def _define_row(w: LoopWriter, spec: DepthwiseSpec, taps_rows: tuple[int, int], 
             sums = loop.next
         for column in range(last, columns):
             sums = pixel(sums, column, [tap for tap in taps if inside(column, tap[1])])
-        for tap, value in zip(taps, sums, strict=True):
-            store_vector(inner, dtype, value, place(*tap), lanes, lanes)
+        for place, value in zip(kept, sums, strict=True):
+            store_vector(inner, dtype, value, place, lanes, lanes)
 
     parameters = [("ptr noalias", "%sums"), ("ptr noalias", "%x"), ("ptr noalias", "%dy")]
     return w.function(f"row_{taps_rows[0]}_{taps_rows[1]}_{active}", parameters, build)

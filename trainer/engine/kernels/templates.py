@@ -102,7 +102,11 @@ def _depthwise_operands(spec: DepthwiseSpec) -> list[Operand]:
     if convolution.direction == "weight_gradient":
         return _weight_gradient_operands(convolution)
     source, _, *others = _convolution_operands(convolution)
-    return [source, Operand(convolution.dtype, math.prod(convolution.window) * convolution.filters), *others]
+    return [
+        source,
+        Operand(convolution.dtype, math.prod(convolution.window) * spec.group * convolution.filters),
+        *others,
+    ]
 
 
 def _template(module: Any, operands: Callable[[Any], Sequence[Operand]]) -> Template:

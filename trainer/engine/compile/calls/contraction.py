@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from trainer.engine.autotune import defaults
-from trainer.engine.compile.calls.winograd import transformed_weights
+from trainer.engine.compile.calls.weights import exchanged_weights, transformed_weights
 from trainer.engine.compile.launch import Address, Buffer, KernelSource, Launch, Tunable
 from trainer.engine.compile.partition import CHANNELS_LAST, WEIGHTS
 from trainer.engine.compile.views import is_dense
@@ -99,7 +99,9 @@ def _emit_direct(
     place, label = _channels_last(lowering, source), _label(node, x_shape, w.shape)
     if alone is not None:
         tunable = Tunable(templates.DEPTHWISE, alone, lowering.choose(alone))
-        return _tunable(lowering, root, fused, tunable, [place, _laid_out(lowering, w, WEIGHTS)], label)
+        right = _laid_out(lowering, w, WEIGHTS)
+        right = exchanged_weights(lowering, alone, right) if alone.exchanges else right
+        return _tunable(lowering, root, fused, tunable, [place, right], label)
     weights, weights_offset, strides = lowering.dense(w, lambda steps: is_dense(w.shape, steps) is not None, WEIGHTS)
     order = is_dense(w.shape, strides)
     assert order is not None

@@ -1,0 +1,59 @@
+"""Weights brought into the form that a template wants, once for all launches that read them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from trainer.engine.compile.launch import Address, KernelSource, Launch
+from trainer.engine.kernels import depthwise, winograd
+from trainer.engine.kernels.depthwise import DepthwiseSpec
+from trainer.engine.kernels.epilogue import Epilogue
+from trainer.engine.kernels.winograd import WinogradSpec
+
+if TYPE_CHECKING:
+    from trainer.engine.compile.lower import Lowering
+    from trainer.engine.graph.dtypes import DType
+
+
+def transformed_weights(lowering: Lowering, spec: WinogradSpec, packed: Address) -> Address:
+    """The transform of packed weights for Winograd's algorithm."""
+    plain = replace(spec, convolution=replace(spec.convolution, epilogue=Epilogue()))
+    size, tasks, label = winograd.weights_size(plain), winograd.weight_tasks(plain), "transform weights"
+    label = f"{label} {plain.outputs}x{plain.outputs}"
+    dtype = plain.convolution.dtype
+    return _formed(
+        lowering, packed, plain, lambda name: winograd.render_weights(plain, name), size, dtype, tasks, label
+    )
+
+
+def exchanged_weights(lowering: Lowering, spec: DepthwiseSpec, weights: Address) -> Address:
+    """Weights of small groups as the input gradient reads them."""
+    plain = replace(spec, convolution=replace(spec.convolution, epilogue=Epilogue()))
+    tasks, dtype = depthwise.weight_tasks(plain), plain.convolution.dtype
+    size = tasks * plain.group * plain.convolution.filters
+    return _formed(
+        lowering, weights, plain, lambda name: depthwise.render_weights(plain, name), size, dtype, tasks, "exchange"
+    )
+
+
+def _formed(
+    lowering: Lowering,
+    source: Address,
+    key: Hashable,
+    render: Callable[[str], str],
+    size: int,
+    dtype: DType,
+    tasks: int,
+    label: str,
+) -> Address:
+    place = source.buffer, source.byte_offset, key
+    known = lowering.packed.get(place)
+    if known is not None:
+        return Address(known)
+    target = lowering.temporary(size, dtype, label)
+    kernel = KernelSource(("weights", key), render)
+    lowering.emit(Launch(kernel, [source, Address(target)], tasks, (source.buffer,), (target,), label))
+    lowering.packed[place] = target
+    return Address(target)
