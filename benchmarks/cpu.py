@@ -1,4 +1,5 @@
-"""What the CPU engine must show: contractions, training steps, memory and waiting, beside PyTorch in the same run.
+"""What the CPU engine must show: contractions, training steps, memory, waiting and element-wise chains, beside
+PyTorch in the same run.
 
 python benchmarks/cpu.py [conv_forward matmul resnet50 …] --peer-python PATH [--json] [--rounds N]
 
@@ -10,11 +11,12 @@ of its time goes.
 
 from __future__ import annotations
 
+import chains
 import contractions
 import steps
 from harness import run_figures
 
-FIGURES = [*contractions.FAMILIES, *steps.FIGURES]
+FIGURES = [*contractions.FAMILIES, *steps.FIGURES, *chains.FIGURES]
 
 if __name__ == "__main__":
     raise SystemExit(run_figures(FIGURES))

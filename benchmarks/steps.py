@@ -97,6 +97,10 @@ def _once(measure: str, cache: str) -> float:
 
 FIGURES = [
     *(Figure(name, ours(name), TorchPeer(name), FASTER) for name in ("resnet50", "pix2pix", "lsgan", "mlp")),
+    *(
+        Figure(f"{name}_bfloat16", ours(name, "step_ms", "--bfloat16"), TorchPeer(name, "--bfloat16"), FASTER)
+        for name in ("resnet50", "lsgan")
+    ),
     Figure("conv_bn_relu_conv", ours("conv_bn_relu_conv"), TorchPeer("conv_bn_relu_conv"), FASTER),
     Figure(
         "resnet50_memory",

@@ -1,7 +1,7 @@
 """Training steps on our engine: answers each line of standard input with the milliseconds of one step (median of
 several), or another measure of it.
 
-Usage: ours.py WORKLOAD [--measure NAME] [--threads N] [--steps N] [--numerics exact|fast]
+Usage: ours.py WORKLOAD [--measure NAME] [--threads N] [--steps N] [--bfloat16] [--numerics exact|fast]
 
 Before the first answer, standard error says what the first step took and where a step's time goes. With
 `--measure first_step` or `compiled` there is one answer, and no line is waited for.
@@ -16,7 +16,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -31,14 +31,16 @@ from trainer.learner.optimizers import SGD, Adam
 
 @dataclass(frozen=True)
 class Workload:
-    """A traced step and its arguments."""
+    """A traced step, its arguments, and the precision of its products."""
 
     traced: Any
     arguments: tuple[Any, ...]
+    precision: str = "float32"
 
     def __call__(self) -> float:
         """Run a step; its loss."""
-        return float(self.traced(*self.arguments).item())
+        with engine.autocast(self.precision):
+            return float(self.traced(*self.arguments).item())
 
 
 def conv_bn_relu_conv() -> Workload:
@@ -183,11 +185,14 @@ def main() -> None:
     parser.add_argument("--measure", choices=(*MEASURES, *ONCE), default="step_ms")
     parser.add_argument("--threads", type=int, default=None)
     parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--bfloat16", action="store_true")
     parser.add_argument("--numerics", choices=("exact", "fast"), default="exact")
     arguments = parser.parse_args()
     engine.set_default_device(CpuDevice(threads=arguments.threads, numerics=arguments.numerics))
     began = time.perf_counter()
     workload = WORKLOADS[arguments.workload]()
+    if arguments.bfloat16:
+        workload = replace(workload, precision="bfloat16")
     made = time.perf_counter()
     workload()
     first_step = time.perf_counter() - made
