@@ -95,6 +95,18 @@ def test_max_pooling_between_convolutions_stays_channels_last() -> None:
     ]  # fmt: skip
 
 
+def test_the_gradient_of_a_global_average_is_spread_once_and_terms_are_not_stored() -> None:
+    net = nn.Sequential(nn.Conv2d(32, 32, 1), nn.BatchNorm2d(32), nn.ReLU(), nn.AdaptiveAvgPool2d(1))
+
+    def step(x: Tensor) -> list[Tensor]:
+        y = net(x)
+        return engine.gradients(engine.sum(y * y), list(net.parameters()))
+
+    kinds = [kind for kind, *_ in passes(step)]
+    assert "terms" not in kinds
+    assert kinds.count("operand") == 1
+
+
 def test_cross_entropy_and_its_gradient_read_four_times_and_write_twice() -> None:
     """The maximum; the exponentials, written for both their sum and the gradient; the sum; the gradient."""
     labels = engine.asarray(np.random.default_rng(0).integers(0, 96, 2000))

@@ -62,9 +62,10 @@ def moments_in_order(array: np.ndarray, block: int) -> tuple[np.ndarray, np.ndar
     means, deviations = [], []
     for start in range(0, len(array), block):
         part = array[start : start + block]
-        distance, count = part - part[0], array.dtype.type(len(part))
+        pivot = in_order(part[:LANES], np.add, 0, LANES)[0] / array.dtype.type(min(LANES, len(part)))
+        distance, count = part - pivot, array.dtype.type(len(part))
         first, second = in_order(distance, np.add, 0, block)[0], in_order(distance * distance, np.add, 0, block)[0]
-        means.append(part[0] + first / count)
+        means.append(pivot + first / count)
         deviations.append(np.maximum(second - first * (first / count), 0))
     return np.stack(means), np.stack(deviations)
 
@@ -99,6 +100,17 @@ def test_blocks_of_moments_merge_by_chans_formula_in_order(kept: int, length: in
     compiled(moments.render_merge(dtype, "kernel"))(words, range(moments.merge_tasks(kept)))
     np.testing.assert_array_equal(results, [mean, deviation])
     np.testing.assert_allclose(results[1], array.astype(np.float64).var(0) * length, rtol=1e-5)
+
+
+@pytest.mark.parametrize(("mean", "first"), [(1000.0, 1000.0), (-30000.0, -30000.0), (1000.0, 0.0), (0.0, 1e6)])
+def test_moments_hold_far_from_zero_and_behind_an_odd_first_element(mean: float, first: float) -> None:
+    """Against float64, over a block of 512."""
+    array = np.random.default_rng(0).normal(mean, 1.0, (512, 20)).astype(np.float32)
+    array[0] = first
+    (means, deviations) = both_orientations(["mean", "deviations"], float32, array, [float32, float32], 512, 1)
+    wide = array.astype(np.float64)
+    np.testing.assert_allclose(means[0], wide.mean(0), rtol=4 * 2.0**-24, atol=4 * 2.0**-24 * abs(first))
+    np.testing.assert_allclose(deviations[0], wide.var(0) * 512, rtol=40 * 2.0**-24)
 
 
 @pytest.mark.parametrize("dtype", [uint8, int32, int64], ids=str)

@@ -68,8 +68,8 @@ def std(x: Any, /, *, axis: Axis = None, correction: float = 0.0, keepdims: bool
 def moments(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> tuple[Tensor, Tensor]:
     """Mean and (biased) variance, read from memory in one pass; bfloat16 gives float32.
 
-    Each of a fixed number of blocks takes distances from its first element, and blocks are merged by Chan's formula
-    (Chan, Golub & LeVeque 1979): right to rounding however far from zero the mean is.
+    Each block, of a length that the shape fixes, takes distances from its first elements' mean; blocks are merged by
+    Chan's formula (Chan, Golub & LeVeque 1979): right to rounding however far from zero the mean is.
     """
     tensor = _floating("moments", x)
     axes = rising_axes("moments", axis, tensor.ndim)

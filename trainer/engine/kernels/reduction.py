@@ -183,18 +183,37 @@ class _Reduction:
             writer.emit(f"store {element} {scalar}, ptr {address}, align {operand.dtype.itemsize}")
 
     def _row_pivots(self, places: list[str], fixed: dict[int, str]) -> list[str]:
-        """The block's first element on every lane, for accumulators that take distances from it."""
+        """The mean of the block's first LANES elements on every lane, for accumulators that take distances from it."""
         if not any(isinstance(accumulator, Moments) for accumulator in self.accumulators):
             return [""] * len(self.accumulators)
-        first = self._values(places, fixed, self.start, tail_mask(self.writer, "1"))
-        return [
-            self.writer.value(
-                f"shufflevector {a.types[0]} {value}, {a.types[0]} poison, <{LANES} x i32> zeroinitializer"
-            )
-            if isinstance(a, Moments)
-            else ""
-            for a, value in zip(self.accumulators, first, strict=True)
-        ]
+        count = self._pivot_count()
+        mask = tail_mask(self.writer, count)
+        first = self._values(places, fixed, self.start, mask)
+        pivots = []
+        for accumulator, value in zip(self.accumulators, first, strict=True):
+            if isinstance(accumulator, Moments):
+                kind = accumulator.types[0]
+                value = self.writer.value(
+                    f"select {vector('i1', LANES)} {mask}, {kind} {value}, {kind} zeroinitializer"
+                )
+                total = accumulator.fold_lanes(self.writer, [value, "zeroinitializer"])
+                mean = self._divided(accumulator, total[0], count)
+                lanes = f"<{LANES} x i32> zeroinitializer"
+                pivots.append(self.writer.value(f"shufflevector {kind} {mean}, {kind} poison, {lanes}"))
+            else:
+                pivots.append("")
+        return pivots
+
+    def _pivot_count(self) -> str:
+        """How many elements, the block's first ones, the pivot is the mean of."""
+        return minimum(self.writer, self.writer.value(f"sub i64 {self.stop}, {self.start}"), str(LANES))
+
+    def _divided(self, accumulator: Accumulator, value: str, count: str) -> str:
+        """A vector over an integer."""
+        kind = accumulator.types[0]
+        element = kind[1:-1].split(" x ")[1]
+        number = broadcast(self.writer, element, self.writer.value(f"uitofp i64 {count} to {element}"))
+        return self.writer.value(f"fdiv {kind} {value}, {number}")
 
     def _carried_loop(
         self, places: list[str], fixed: dict[int, str], middle: str, pivots: list[str]
@@ -316,15 +335,12 @@ class _Reduction:
         width = writer.value(f"sub i64 {stop}, {start}")
         self.pitch = writer.value(f"and i64 {writer.value(f'add i64 {width}, {LANES - 1}')}, {-LANES}")
 
-        def clear(lane: str) -> None:
-            counted_loop(
-                writer, "0", width, LANES, lambda offset: self._keep(lane, offset, self._identities()), "clear"
-            )
-
-        counted_loop(writer, "0", str(LANES), 1, clear, "lane")
+        self._clear(width)
         inputs = len(self.kernel.inputs)
         operands = self.arguments.operands[:inputs]
-        self._keep_pivots(places, start, stop)
+        if any(self.pivots):
+            self._keep_pivots(places, start, stop)
+            self._clear(width)
 
         def step(position: str, here: list[str]) -> list[str]:
             fixed = self._fixed(here)
@@ -348,21 +364,50 @@ class _Reduction:
         carried_loop(writer, self.start, self.stop, 1, initial, step, "reduce")
         self._store_column(places, start, stop)
 
-    def _keep_pivots(self, places: list[str], start: str, stop: str) -> None:
-        """Put the values at the block's first place into the scratch of pivots, where some accumulator has any."""
-        if not any(self.pivots):
-            return
-        fixed = self._fixed(places)
+    def _clear(self, width: str) -> None:
+        """Partial results of no elements everywhere in the scratch."""
 
-        def body(kept: str, mask: str | None) -> None:
-            values = self._values(places, fixed, kept, mask)
-            offset = self.writer.value(f"sub i64 {kept}, {start}")
-            for accumulator, memory, value in zip(self.accumulators, self.pivots, values, strict=True):
+        def clear(lane: str) -> None:
+            counted_loop(
+                self.writer, "0", width, LANES, lambda offset: self._keep(lane, offset, self._identities()), "clear"
+            )
+
+        counted_loop(self.writer, "0", str(LANES), 1, clear, "lane")
+
+    def _keep_pivots(self, places: list[str], start: str, stop: str) -> None:
+        """Put the means of the block's first rows, one for each lane, into the scratch of pivots."""
+        writer, count = self.writer, self._pivot_count()
+        operands = self.arguments.operands[: len(self.kernel.inputs)]
+
+        def row(lane: str, here: list[str]) -> list[str]:
+            fixed = self._fixed(here)
+
+            def body(kept: str, mask: str | None) -> None:
+                offset = writer.value(f"sub i64 {kept}, {start}")
+                found = zip(self.accumulators, self._identities(), self._values(here, fixed, kept, mask), strict=True)
+                first = [[value, *old[1:]] if isinstance(a, Moments) else old for a, old, value in found]
+                self._keep(lane, offset, first)
+
+            masked_loop(writer, start, stop, body, "first")
+            return [
+                advance(writer, operand, self.elements[number], place, self.arguments.strides[number][self.reduced])
+                for number, (operand, place) in enumerate(zip(operands, here, strict=True))
+            ]
+
+        initial = [(cursor_type(operand), place) for operand, place in zip(operands, places, strict=False)]
+        carried_loop(writer, "0", count, 1, initial, row, "pivot")
+
+        def fold(kept: str, mask: str | None) -> None:
+            offset = writer.value(f"sub i64 {kept}, {start}")
+            lanes = [self._kept(str(lane), offset) for lane in range(LANES)]
+            for number, (accumulator, memory) in enumerate(zip(self.accumulators, self.pivots, strict=True)):
                 if memory:
                     kind = accumulator.types[0]
-                    self.writer.emit(f"store {kind} {value}, ptr {self._pivot_place(memory, kind, offset)}, align 16")
+                    total = accumulator.fold_list(writer, [lane[number] for lane in lanes])[0]
+                    mean = self._divided(accumulator, total, count)
+                    writer.emit(f"store {kind} {mean}, ptr {self._pivot_place(memory, kind, offset)}, align 16")
 
-        masked_loop(self.writer, start, stop, body, "pivot")
+        masked_loop(writer, start, stop, fold, "fold")
 
     def _kept_pivots(self, offset: str) -> list[str]:
         """The vectors of pivots at `offset` of the scratch, "" where there is none."""
