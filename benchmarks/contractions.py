@@ -1,7 +1,8 @@
 """Our contractions beside the peers': convolutions in three directions and matrix products, packing included.
 
 Each is a figure of its own; `FAMILIES` hold the geometric mean over the layers of ResNet-50 at batch 8, and over
-products from 64 to 4096, against PyTorch and against NumPy's BLAS.
+products from 64 to 4096, against PyTorch and against NumPy's BLAS; also over depthwise layers and small groups, and
+over the 3x3 layers of ResNet-50 in the numerics class "fast".
 """
 
 from __future__ import annotations
@@ -23,7 +24,15 @@ from trainer.engine.devices.cpu import native
 from trainer.engine.devices.cpu.pool import BARRIER, RECORD_WORDS, shared_pool
 from trainer.engine.graph.dtypes import float32
 from trainer.engine.graph.storage import aligned_empty
-from trainer.engine.kernels import contraction, convolution, pack, weight_gradient
+from trainer.engine.kernels import (
+    contraction,
+    convolution,
+    depthwise,
+    depthwise_weights,
+    pack,
+    weight_gradient,
+    winograd,
+)
 from trainer.engine.kernels.contraction import MatmulSpec
 from trainer.engine.kernels.geometry import ConvolutionSpec
 
@@ -65,6 +74,17 @@ FURTHER = [  # images, channels, size, filters, window, stride, padding: other n
     (128, 1, 28, 32, 3, 1, 1),
     (128, 32, 28, 64, 3, 1, 1),
 ]
+GROUPED = [  # images, channels, size, filters, window, stride, padding, groups: MobileNet, EfficientNet, ResNeXt
+    (8, 32, 112, 32, 3, 1, 1, 32),
+    (8, 96, 56, 96, 3, 1, 1, 96),
+    (8, 96, 56, 96, 5, 1, 2, 96),
+    (8, 144, 56, 144, 3, 2, 1, 144),
+    (8, 576, 14, 576, 3, 1, 1, 576),
+    (8, 960, 7, 960, 5, 1, 2, 960),
+    (8, 128, 56, 128, 3, 1, 1, 32),
+    (8, 256, 28, 256, 3, 1, 1, 32),
+    (8, 512, 28, 512, 3, 2, 1, 128),
+]
 PRODUCTS = [  # rows, depth, columns
     *((size, size, size) for size in (64, 128, 256, 512, 1024, 2048, 4096)),
     *((size, size, size) for size in (67, 131, 257, 509, 1021, 2053)),
@@ -97,15 +117,60 @@ def _packing(spec: pack.PackSpec, source: np.ndarray) -> tuple[Call, np.ndarray]
     return (pack.render(spec, "kernel"), [source, packed], pack.tasks(spec)), packed
 
 
-def _convolution_calls(kind: str, numbers: tuple[int, ...]) -> list[Call]:
-    images, channels, size, filters, window, stride, padding = numbers
+def _specification(kind: str, numbers: tuple[int, ...]) -> ConvolutionSpec:
+    images, channels, size, filters, window, stride, padding, groups = (*numbers, 1)[:8]
     edge = (padding, padding)
-    spec = ConvolutionSpec(
-        float32, kind, images, channels, (size, size), filters, (window, window), (stride, stride), (edge, edge)
-    )
+    return ConvolutionSpec(
+        float32, kind, images, channels, (size, size), filters, (window, window), (stride, stride), (edge, edge),
+        groups=groups,
+    )  # fmt: skip
+
+
+def _grouped_calls(kind: str, numbers: tuple[int, ...]) -> list[Call]:
+    """Depthwise convolutions and small groups."""
+    spec = _specification(kind, numbers)
+    alone = depthwise.depthwise(spec)
+    if alone is None:
+        raise ValueError(f"not a convolution of small groups: {numbers}")
+    x, y = _random(spec.images, *spec.spatial, spec.channels), _random(spec.images, *spec.output_spatial, spec.filters)
+    w, parameters = _random(*spec.window, alone.group, spec.filters), defaults.choose(alone)
+    if kind == "weight_gradient":
+        totals = _random(weight_gradient.totals_size(spec))
+        ir = depthwise_weights.render(alone, parameters, "kernel")
+        calls = [(ir, [x, y, totals], depthwise_weights.tasks(alone, parameters))]
+        if weight_gradient.needs_combine(spec):
+            ir = weight_gradient.render_combine(spec, "kernel")
+            calls.append((ir, [totals, w], weight_gradient.combine_tasks(spec)))
+        return calls
+    calls = []
+    if alone.exchanges:
+        exchanged = _random(w.size)
+        calls.append((depthwise.render_weights(alone, "kernel"), [w, exchanged], depthwise.weight_tasks(alone)))
+        w = exchanged
+    arrays = [x, w, y] if kind == "forward" else [y, w, x]
+    ir = depthwise.render(alone, parameters, "kernel")
+    return [*calls, (ir, arrays, depthwise.tasks(alone, parameters))]
+
+
+def _fast_calls(kind: str, numbers: tuple[int, ...]) -> list[Call]:
+    """As the numerics class "fast" computes it: Winograd's algorithm where the shape says so."""
+    spec = _specification(kind, numbers)
+    fast = winograd.algorithm(spec)
+    if fast is None:
+        return _convolution_calls(kind, numbers)
+    x, y = _random(spec.images, *spec.spatial, spec.channels), _random(spec.images, *spec.output_spatial, spec.filters)
+    call, packed = _packing(convolution.pack_spec(spec), _random(*spec.window, spec.channels, spec.filters))
+    weights, parameters = _random(winograd.weights_size(fast)), defaults.choose(fast)
+    transform = winograd.render_weights(fast, "kernel"), [packed, weights], winograd.weight_tasks(fast)
+    arrays = [x, weights, y] if kind == "forward" else [y, weights, x]
+    return [call, transform, (winograd.render(fast, parameters, "kernel"), arrays, winograd.tasks(fast, parameters))]
+
+
+def _convolution_calls(kind: str, numbers: tuple[int, ...]) -> list[Call]:
+    spec = _specification(kind, numbers)
     spec = replace(spec, packed=defaults.prefers_packed(spec))
-    x, y = _random(images, size, size, channels), _random(images, *spec.output_spatial, filters)
-    w, parameters, calls = _random(window, window, channels, filters), defaults.choose(spec), []
+    x, y = _random(spec.images, *spec.spatial, spec.channels), _random(spec.images, *spec.output_spatial, spec.filters)
+    w, parameters, calls = _random(*spec.window, spec.channels, spec.filters), defaults.choose(spec), []
     if kind == "weight_gradient":
         totals = _random(weight_gradient.totals_size(spec))
         ir = weight_gradient.render(spec, parameters, "kernel")
@@ -143,7 +208,10 @@ def _product_calls(kind: str, numbers: tuple[int, ...]) -> list[Call]:
 @functools.lru_cache(maxsize=1)
 def _program(kind: str, numbers: tuple[int, ...]) -> Callable[[], None]:
     """The calls as a tape that the pool's threads walk."""
-    calls = (_product_calls if len(numbers) == 3 else _convolution_calls)(kind, numbers)
+    if kind.startswith("fast_"):
+        calls = _fast_calls(kind.removeprefix("fast_"), numbers)
+    else:
+        calls = {3: _product_calls, 7: _convolution_calls, 8: _grouped_calls}[len(numbers)](kind, numbers)
     libraries = [native.link({"kernel": native.compile_object(ir)}) for ir, _, _ in calls]
     blocks = [np.array([array.ctypes.data for array in arrays], np.int64) for _, arrays, _ in calls]
     tape = aligned_empty(RECORD_WORDS * len(calls), np.dtype(np.int64))
@@ -195,7 +263,7 @@ def _figure(
     return Figure(
         f"{family}/{'x'.join(map(str, numbers))}",
         functools.partial(ours, kind, numbers),
-        functools.partial(peer, script, kind, numbers),
+        functools.partial(peer, script, kind.removeprefix("fast_"), numbers),
         bar,
         needs_peer_python=script.startswith("torch"),
         rounds=3,
@@ -207,6 +275,7 @@ def _family(name: str, bar: float, figures: list[Figure]) -> Family:
 
 
 _LAYERS = [(8, *layer, layer[3] // 2) for layer in RESNET_50]
+_FAST_LAYERS = [layer for layer in _LAYERS if layer[4:6] == (3, 1)]
 
 FAMILIES = [
     *(
@@ -216,6 +285,15 @@ FAMILIES = [
     *(
         _family(f"{name}_of_other_networks", 0.95, [_figure(f"{name}_other", kind, layer) for layer in FURTHER])
         for name, kind in DIRECTIONS.items()
+    ),
+    *(
+        _family(f"{name}_of_small_groups", 0.95, [_figure(f"{name}_groups", kind, layer) for layer in GROUPED])
+        for name, kind in DIRECTIONS.items()
+    ),
+    *(
+        _family(f"{name}_fast", 1.2, [_figure(f"{name}_fast", f"fast_{kind}", layer) for layer in _FAST_LAYERS])
+        for name, kind in DIRECTIONS.items()
+        if kind != "weight_gradient"
     ),
     *(_family(name, 0.95, [_figure(name, kind, sizes) for sizes in PRODUCTS]) for name, kind in SIDES.items()),
     _family(

@@ -1,7 +1,7 @@
 """PyTorch's contractions: reads a line `KIND NUMBERS…` and answers with the milliseconds of one call.
 
-Kinds: forward, input_gradient, weight_gradient (images channels size filters window stride padding; whichever is
-faster of contiguous and channels-last) and product, left_gradient, right_gradient (rows depth columns).
+Kinds: forward, input_gradient, weight_gradient (images channels size filters window stride padding, perhaps groups;
+whichever is faster of contiguous and channels-last) and product, left_gradient, right_gradient (rows depth columns).
 
 Usage: torch_contractions.py THREADS
 """
@@ -25,14 +25,14 @@ def convolution(kind: str, numbers: list[int]) -> Callable[[], object]:
 
 
 def convolution_in(layout: torch.memory_format, kind: str, numbers: list[int]) -> Callable[[], object]:
-    images, channels, size, filters, window, stride, padding = numbers
+    images, channels, size, filters, window, stride, padding, groups = (*numbers, 1)[:8]
     x = torch.randn(images, channels, size, size).to(memory_format=layout)
-    w = torch.randn(filters, channels, window, window).to(memory_format=layout)
-    y = torch.conv2d(x, w, stride=stride, padding=padding)
+    w = torch.randn(filters, channels // groups, window, window).to(memory_format=layout)
+    y = torch.conv2d(x, w, stride=stride, padding=padding, groups=groups)
     if kind == "forward":
-        return lambda: torch.conv2d(x, w, stride=stride, padding=padding)
+        return lambda: torch.conv2d(x, w, stride=stride, padding=padding, groups=groups)
     wanted = [kind == "input_gradient", kind == "weight_gradient", False]
-    geometry = [stride] * 2, [padding] * 2, [1, 1], False, [0, 0], 1
+    geometry = [stride] * 2, [padding] * 2, [1, 1], False, [0, 0], groups
     return lambda: torch.ops.aten.convolution_backward(y, x, w, None, *geometry, wanted)
 
 
