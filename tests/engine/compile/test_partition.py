@@ -89,6 +89,15 @@ def test_operands_of_contractions_are_stored() -> None:
     assert activated in decided(p.matmul(activated, x)).roots
 
 
+def test_a_transposed_operand_of_a_product_is_stored_as_it_lay_before() -> None:
+    rounded = p.cast(leaf(20, 30), bfloat16)
+    transposed = p.permute(rounded, (1, 0))
+    y = p.matmul(p.cast(leaf(10, 30), bfloat16), transposed, bfloat16)
+    plan = decided(y)
+    assert rounded in plan.roots and transposed not in plan.roots
+    assert plan.views[transposed].strides == (1, 30)
+
+
 def test_cheap_shared_work_is_done_again_and_costly_is_not() -> None:
     x = leaf(100)
     for operation, is_stored in ((p.negative, False), (p.exp, True)):
