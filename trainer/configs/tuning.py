@@ -18,5 +18,5 @@ class TuningConfig(Section):
         "before; off: the cost model alone.",
     )
     share: float = Field(
-        0.02, gt=0, le=1, description="Processor time that trying candidates may take, as a share of wall time."
+        0.05, gt=0, le=1, description="Processor time that trying candidates may take, as a share of wall time."
     )

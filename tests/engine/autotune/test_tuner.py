@@ -18,8 +18,10 @@ from trainer.engine.autotune import defaults
 from trainer.engine.autotune import tuner as tuner_module
 from trainer.engine.autotune.record import MODES, TuneRecord
 from trainer.engine.autotune.tuner import Tuner
+from trainer.engine.compile.program import Program
 from trainer.engine.devices.cpu import native
 from trainer.engine.devices.cpu.device import CpuDevice
+from trainer.engine.devices.cpu.recording import ProgramRun
 from trainer.engine.kernels import templates
 from trainer.engine.kernels.contraction import MatmulSpec
 
@@ -202,3 +204,21 @@ def test_a_contest_goes_on_elsewhere_when_its_program_is_no_more() -> None:
         while not tuner.done:
             second.step()
     assert_same_bits(second)
+
+
+def test_steps_that_decide_nothing_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    stamped: list[bool] = []
+    walk = Program.walk
+
+    def watched(self: Program, **options: bool) -> ProgramRun:
+        stamped.append(options.get("stamped", False))
+        return walk(self, **options)
+
+    monkeypatch.setattr(Program, "walk", watched)
+    device = CpuDevice(threads=1)
+    with engine.tuning("background", share=1e-9, device=device) as tuner:
+        training = Training(device)
+        for _ in range(4):
+            training.step()
+        assert stamped == [True, False, False, False]  # the first shows what each kernel costs
+        assert not tuner.done and not any(helper.is_busy for helper in tuner._queue._helpers)
