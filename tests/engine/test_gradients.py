@@ -165,3 +165,19 @@ def test_a_frozen_branch_is_not_visited() -> None:
     (found,) = gradients(total, [x], p.full_like(total, 1.0))
     assert found is not None
     assert gradient_of(total, x) == [np.full((4, 4), 16.0).tolist()]
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_the_gradient_of_a_transposed_operand_needs_no_transposing(place: int) -> None:
+    random = np.random.default_rng(0)
+    w, x = leaf(random.standard_normal((5, 7))), leaf(random.standard_normal((7, 7)))
+    operands = (p.permute(w, (1, 0)), leaf(random.standard_normal((5, 3))))
+    product = p.matmul(*operands) if place == 0 else p.matmul(x, operands[0])
+    dy = leaf(random.standard_normal(product.shape))
+    (gradient,) = gradients(product, [w], dy)
+    assert gradient is not None
+    (found,) = simplify.simplify([gradient])
+    assert found.name == "matmul" and found.shape == w.shape
+    dy_values, x_values, other = evaluate([dy, x, operands[1]])
+    expected = other @ dy_values.T if place == 0 else dy_values.T @ x_values
+    np.testing.assert_allclose(evaluate([found])[0], expected, rtol=1e-12)

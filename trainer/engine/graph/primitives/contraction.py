@@ -60,7 +60,14 @@ def _like(cotangent: Node, source: Node) -> Node:
 
 def _matmul_gradient(node: Node, dy: Node) -> tuple[Node, Node]:
     (a, b), (precision,) = node.inputs, node.attributes
-    da, db = matmul(dy, transpose_last(b), precision), matmul(transpose_last(a), dy, precision)
+    if a.name == "permute":  # the gradient of what was transposed comes out as it lies: both transposes cancel
+        da = transpose_last(matmul(b, transpose_last(dy), precision))
+    else:
+        da = matmul(dy, transpose_last(b), precision)
+    if b.name == "permute":
+        db = transpose_last(matmul(transpose_last(dy), a, precision))
+    else:
+        db = matmul(transpose_last(a), dy, precision)
     return _like(da, a), _like(db, b)
 
 
