@@ -129,6 +129,9 @@ if TYPE_CHECKING:
     from trainer.engine.compile.debug import explain as explain
     from trainer.engine.compile.trace import Traced as Traced
     from trainer.engine.compile.trace import trace as trace
+    from trainer.engine.export.load import LoadedProgram as LoadedProgram
+    from trainer.engine.export.load import load_program as load_program
+    from trainer.engine.export.save import save_program as save_program
     from trainer.engine.profiling.measure import profile as profile
 
 bool = bool_
@@ -136,6 +139,7 @@ e, pi, inf, nan, newaxis = 2.718281828459045, 3.141592653589793, float("inf"), f
 
 __all__ = [
     "DType",
+    "LoadedProgram",
     "State",
     "Tensor",
     "Traced",
@@ -203,6 +207,7 @@ __all__ = [
     "less",
     "less_equal",
     "linspace",
+    "load_program",
     "log",
     "log1p",
     "logical_and",
@@ -245,6 +250,7 @@ __all__ = [
     "result_type",
     "roll",
     "round",
+    "save_program",
     "set_default_device",
     "sign",
     "sin",
@@ -282,6 +288,9 @@ _LAZY = {
     "explain": "trainer.engine.compile.debug",
     "nn": "trainer.engine.nn",
     "profile": "trainer.engine.profiling",
+    "LoadedProgram": "trainer.engine.export",
+    "load_program": "trainer.engine.export",
+    "save_program": "trainer.engine.export",
 }
 
 

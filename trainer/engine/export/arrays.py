@@ -1,0 +1,119 @@
+"""Arrays and metadata as one safetensors file: 8 bytes of length, a JSON header, the arrays' bytes, little-endian.
+
+Format: https://github.com/huggingface/safetensors. Reading checks everything that the format promises.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from trainer import TrainerError
+from trainer.engine.graph import dtypes
+from trainer.engine.graph.dtypes import DType
+
+LARGEST_HEADER = 100_000_000
+METADATA = "__metadata__"
+_TAGS = {"bool": "BOOL", "uint8": "U8", "int32": "I32", "int64": "I64", "bfloat16": "BF16", "float32": "F32",
+         "float64": "F64"}  # fmt: skip
+_DTYPES = {tag: dtypes.BY_NAME[name] for name, tag in _TAGS.items()}
+
+Arrays = dict[str, tuple[np.ndarray, DType]]
+"""By name; bfloat16 as uint16 bit patterns."""
+
+
+def encoded(arrays: Mapping[str, tuple[np.ndarray, DType]], metadata: Mapping[str, str]) -> bytes:
+    """The file's content."""
+    header: dict[str, Any] = {METADATA: dict(metadata)}
+    chunks, offset = [], 0
+    # Wider elements first, so that every array starts at a multiple of its item's size.
+    for name, (values, dtype) in sorted(arrays.items(), key=lambda item: (-item[1][1].itemsize, item[0])):
+        content = np.ascontiguousarray(values, dtype.storage).tobytes()
+        end = offset + len(content)
+        header[name] = {"dtype": _TAGS[dtype.name], "shape": list(values.shape), "data_offsets": [offset, end]}
+        offset = end
+        chunks.append(content)
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    return b"".join([len(text).to_bytes(8, "little"), text, *chunks])
+
+
+def decoded(content: bytes, where: str) -> tuple[Arrays, dict[str, str]]:
+    """Arrays and metadata.
+
+    Raises:
+        TrainerError: anything about the file is not as the format says.
+    """
+
+    def refused(problem: str, found: object = None, expected: object = None) -> TrainerError:
+        return TrainerError(f"not a safetensors file: {problem}", where=where, found=found, expected=expected)
+
+    length = int.from_bytes(content[:8], "little")
+    if len(content) < 8 or length > min(LARGEST_HEADER, len(content) - 8):
+        raise refused("the header is cut off", f"{len(content)} bytes", f"a header of {length}")
+    header = parsed(content[8 : 8 + length], where)
+    if not isinstance(header, dict):
+        raise refused("the header is no object")
+    data = memoryview(content)[8 + length :]
+    metadata = header.pop(METADATA, {})
+    if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
+        raise refused("metadata is not text by name")
+    arrays: Arrays = {}
+    end = 0
+    for name, first, last, shape, dtype in sorted(_entries(header, refused), key=lambda entry: entry[1:3]):
+        if first != end or last > len(data):
+            raise refused(f"array {name!r} does not begin where the one before ends", [first, last], f"from {end} on")
+        end = last
+        if math.prod(shape) * dtype.itemsize != last - first:
+            raise refused(f"array {name!r} has another size than its shape", last - first, f"{dtype}{list(shape)}")
+        values = np.frombuffer(data[first:last], np.uint8 if dtype is dtypes.bool_ else dtype.storage)
+        if dtype is dtypes.bool_:
+            if values.size and values.max() > 1:
+                raise refused(f"array {name!r} is not of truth values", int(values.max()), "bytes of 0 and 1")
+            values = values.view(np.bool_)
+        arrays[name] = values.reshape(shape), dtype
+    if end != len(data):
+        raise refused("bytes that no array holds", len(data), end)
+    return arrays, metadata
+
+
+def _entries(header: dict[str, Any], refused: Any) -> list[tuple[str, int, int, tuple[int, ...], DType]]:
+    entries = []
+    for name, entry in header.items():
+        if not isinstance(entry, dict) or set(entry) != {"dtype", "shape", "data_offsets"}:
+            raise refused(f"entry {name!r}", entry, "dtype, shape and data_offsets")
+        offsets, shape, tag = entry["data_offsets"], entry["shape"], entry["dtype"]
+        if not (is_counts(offsets) and len(offsets) == 2 and offsets[0] <= offsets[1] and is_counts(shape)):
+            raise refused(f"entry {name!r}", entry, "whole numbers of at least 0")
+        if not isinstance(tag, str) or tag not in _DTYPES:
+            raise refused(f"the element type of {name!r}", tag, ", ".join(_DTYPES))
+        entries.append((name, offsets[0], offsets[1], tuple(shape), _DTYPES[tag]))
+    return entries
+
+
+def is_counts(value: Any) -> bool:
+    """Whether it is a list of whole numbers of at least 0 that a 64-bit word holds."""
+    return isinstance(value, list) and all(type(item) is int and 0 <= item < 1 << 48 for item in value)
+
+
+def parsed(text: bytes | str, where: str) -> Any:
+    """A JSON document in which no name stands twice.
+
+    Raises:
+        TrainerError: it is none.
+    """
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) != len(pairs):
+            raise ValueError("a name stands twice in one object")
+        return found
+
+    try:
+        return json.loads(text, object_pairs_hook=once)
+    except (ValueError, RecursionError) as error:
+        raise TrainerError("not valid JSON", where=where, found=str(error)[:200]) from error
