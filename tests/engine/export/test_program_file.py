@@ -223,6 +223,8 @@ def _attribute(operation: str, name: str, value: Any) -> Callable[[Any], None]:
         (_attribute("convolution", "padding", [[1, 1]]), "the padding"),
         (_attribute("convolution", "groups", 0), "shapes don't fit"),
         (_attribute("convolution", "groups", 1.0), "the groups"),
+        (_attribute("convolution", "precision", "float64"), "no such precision"),
+        (_attribute("convolution", "precision", 16), "the precision"),
         (_attribute("convolution", "hook", 1), "fields"),
         (_attribute("constant", "value", "1"), "nan, inf or -inf"),
         (_attribute("constant", "value", 0.1), "has exactly"),

@@ -28,7 +28,7 @@ def to_json(value: Any) -> Any:
         if math.isfinite(value):
             return float(value)
         return "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"
-    if isinstance(value, bool | int | str):
+    if value is None or isinstance(value, bool | int | str):
         return value
     raise TypeError(f"no attribute of the format: {value!r}")
 
@@ -78,6 +78,10 @@ def dtype_from(name: str, value: Any, dtype: DType | None, refuse: Refuse) -> DT
     return dtypes.BY_NAME[value]
 
 
+def _precision(name: str, value: Any, dtype: DType | None, refuse: Refuse) -> DType | None:
+    return None if value is None else dtype_from(name, value, dtype, refuse)
+
+
 def _tag(name: str, value: Any, dtype: DType | None, refuse: Refuse) -> str | int:
     if type(value) is not str and type(value) is not int:
         raise refuse(name, value, "a text or a whole number")
@@ -114,6 +118,7 @@ _KINDS: dict[str, Callable[[str, Any, DType | None, Refuse], Any]] = {
     "interior": _counts,
     "low": _counts,
     "padding": _pairs,
+    "precision": _precision,
     "shape": _counts,
     "size": _count,
     "spatial": _pair,
