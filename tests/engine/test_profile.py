@@ -93,6 +93,24 @@ def test_convolutions_in_all_three_directions_count_the_same_products(profiled: 
         assert row.operations is not None and 1.0 <= row.operations / products < 1.05  # the epilogue is the rest
 
 
+@pytest.mark.parametrize("numerics", ["exact", "fast"])
+def test_algorithms_are_measured_by_what_they_stand_for(numerics: Any) -> None:
+    x, w = np.ones((2, 64, 24, 24), np.float32), np.ones((64, 64, 3, 3), np.float32)
+    step = engine.trace(lambda x, w: engine.convolution(x, w, padding=1))
+    with engine.device(CpuDevice(threads=1, numerics=numerics)):
+        found = engine.profile(step, x, w, steps=1)
+    (row,) = (row for row in found.rows if row.kernel == "convolution")
+    assert row.operations == 2 * 2 * 64 * 64 * (3 * 24 - 2) ** 2
+    assert any("transform" in row.kernel for row in found.rows) == (numerics == "fast")
+
+
+def test_pairs_of_bfloat16_are_held_against_their_own_peak() -> None:
+    a, b = np.ones((256, 256), np.float32), np.ones((256, 256), np.float32)
+    step = engine.trace(lambda a, b: a.astype(engine.bfloat16) @ b.astype(engine.bfloat16))
+    (row,) = (row for row in engine.profile(step, a, b, steps=1).rows if row.kernel == "matmul")
+    assert row.roofline == pytest.approx(2 * 256**3 / PEAKS.bfloat16, rel=0.01)
+
+
 def test_launches_are_told_by_module(profiled: Profile) -> None:
     by_kernel = {(row.kernel, row.shape.split()[0]): row.module for row in profiled.rows}
     assert by_kernel["convolution", "4x3x20x20"] == "net.first"

@@ -29,10 +29,11 @@ class Network(nn.Module):
         self.norm = nn.BatchNorm2d(8)
         self.pool = nn.MaxPool2d(2)
         self.last = nn.Linear(8 * 4 * 4, 5)
+        self.average = nn.AvgPool2d(3, stride=1, padding=1)
 
     def forward(self, image: Any) -> Any:
         x = self.pool(engine.maximum(self.norm(self.convolution(image)), 0))
-        return {"logits": self.last(x.reshape((-1, 8 * 4 * 4)))}
+        return {"logits": self.last(self.average(x).reshape((-1, 8 * 4 * 4)))}
 
 
 def image() -> np.ndarray:
@@ -233,6 +234,12 @@ def _attribute(operation: str, name: str, value: Any) -> Callable[[Any], None]:
         (_attribute("constant", "value", 10**400), "has exactly"),
         (_attribute("window_argmax", "window", [1 << 40, 1]), "too large to check"),
         (_attribute("window_argmax", "padding", [[0, 1 << 40], [0, 0]]), "too large to check"),
+        (_attribute("resample", "rows", [4, [[0, [1.0]]] * 3]), "not what the operation gives"),
+        (_attribute("resample", "rows", [4, [[4, [1.0]]] * 4]), "leaves the picture"),
+        (_attribute("resample", "rows", [4, [[0, ["inf"]]] * 4]), "finite numbers"),
+        (_attribute("resample", "rows", [4, [[0, [math.nan]]] * 4]), "finite numbers"),
+        (_attribute("resample", "rows", [4, [[0, 1.0]] * 4]), "where a run begins"),
+        (_attribute("resample", "rows", {}), "an extent and its runs"),
         (_set("array", name="other"), "not in the file"),
         (_set("array", shape=[8, 3, 3, 4]), "is another"),
         (_set("array", name=""), "a text, once"),

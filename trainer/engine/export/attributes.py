@@ -14,6 +14,8 @@ from trainer.engine.graph.primitives import canonical
 
 _NOT_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
+_LARGEST_WEIGHT = 1.7e308
+
 Refuse = Callable[[str, object, str], TrainerError]
 """Makes the error for (attribute, found, expected)."""
 
@@ -78,6 +80,20 @@ def dtype_from(name: str, value: Any, dtype: DType | None, refuse: Refuse) -> DT
     return dtypes.BY_NAME[value]
 
 
+def _band(name: str, value: Any, dtype: DType | None, refuse: Refuse) -> tuple[Any, ...]:
+    """The rows of a banded matrix: [extent, [[start, [weights]], …]]."""
+    if not isinstance(value, list) or len(value) != 2 or not isinstance(value[1], list):
+        raise refuse(name, value, "an extent and its runs")
+    runs = []
+    for run in value[1]:
+        if not isinstance(run, list) or len(run) != 2 or not isinstance(run[1], list):
+            raise refuse(name, run, "where a run begins, and its weights")
+        if any(type(weight) not in (int, float) or not abs(weight) <= _LARGEST_WEIGHT for weight in run[1]):
+            raise refuse(name, run, "finite numbers")
+        runs.append((_count(name, run[0], dtype, refuse), tuple(map(float, run[1]))))
+    return _count(name, value[0], dtype, refuse), tuple(runs)
+
+
 def _precision(name: str, value: Any, dtype: DType | None, refuse: Refuse) -> DType | None:
     return None if value is None else dtype_from(name, value, dtype, refuse)
 
@@ -111,6 +127,7 @@ def _number(name: str, value: Any, dtype: DType | None, refuse: Refuse) -> bool 
 _KINDS: dict[str, Callable[[str, Any, DType | None, Refuse], Any]] = {
     "axes": _counts,
     "axis": _count,
+    "columns": _band,
     "dilation": _pair,
     "dtype": dtype_from,
     "groups": _count,
@@ -119,6 +136,7 @@ _KINDS: dict[str, Callable[[str, Any, DType | None, Refuse], Any]] = {
     "low": _counts,
     "padding": _pairs,
     "precision": _precision,
+    "rows": _band,
     "shape": _counts,
     "size": _count,
     "spatial": _pair,

@@ -6,9 +6,12 @@ from collections.abc import Sequence
 
 from trainer.engine.compile.launch import Buffer, Launch
 from trainer.engine.kernels.contraction import MatmulSpec
+from trainer.engine.kernels.depthwise import DepthwiseSpec
 from trainer.engine.kernels.geometry import ConvolutionSpec
+from trainer.engine.kernels.winograd import WinogradSpec
 
-_MOVES = ("pack", "relayout")
+_CONTRACTIONS = (MatmulSpec, ConvolutionSpec, DepthwiseSpec, WinogradSpec)
+_MOVES = ("pack", "relayout", "transform weights")
 _FOR_AN_UPDATE = ("convolution_weight_gradient", "combine")
 
 
@@ -38,13 +41,11 @@ def modules_of(launches: Sequence[Launch]) -> list[str]:
 
 def _operands(launch: Launch) -> tuple[Buffer, ...]:
     key = launch.source.key
-    is_contraction = isinstance(key, tuple) and key and isinstance(key[0], MatmulSpec | ConvolutionSpec)
+    is_contraction = isinstance(key, tuple) and key and isinstance(key[0], _CONTRACTIONS)
     return launch.reads[:2] if is_contraction else (*launch.reads, *launch.writes)
 
 
 def _own(buffer: Buffer) -> set[str]:
-    storage = buffer.storage
-    if storage is None or not storage.is_state:
-        return set()
-    path = storage.name.rpartition(".")[0]
+    name = buffer.storage.name if buffer.storage is not None else ""
+    path = "" if name.startswith("input ") else name.rpartition(".")[0]
     return {path} if path else set()

@@ -12,6 +12,7 @@ from trainer.engine.kernels.depthwise import DepthwiseSpec
 from trainer.engine.kernels.geometry import ConvolutionSpec
 from trainer.engine.kernels.index import IndexKernel
 from trainer.engine.kernels.spec import Instruction, LoopKernel
+from trainer.engine.kernels.winograd import WinogradSpec
 
 _NO_ARITHMETIC = frozenset(
     {"load", "constant", "cast", "bitcast", "where", "equal", "not_equal", "less", "less_equal", "logical_and"}
@@ -43,12 +44,12 @@ def work_of(launch: Launch) -> Work:
     if isinstance(spec, MatmulSpec):
         products = math.prod(spec.batch) * spec.rows * spec.columns * spec.depth
         outputs = math.prod(spec.batch) * spec.rows * spec.columns
-        return Work(nbytes, 2 * products + outputs * _arithmetic(spec.epilogue.body), spec.dtype.name)
-    if isinstance(spec, DepthwiseSpec):
-        spec = spec.convolution
+        return Work(nbytes, 2 * products + outputs * _arithmetic(spec.epilogue.body), _dtype(spec))
+    if isinstance(spec, DepthwiseSpec | WinogradSpec):
+        spec = spec.convolution  # what it stands for; an algorithm with fewer products passes the roofline
     if isinstance(spec, ConvolutionSpec):
         outputs = launch.writes[0].size
-        return Work(nbytes, 2 * _products(spec) + outputs * _arithmetic(spec.epilogue.body), spec.dtype.name)
+        return Work(nbytes, 2 * _products(spec) + outputs * _arithmetic(spec.epilogue.body), _dtype(spec))
     return Work(nbytes, None)
 
 
@@ -59,6 +60,10 @@ def extents_of(launch: Launch) -> tuple[int, ...]:
         start = len(key.inputs) + len(key.outputs)
         return tuple(int(word) for word in launch.words[start : start + key.rank] if isinstance(word, int))
     return tuple(buffer.size for buffer in launch.writes[:1])
+
+
+def _dtype(spec: MatmulSpec | ConvolutionSpec) -> str:
+    return "bfloat16" if spec.pairs else spec.dtype.name
 
 
 def _products(spec: ConvolutionSpec) -> int:
