@@ -232,8 +232,8 @@ def _attribute(operation: str, name: str, value: Any) -> Callable[[Any], None]:
         (_attribute("constant", "value", 1e300), "has exactly"),
         (_attribute("constant", "value", True), "a number of float32"),
         (_attribute("constant", "value", 10**400), "has exactly"),
-        (_attribute("window_argmax", "window", [1 << 40, 1]), "too large to check"),
-        (_attribute("window_argmax", "padding", [[0, 1 << 40], [0, 0]]), "too large to check"),
+        (_attribute("window_max", "window", [1 << 40, 1]), "too large to check"),
+        (_attribute("window_max", "padding", [[0, 1 << 40], [0, 0]]), "too large to check"),
         (_attribute("resample", "rows", [4, [[0, [1.0]]] * 3]), "not what the operation gives"),
         (_attribute("resample", "rows", [4, [[4, [1.0]]] * 4]), "leaves the picture"),
         (_attribute("resample", "rows", [4, [[0, ["inf"]]] * 4]), "finite numbers"),
@@ -262,6 +262,21 @@ def test_a_document_that_was_tampered_with_is_refused(
     with pytest.raises(TrainerError, match=message) as raised:
         engine.load_program(path)
     assert str(path) in str(raised.value)
+
+
+def test_geometry_that_does_not_fit_the_gradient_of_max_pooling_is_refused(tmp_path: Path) -> None:
+    def gradient(x: Any) -> Any:
+        return engine.gradients(engine.sum(engine.square(engine.max_pool(x, 2))), [x])[0]
+
+    engine.save_program(tmp_path / "good", gradient, image())
+    arrays, document = content_of(tmp_path / "good")
+    for name, value in (("strides", [0, 0]), ("strides", [1, 2]), ("window", [9, 9]), ("spatial", [16, 400])):
+        changed = copy.deepcopy(document)
+        _attribute("window_max_gradient", name, value)(changed)
+        if name == "spatial":
+            _set("window_max_gradient", shape=[2, 3, *value])(changed)
+        with pytest.raises(TrainerError, match="window_max_gradient"):
+            engine.load_program(written(tmp_path / "bad", arrays, changed))
 
 
 def test_arrays_that_no_node_reads_are_refused(saved: Path, tmp_path: Path) -> None:

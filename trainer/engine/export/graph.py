@@ -183,7 +183,7 @@ class _Reader:
         inputs = tuple(self.nodes[number] for number in numbers)
         of = dtype if primitive.name == "constant" else inputs[0].dtype if inputs else None
         attributes = tuple(from_json(name, given[name], of, refuse) for name in primitive.attributes)
-        if primitive.name == "window_argmax":
+        if "window" in primitive.attributes and primitive.family == "window":
             self._check_window(inputs[0], dict(zip(primitive.attributes, attributes, strict=True)), at)
         try:
             made = make_node(primitive, inputs, attributes)

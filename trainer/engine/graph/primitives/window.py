@@ -120,6 +120,11 @@ def _gradient_shape(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> Shap
     if dy.ndim != 4 or places.shape != dy.shape or places.dtype is not dtypes.int32:
         expected = "dy [N, C, P, Q] and int32 positions of its shape"
         raise refusal("window_max_gradient", "shapes don't fit", found=describe(inputs), expected=expected)
+    window, strides, padding, dilation, spatial = attributes
+    extents = window_extents("window_max_gradient", spatial, window, strides, padding, dilation, inputs)
+    if dy.shape[2:] != extents:  # the kernel reads dy where the geometry says
+        expected = f"dy of spatial extents {list(extents)}"
+        raise refusal("window_max_gradient", "shapes don't fit", found=describe(inputs), expected=expected)
     return (*dy.shape[:2], *attributes[4])
 
 
