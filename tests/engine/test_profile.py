@@ -10,12 +10,17 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.engine.compile.graphs import leaf
 from trainer import TrainerError, engine
 from trainer.engine import nn
+from trainer.engine.compile.plan import barriers
 from trainer.engine.devices.cpu import peaks as peaks_module
 from trainer.engine.devices.cpu.device import CpuDevice
 from trainer.engine.devices.cpu.peaks import Peaks
+from trainer.engine.devices.cpu.recording import Clock, ProgramRun
+from trainer.engine.graph import primitives as p
 from trainer.engine.profiling import Profile, Row
+from trainer.engine.profiling.measure import Call, put_together
 from trainer.engine.profiling.timeline import Span
 
 ROWS, DEPTH, COLUMNS = 96, 200, 64
@@ -119,13 +124,37 @@ def test_launches_are_told_by_module(profiled: Profile) -> None:
     assert {row.module for row in profiled.grouped("module")} >= {"net.first", "net.second", "net.last"}
 
 
-def test_a_step_is_the_sum_of_its_parts(profiled: Profile) -> None:
-    inside = sum(row.seconds for row in profiled.rows) + profiled.waking
-    assert inside > 0 and profiled.python >= 0 and profiled.seconds >= profiled.programs > 0
-    for timeline in profiled.timelines:
-        for span in timeline.spans:
-            spent = span.busy.mean(axis=0).sum() + span.waiting().sum() + span.waking
-            assert 0 < spent <= (span.finished - span.begun) * 1.001
+def test_a_step_is_the_sum_of_its_parts(device: CpuDevice) -> None:
+    # Two launches with a barrier between them, on a clock of microseconds: each thread is at work, waits, or wakes up.
+    x = leaf((300, 300))
+    program = device.compile([p.matmul(p.matmul(x, x), x)], inputs=[x])
+    launches = len(program.launches)
+    waits = barriers(program.launches, program.memory.offsets)
+    random = np.random.default_rng(0)
+    calls, runs = [], []
+    for number in range(3):
+        stamps = np.zeros((2, launches + 1, 3), np.int64)
+        at = random.integers(5, 20, 2)  # when the threads are awake
+        for index in range(launches):
+            stamps[:, index, 0] = at
+            stamps[:, index, 1] = at.max() if waits[index] else at
+            at = stamps[:, index, 2] = stamps[:, index, 1] + random.integers(100, 900, 2)
+        stamps[:, -1, 0], stamps[0, -1, 1] = at, at.max()
+        begun = 10.0 * number
+        runs.append(ProgramRun(program, stamps + 10_000_000 * number, begun, 1e-6 * at.max()))
+        calls.append(Call(begun - 2e-5, begun + 1e-6 * at.max() + 1e-5, number, number + 1))
+    found = put_together(runs, Clock(0.0, 0, 1e-6), calls, PEAKS, threads=2)
+    assert found.python == pytest.approx(3e-5, rel=1e-6)
+    assert found.seconds == pytest.approx(found.programs + found.python)
+    for timeline in found.timelines:
+        (span,) = timeline.spans
+        spent = span.busy.mean(axis=0).sum() + span.waiting().sum() + span.waking
+        assert spent == pytest.approx(span.finished - span.begun, rel=1e-6)
+    for index, row in enumerate(found.rows):
+        assert row.busy == pytest.approx(
+            np.median([run.stamps[:, index, 2].mean() - run.stamps[:, index, 1].mean() for run in runs]) * 1e-6,
+            rel=1e-6,
+        )
 
 
 def test_a_wait_belongs_to_the_launch_that_was_split_unevenly() -> None:

@@ -1,8 +1,8 @@
-"""Time stamps of launches: in order for each thread, on the clock of Python, and no part of any result."""
+"""Time stamps of launches: in order for each thread, told in seconds of Python's clock, and no part of any result."""
 
 from __future__ import annotations
 
-import time
+from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
@@ -10,6 +10,7 @@ import pytest
 from tests.engine.compile.graphs import leaf
 from trainer import TrainerError
 from trainer.engine.devices.cpu.device import CpuDevice
+from trainer.engine.devices.cpu.recording import READINGS, Recording, read_together
 from trainer.engine.graph import primitives as p
 
 
@@ -22,11 +23,8 @@ def test_each_thread_arrives_begins_and_ends_in_order(device: CpuDevice) -> None
     x = leaf((300, 300))
     program = device.compile([p.reduce_sum(p.matmul(x, x), (0, 1))], inputs=[x])
     with device.recorded() as recording:
-        before = time.perf_counter()
         for _ in range(3):
             program.run([x.attributes[0]])
-        after = time.perf_counter()
-    clock = recording.clock()
     assert [run.program for run in recording.runs] == [program] * 3
     for run in recording.runs:
         assert run.stamps.shape == (2, len(program.launches) + 1, 3)
@@ -34,9 +32,42 @@ def test_each_thread_arrives_begins_and_ends_in_order(device: CpuDevice) -> None
             moments = [*thread[:-1].ravel(), thread[-1, 0]]  # what comes after is the calling thread's alone
             assert moments[0] > 0 and (np.diff(moments) >= 0).all()
         assert run.stamps[0, -1, 1] >= run.stamps[0, -1, 0]
-        first, last = clock.seconds(run.stamps[0, 0, 0]), clock.seconds(run.stamps[0, -1, 1])
-        slack = 1e-4  # of two readings of two clocks
-        assert before - slack <= run.begun - slack <= first <= last <= run.begun + run.seconds + slack <= after + slack
+
+
+@dataclass
+class Clocks:
+    """Two clocks that each reading of one moves on: seconds, and three ticks to a nanosecond; some readings are held
+    up.
+    """
+
+    held_up: dict[int, float] = field(default_factory=dict)
+    moment: float = 100.0
+    reading: int = 0
+
+    def _pass(self) -> float:
+        self.moment += 5e-8 + self.held_up.get(self.reading, 0.0)
+        self.reading += 1
+        return self.moment
+
+    def now(self) -> float:
+        return self._pass()
+
+    def ticks(self) -> int:
+        return round(self._pass() * 3e9)
+
+
+@pytest.mark.parametrize("late", range(3 * READINGS))
+def test_a_reading_that_was_held_up_is_not_the_one_that_counts(late: int) -> None:
+    clocks = Clocks({late: 0.03})
+    moment, ticks = read_together(clocks.now, clocks.ticks)
+    assert moment == pytest.approx(ticks / 3e9, abs=1e-9)
+
+
+def test_ticks_become_seconds_on_the_clock_of_python() -> None:
+    clocks = Clocks({1: 0.004, 3 * READINGS + 4: 0.02})  # in between two clocks, both times
+    clock = Recording(clocks, now=clocks.now).clock()  # type: ignore[arg-type]
+    assert clock.seconds_per_tick == pytest.approx(1 / 3e9, rel=1e-6)
+    np.testing.assert_allclose(clock.seconds(np.array([300_000_000_000, 303_000_000_000])), [100.0, 101.0], atol=1e-6)
 
 
 def test_a_program_of_one_task_stamps_the_calling_thread_alone(device: CpuDevice) -> None:

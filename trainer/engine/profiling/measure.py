@@ -17,7 +17,7 @@ from trainer.engine.compile.plan import barriers
 from trainer.engine.compile.program import Program
 from trainer.engine.devices.cpu.device import CpuDevice
 from trainer.engine.devices.cpu.peaks import Peaks, peaks
-from trainer.engine.devices.cpu.recording import Recording
+from trainer.engine.devices.cpu.recording import Clock, ProgramRun
 from trainer.engine.graph.errors import user_line
 from trainer.engine.profiling.modules import modules_of
 from trainer.engine.profiling.report import Profile, Row
@@ -56,15 +56,15 @@ def profile(step: Callable[..., Any], *args: Any, steps: int = 5, warm_up: int =
             for _ in range(steps):
                 before, begun = len(recording.runs), time.perf_counter()
                 step(*args, **kwargs)
-                calls.append(_Call(begun, time.perf_counter(), before, len(recording.runs)))
+                calls.append(Call(begun, time.perf_counter(), before, len(recording.runs)))
     finally:
         if collects:
             gc.enable()
-    return _put_together(recording, calls, limits, device.pool.threads)
+    return put_together(recording.runs, recording.clock(), calls, limits, device.pool.threads)
 
 
 @dataclass(frozen=True, slots=True)
-class _Call:
+class Call:
     """One call of the step, and which of the recorded runs are its own."""
 
     begun: float
@@ -73,21 +73,23 @@ class _Call:
     end: int
 
 
-def _put_together(recording: Recording, calls: Sequence[_Call], limits: Peaks, threads: int) -> Profile:
-    clock = recording.clock()
+def put_together(
+    runs: Sequence[ProgramRun], clock: Clock, calls: Sequence[Call], limits: Peaks, threads: int
+) -> Profile:
+    """The profile of `calls`, each of which ran its part of `runs`."""
     waits: dict[Program, tuple[bool, ...]] = {}
-    for run in recording.runs:
+    for run in runs:
         if run.program not in waits:
             waits[run.program] = tuple(barriers(run.program.launches, run.program.memory.offsets))
     timelines = tuple(
         Timeline(
             call.begun,
             call.finished,
-            tuple(span_of(run, waits[run.program], clock) for run in recording.runs[call.first : call.end]),
+            tuple(span_of(run, waits[run.program], clock) for run in runs[call.first : call.end]),
         )
         for call in calls
     )
-    programs = [[run.program for run in recording.runs[call.first : call.end]] for call in calls]
+    programs = [[run.program for run in runs[call.first : call.end]] for call in calls]
     if any(found != programs[0] for found in programs):
         raise _refused(
             "the step did not run the same programs in each call", f"{[len(p) for p in programs]} runs", "equal calls"

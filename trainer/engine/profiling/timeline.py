@@ -78,7 +78,7 @@ def span_of(run: ProgramRun, waits: tuple[bool, ...], clock: Clock) -> Span:
         tuple(launch.label for launch in run.program.launches),
         waits,
         run.begun,
-        float(moments[0, launches, 1]),
+        min(float(moments[0, launches, 1]), run.begun + run.seconds),  # inside its call, however the clocks differ
         moments[:, :launches, 0],
         moments[:, :launches, 1],
         moments[:, :launches, 2],

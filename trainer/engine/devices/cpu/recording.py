@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 CALIBRATION_SECONDS = 0.02
 """Over less than this, the microsecond that reading both clocks takes would show in the seconds of a tick."""
 
+READINGS = 8
+"""How often both clocks are read to have one reading that nothing came between."""
 
 NO_STAMPS = np.zeros((0, 0, STAMPS), np.int64)
 
@@ -59,15 +62,14 @@ class Recording:
 
     pool: Pool
     runs: list[ProgramRun] = field(default_factory=list)
+    now: Callable[[], float] = time.perf_counter
     _began: tuple[float, int] = field(init=False)
 
     def __post_init__(self) -> None:
         self._began = self._both_clocks()
 
     def _both_clocks(self) -> tuple[float, int]:
-        before = time.perf_counter()
-        ticks = self.pool.ticks()
-        return (before + time.perf_counter()) / 2, ticks
+        return read_together(self.now, self.pool.ticks)
 
     def clock(self) -> Clock:
         """How ticks become seconds, from the beginning of the recording to now."""
@@ -75,6 +77,20 @@ class Recording:
         while now - self._began[0] < CALIBRATION_SECONDS:
             now, ticks = self._both_clocks()
         return Clock(self._began[0], self._began[1], (now - self._began[0]) / (ticks - self._began[1]))
+
+
+def read_together(seconds: Callable[[], float], ticks: Callable[[], int]) -> tuple[float, int]:
+    """The same moment on both clocks.
+
+    A thread that is held up between two readings would see the clocks apart by that (a millisecond and more on a busy
+    machine), so the reading that took least of several counts.
+    """
+    found = []
+    for _ in range(READINGS):
+        before, counted, after = seconds(), ticks(), seconds()
+        found.append((after - before, (before + after) / 2, counted))
+    _, moment, counted = min(found)
+    return moment, counted
 
 
 @dataclass(frozen=True, slots=True)
