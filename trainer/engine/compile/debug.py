@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from trainer import TrainerError
 from trainer.engine.compile.launch import Buffer, Launch
 from trainer.engine.compile.plan import barriers
+from trainer.engine.kernels.repeated import RepeatedKernel
 from trainer.engine.kernels.spec import LoopKernel
 
 if TYPE_CHECKING:
@@ -112,6 +113,8 @@ def _described(buffer: Buffer, offsets: dict[Buffer, int]) -> str:
 
 def _kernel(key: Any) -> Iterator[str]:
     """A kernel's body, a line for each instruction; for a template, what was asked of it and its parameters."""
+    if isinstance(key, RepeatedKernel):
+        key = key.kernel
     if not isinstance(key, LoopKernel):
         yield from (repr(part) for part in (key if isinstance(key, tuple) else (key,)))
         return

@@ -124,7 +124,9 @@ def _joins(fresh: Group, item: Group, plan: Partition) -> bool:
     points = 1
     for extent in fresh.body.shape:
         points *= extent
-    return points <= SMALL or _shares(fresh, item) or bool(fresh.reads.intersection(item.roots))
+    if points <= SMALL and plan.updates.isdisjoint((*fresh.roots, *item.roots)):
+        return True  # equal updates of states are merged afterwards, all at once
+    return _shares(fresh, item) or bool(fresh.reads.intersection(item.roots))
 
 
 def _same_reduction(first: Node, second: Node) -> bool:

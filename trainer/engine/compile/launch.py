@@ -91,7 +91,8 @@ class Launch:
 
     The kernel of a launch that is `tunable` may be made again with other parameters: `with_parameters`.
     `in_place` lists (output, input): at each point the kernel reads the input where it then writes the output and
-    nowhere else, so the output may take the input's memory where that ends here.
+    nowhere else, so the output may take the input's memory where that ends here. `parts` are the launches
+    that were merged into this one.
     """
 
     source: KernelSource
@@ -103,6 +104,7 @@ class Launch:
     scratch: int = 0
     tunable: Tunable | None = None
     in_place: tuple[tuple[Buffer, Buffer], ...] = ()
+    parts: tuple[Launch, ...] = ()
 
     def with_parameters(self, parameters: Any) -> Launch:
         """The same work by a kernel of other parameters."""

@@ -13,6 +13,7 @@ from trainer.engine.compile.epilogues import fuse_epilogues
 from trainer.engine.compile.group import Group, group
 from trainer.engine.compile.launch import Address, Buffer, Launch
 from trainer.engine.compile.loops import Target, loop_launch
+from trainer.engine.compile.merge import merged
 from trainer.engine.compile.partition import Partition, Policy, partition
 from trainer.engine.compile.reductions import emit_reduction
 from trainer.engine.compile.schedule import schedule
@@ -89,7 +90,7 @@ class Lowering:
                 emit_call(self, item.roots[0], fused.get(item.roots[0]))
         results, layouts = self._copy_results()
         self._copy_updates()
-        return Lowered(schedule(self.launches), results, layouts, self.leaves)
+        return Lowered(merged(schedule(self.launches)), results, layouts, self.leaves)
 
     # Buffers
 

@@ -56,21 +56,24 @@ class Cost:
 
 @dataclass(slots=True)
 class Partition:
-    """The decisions. `views` has an entry for each node that can be read from memory without computing."""
+    """The decisions. `views` has an entry for each node that can be read from memory without computing; `updates` are
+    the new values of states.
+    """
 
     order: list[Node]
     roots: list[Node] = field(default_factory=list)
     layouts: dict[Node, Layout] = field(default_factory=dict)
     views: dict[Node, View] = field(default_factory=dict)
     users: dict[Node, list[Node]] = field(default_factory=dict)
+    updates: frozenset[Node] = frozenset()
 
 
 def partition(
     order: Sequence[Node], results: Sequence[Node], policy: Policy, given: Mapping[Node, Layout] | None = None
 ) -> Partition:
     """Decide for the graph in `order` whose `results` must end up in memory, some of them in `given` layouts."""
-    plan = Partition(list(order))
     given = given or {}
+    plan = Partition(list(order), updates=frozenset(given))
     users = plan.users = {node: [] for node in order}
     for node in order:
         for source in dict.fromkeys(node.inputs):

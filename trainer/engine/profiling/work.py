@@ -34,6 +34,9 @@ class Work:
 
 def work_of(launch: Launch) -> Work:
     """The work of one launch, from its specification. Bytes that are read again come from caches and don't count."""
+    if launch.parts:
+        parts = [work_of(part) for part in launch.parts]
+        return Work(sum(part.nbytes for part in parts), sum(part.operations or 0 for part in parts))
     key = launch.source.key
     if isinstance(key, LoopKernel):
         return _loop(launch, key)
