@@ -127,6 +127,7 @@ if TYPE_CHECKING:
     from trainer.engine import nn as nn
     from trainer.engine.autotune.tuner import tuning as tuning
     from trainer.engine.compile.debug import explain as explain
+    from trainer.engine.compile.memory import memory_report as memory_report
     from trainer.engine.compile.trace import Traced as Traced
     from trainer.engine.compile.trace import trace as trace
     from trainer.engine.export.load import LoadedProgram as LoadedProgram
@@ -221,6 +222,7 @@ __all__ = [
     "max_pool",
     "maximum",
     "mean",
+    "memory_report",
     "min",
     "minimum",
     "moments",
@@ -286,6 +288,7 @@ _LAZY = {
     "Traced": "trainer.engine.compile.trace",
     "tuning": "trainer.engine.autotune.tuner",
     "explain": "trainer.engine.compile.debug",
+    "memory_report": "trainer.engine.compile.memory",
     "nn": "trainer.engine.nn",
     "profile": "trainer.engine.profiling",
     "LoadedProgram": "trainer.engine.export",

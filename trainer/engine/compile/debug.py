@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import os
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from trainer import TrainerError
 from trainer.engine.compile.launch import Buffer, Launch
+from trainer.engine.compile.layout_copies import layout_copies
 from trainer.engine.compile.plan import barriers
 from trainer.engine.kernels.repeated import RepeatedKernel
 from trainer.engine.kernels.spec import LoopKernel
@@ -83,6 +85,10 @@ def _lines(program: Any, level: int) -> Iterator[str]:
         if level > 2 and launch.source not in shown:
             shown.add(launch.source)
             yield from (f"          {line}" for line in _kernel(launch.source.key))
+    copies = layout_copies(launches)
+    if copies:
+        kinds = ", ".join(f"{count} {label}" for label, count in sorted(Counter(each.label for each in copies).items()))
+        yield f"      copies for a layout alone: {kinds}, {_bytes(sum(each.nbytes for each in copies))}"
     if program.memory.peak:
         largest = sorted(program.memory.peak, key=lambda buffer: -buffer.nbytes)[:5]
         yield f"      most memory at once: {', '.join(_described(buffer, offsets) for buffer in largest)}"

@@ -13,13 +13,16 @@ from trainer.engine.kernels.templates import Template
 
 @dataclass(eq=False, slots=True)
 class Buffer:
-    """A dense array of a program. With `storage` it is a leaf's or a result's memory; else it lives in the arena."""
+    """A dense array of a program. With `storage` it is a leaf's or a result's memory; else it lives in the arena.
+    `shape` is the logical one, where it holds a node of the graph.
+    """
 
     size: int
     dtype: DType
     label: str
     storage: Storage | None = None
     result: int | None = None
+    shape: tuple[int, ...] | None = None
 
     @property
     def nbytes(self) -> int:

@@ -98,7 +98,7 @@ class Lowering:
         """The buffer of a stored node; made in the arena when it is first asked for."""
         buffer = self.buffers.get(node)
         if buffer is None:
-            buffer = self.buffers[node] = Buffer(node.size, node.dtype, node.name)
+            buffer = self.buffers[node] = Buffer(node.size, node.dtype, node.name, shape=node.shape)
         return buffer
 
     def temporary(self, size: int, dtype: dtypes.DType, label: str) -> Buffer:
