@@ -22,21 +22,24 @@ def modules_of(launches: Sequence[Launch]) -> list[str]:
     A contraction works for the module of its operands, whatever is fused into its epilogue; a weight gradient for the
     module whose update reads it.
     """
+    parts = [(index, part) for index, launch in enumerate(launches) for part in launch.parts or (launch,)]
     owners: dict[Buffer, set[str]] = {}
     found: list[set[str]] = []
-    for launch in launches:
-        buffers = _operands(launch)
-        paths = set().union(*(_own(buffer) | owners.get(buffer, set()) for buffer in buffers))
-        if launch.label.startswith(_MOVES):
-            owners.update((buffer, paths) for buffer in launch.writes)
+    for _, part in parts:
+        paths = set().union(*(_own(buffer) | owners.get(buffer, set()) for buffer in _operands(part)))
+        if part.label.startswith(_MOVES):
+            owners.update((buffer, paths) for buffer in part.writes)
         found.append(paths)
     readers: dict[Buffer, set[str]] = {}
-    for launch, paths in reversed(list(zip(launches, found, strict=True))):
-        if launch.label.startswith(_FOR_AN_UPDATE) and not paths:
-            paths |= set().union(*(readers.get(buffer, set()) for buffer in launch.writes))
-        for buffer in launch.reads:
+    for (_, part), paths in reversed(list(zip(parts, found, strict=True))):
+        if part.label.startswith(_FOR_AN_UPDATE) and not paths:
+            paths |= set().union(*(readers.get(buffer, set()) for buffer in part.writes))
+        for buffer in part.reads:
             readers.setdefault(buffer, set()).update(paths)
-    return [next(iter(paths)) if len(paths) == 1 else "" for paths in found]
+    together: list[set[str]] = [set() for _ in launches]
+    for (index, _), paths in zip(parts, found, strict=True):
+        together[index] |= paths
+    return [next(iter(paths)) if len(paths) == 1 else "" for paths in together]
 
 
 def _operands(launch: Launch) -> tuple[Buffer, ...]:
