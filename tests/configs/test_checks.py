@@ -11,7 +11,8 @@ GOOD = "optimizer: {name: adam}\ntrain: {epochs: 5}\n"
 @pytest.mark.parametrize(
     ("text", "line"),
     [
-        ("optimizer: {name: adam}\ntrain: {}", "config.yaml:3:8 train: one of 'epochs' and 'steps' is required"),
+        ("optimizer: {name: adam}\ntrain: {}",
+         "config.yaml:3:8 train: one of 'epochs', 'steps' and 'minutes' is required"),
         ("optimizer: {name: adam}\ntrain: {epochs: 1, steps: 2}",
          "config.yaml:3:27 train.steps: given together with 'epochs': only one of them can hold"),
         ("train: {epochs: 1}", "config.yaml:1:1 optimizer: one of 'optimizer' and 'optimizers' is required"),

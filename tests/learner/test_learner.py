@@ -82,7 +82,7 @@ def test_metrics_are_those_of_the_whole_split(blobs, config, tmp_path):
     """20 validation points in batches of 16: the padded rows count for nothing, and no batch's mean is averaged."""
     learner = Learner(blobs, config(), paths=create_run(tmp_path, "blobs"))
     outcome = learner.run().check()
-    data = learner.splits.valid.dataset.take(np.arange(20))
+    data = learner.training.splits.valid.dataset.take(np.arange(20))
     with engine.device("reference"):
         logits = learner.task.net.eval()(engine.asarray(data["point"])).numpy().astype(np.float64)
     correct = logits.argmax(1) == data["label"]

@@ -3,6 +3,7 @@
 from trainer.configs.checkpoint import BestConfig, CheckpointConfig
 from trainer.configs.data import DataConfig
 from trainer.configs.gallery import RecipeIndex
+from trainer.configs.hooks import HookConfig
 from trainer.configs.load import Loaded, load, load_resolved
 from trainer.configs.model import ModelConfig
 from trainer.configs.numerics import NumericsConfig
@@ -46,7 +47,7 @@ from trainer.configs.schedules import (
 from trainer.configs.schema import json_schema
 from trainer.configs.section import Section
 from trainer.configs.task import TaskReference
-from trainer.configs.train import TrainConfig
+from trainer.configs.train import EarlyStoppingConfig, EmaConfig, SpikeConfig, TrainConfig
 from trainer.configs.tuning import TuningConfig
 from trainer.configs.validation import ValidateConfig
 
@@ -61,7 +62,10 @@ __all__ = [
     "ConstantSchedule",
     "CosineSchedule",
     "DataConfig",
+    "EarlyStoppingConfig",
+    "EmaConfig",
     "ExponentialSchedule",
+    "HookConfig",
     "LambConfig",
     "LinearSchedule",
     "LionConfig",
@@ -89,6 +93,7 @@ __all__ = [
     "SequenceSchedule",
     "SgdConfig",
     "Span",
+    "SpikeConfig",
     "StepSchedule",
     "Stretch",
     "TaskReference",

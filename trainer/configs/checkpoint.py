@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
@@ -17,8 +17,11 @@ class BestConfig(Section):
 
 
 class CheckpointConfig(Section):
-    """Checkpoints at the end of epochs; the end of the run always writes one."""
+    """Checkpoints at the end of epochs or every so many steps; the end of the run always writes one."""
 
-    every_epochs: int = Field(1, gt=0)
+    at_most_one_of: ClassVar[tuple[tuple[str, ...], ...]] = (("every_epochs", "every_steps"),)
+
+    every_epochs: int | None = Field(None, gt=0, description="Epochs between two checkpoints; 1 without every_steps.")
+    every_steps: int | None = Field(None, gt=0, description="Steps between two checkpoints.")
     keep_last: int = Field(2, gt=0, description="How many of the latest to keep.")
     best: BestConfig | None = Field(None, description="Keep the best by one metric, too; null: the latest only.")

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 from trainer.configs.optimizer import SgdConfig
 from trainer.configs.problems import KeyPath
 from trainer.configs.run import RunConfig
-from trainer.configs.schedules import OwnSchedule, SequenceSchedule, StepSchedule
+from trainer.configs.schedules import OwnSchedule, Schedule, SequenceSchedule, StepSchedule
 
 Finding = tuple[KeyPath, str, tuple[KeyPath, ...]]
 """The path that is wrong, why, and every path that the verdict rests on."""
@@ -48,6 +48,19 @@ def _groups(config: RunConfig) -> Iterator[Finding]:
                 yield (*path, given[-1]), f"given together with {_words(given[:-1])}: only one of them can hold", about
             elif not given and group in required:
                 yield path or (group[0],), f"one of {_words(group)} is required", about
+
+
+def _it_ends(config: RunConfig) -> Iterator[Finding]:
+    """Something must say how long the run is, and what ends with it must know that beforehand."""
+    train, about = config.train, (("train",),)
+    if train.epochs is None and train.steps is None:
+        if train.minutes is None:
+            yield ("train",), "one of 'epochs', 'steps' and 'minutes' is required", about
+            return
+        for path, section in sections_of(config):
+            if isinstance(section, Schedule) and section.ends_with_the_run:
+                message = "ends with the run, and 'minutes' alone don't say at which step: set 'epochs' or 'steps'"
+                yield (*path, "name"), message, (path, ("train",))
 
 
 def _nesterov_has_momentum(config: RunConfig) -> Iterator[Finding]:
@@ -110,6 +123,7 @@ def _reference_is_exact(config: RunConfig) -> Iterator[Finding]:
 
 _RULES: tuple[Callable[[RunConfig], Iterator[Finding]], ...] = (
     _groups,
+    _it_ends,
     _nesterov_has_momentum,
     _milestones_increase,
     _parts_have_milestones,

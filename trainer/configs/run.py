@@ -9,12 +9,13 @@ from pydantic import Field
 
 from trainer.configs.checkpoint import CheckpointConfig
 from trainer.configs.data import DataConfig
+from trainer.configs.hooks import HookConfig
 from trainer.configs.model import ModelConfig
 from trainer.configs.numerics import NumericsConfig
 from trainer.configs.optimizer import OptimizerConfig
 from trainer.configs.schedules import ConstantSchedule, ScheduleConfig
 from trainer.configs.section import Section
-from trainer.configs.train import TrainConfig
+from trainer.configs.train import EarlyStoppingConfig, TrainConfig
 from trainer.configs.tuning import TuningConfig
 from trainer.configs.validation import ValidateConfig
 
@@ -59,6 +60,10 @@ with warnings.catch_warnings():
         train: TrainConfig = Field(default_factory=TrainConfig)
         validate: ValidateConfig = Field(default_factory=ValidateConfig)  # type: ignore[assignment]
         checkpoint: CheckpointConfig = Field(default_factory=CheckpointConfig)
+        early_stopping: EarlyStoppingConfig | None = Field(
+            None, description="End training when a metric has stopped improving."
+        )
+        hooks: tuple[HookConfig, ...] = Field((), description="Code of one's own at moments of the training.")
 
         def all_optimizers(self) -> dict[str, OptimizerConfig]:
             """Every optimizer by name; the only one of `optimizer:` is called "optimizer"."""

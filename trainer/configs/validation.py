@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from pydantic import Field
 
 from trainer.configs.section import Section
 
 
 class ValidateConfig(Section):
-    """Validation during training; the last epoch is always validated."""
+    """Validation during training; at the end of training there always is one."""
 
-    every_epochs: int = Field(1, gt=0)
+    at_most_one_of: ClassVar[tuple[tuple[str, ...], ...]] = (("every_epochs", "every_steps"),)
+
+    every_epochs: int | None = Field(None, gt=0, description="Epochs between two validations; 1 without every_steps.")
+    every_steps: int | None = Field(None, gt=0, description="Steps between two validations.")
+    batches: int | None = Field(None, gt=0, description="Validate so many batches during training; null: the split.")

@@ -1,6 +1,7 @@
 """The learner: runs a task with optimisers, schedules, validation and checkpoints."""
 
 from trainer.learner.failures import TrainingFailure
+from trainer.learner.hooks import Hook, Moment
 from trainer.learner.loop import Learner
 from trainer.learner.optimizers import (
     LAMB,
@@ -21,6 +22,7 @@ from trainer.learner.outcome import Outcome
 from trainer.learner.samples import Sample
 from trainer.learner.schedules import LearningRate
 from trainer.learner.task import Batch, DataSplits, Plan, Task
+from trainer.learner.training import Training
 
 __all__ = [
     "LAMB",
@@ -32,9 +34,11 @@ __all__ = [
     "Batch",
     "DataSplits",
     "Group",
+    "Hook",
     "Learner",
     "LearningRate",
     "Lion",
+    "Moment",
     "Moments",
     "Muon",
     "Optimizer",
@@ -44,5 +48,6 @@ __all__ = [
     "Sample",
     "Settings",
     "Task",
+    "Training",
     "TrainingFailure",
 ]

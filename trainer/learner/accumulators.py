@@ -33,8 +33,11 @@ class Accumulators:
         self._prefix = prefix
         self._sums: dict[str, _Sums] = {}
 
-    def add(self, metrics: Mapping[str, Metric], step: Tensor) -> None:
-        """Add a batch's metrics, inside the traced step; `step` (int64 scalar) is noted where one is not finite."""
+    def add(self, metrics: Mapping[str, Metric], step: Tensor, *, only_if: Tensor | None = None) -> None:
+        """Add a batch's metrics, inside the traced step; `step` (int64 scalar) is noted where one is not finite.
+
+        A step of which `only_if` (a scalar) is false counts for nothing.
+        """
         for name, metric in metrics.items():
             partial = metric.partial()
             sums = self._make(name, list(partial))
@@ -42,6 +45,8 @@ class Accumulators:
             is_finite = engine.asarray(True)
             for part, value in partial.items():
                 added = value.astype(float64)
+                if only_if is not None:
+                    added = engine.where(only_if, added, engine.zeros_like(added))
                 sums.parts[part].assign(sums.parts[part] + added)
                 is_finite = engine.logical_and(is_finite, engine.isfinite(added))
             is_first = engine.logical_and(sums.first_bad_step == NEVER, engine.logical_not(is_finite))

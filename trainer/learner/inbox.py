@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import signal as signals
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 
 from trainer.rundir import EventSink, Request, RequestEvent
@@ -26,12 +28,18 @@ class Inbox:
     def __init__(self, take: TakeRequests, sink: EventSink, *, wait: Callable[[float], None] = time.sleep) -> None:
         self._take, self._sink, self._wait = take, sink, wait
         self._waiting: dict[str, list[Request]] = {"checkpoint": [], "evaluate": []}
+        self._asked: deque[Request] = deque()
+        self._numbers = itertools.count(1)
         self._signal = 0
         self._is_paused = False
 
     def interrupt(self, signal_number: int) -> None:
         """Note a signal; only sets a number, so that a signal handler may call it."""
         self._signal = signal_number
+
+    def ask(self, what: str) -> None:
+        """Put in a request from within the process; any thread may."""
+        self._asked.append(Request(f"own-{next(self._numbers)}", what, {}))
 
     def check(self) -> None:
         """Take what has come in; sits here while paused.
@@ -56,7 +64,8 @@ class Inbox:
         if self._signal:
             name = signals.Signals(self._signal).name
             raise Stopped("interrupted", 128 + self._signal, f"interrupted by {name}")
-        for request in self._take():
+        own = [self._asked.popleft() for _ in range(len(self._asked))]
+        for request in (*own, *self._take()):
             self._answer(request, "received")
             self._accept(request)
 

@@ -25,6 +25,11 @@ class LossScale:
         self.good_steps = State(np.zeros((), np.int64), "loss_scale.good_steps", int64)
         self._is_finite: list[Tensor] = []
 
+    @classmethod
+    def fixed(cls) -> LossScale:
+        """A factor of 1 for good: only leaves out steps whose gradients are not finite, and changes no bits."""
+        return cls(1.0, growth=1.0, backoff=1.0)
+
     def scaled(self, loss: Tensor) -> Tensor:
         """The loss to differentiate."""
         return loss * self.factor.astype(loss.dtype)
@@ -42,10 +47,10 @@ class LossScale:
         self._is_finite.append(found)
         return found
 
-    def update(self) -> None:
-        """After the optimizers of a step: let the factor grow or fall."""
+    def update(self) -> Tensor | None:
+        """After the optimizers of a step: let the factor grow or fall; whether all was finite, None if none stepped."""
         if not self._is_finite:
-            return
+            return None
         is_good = self._is_finite[0]
         for found in self._is_finite[1:]:
             is_good = engine.logical_and(is_good, found)
@@ -55,6 +60,7 @@ class LossScale:
         grown = engine.where(is_due, self.factor * self.growth, self.factor)
         self.factor.assign(engine.where(is_good, grown, self.factor * self.backoff))
         self.good_steps.assign(engine.where(is_due, engine.zeros_like(good_steps), good_steps))
+        return is_good
 
     def named_states(self) -> dict[str, State]:
         """What the next step depends on, by name."""

@@ -8,9 +8,12 @@ from typing import Any
 import numpy as np
 
 from trainer import TrainerError, engine
-from trainer.engine import Tensor, int64
+from trainer.engine import State, Tensor, int64
 from trainer.engine.nn import RandomState
 from trainer.learner.accumulators import Accumulators
+from trainer.learner.ema import Ema
+from trainer.learner.precision import LossScale
+from trainer.learner.stepping import Stepping, stepping
 from trainer.learner.task import Task, parts_of
 from trainer.metrics import Metric
 
@@ -21,27 +24,51 @@ Progress = Callable[[int, int, str], None]
 class Program:
     """A traced step and the mode that the task's modules must be in when it is traced and run."""
 
-    def __init__(self, step: Callable[[Any], Any], task: Task, *, is_training: bool) -> None:
-        self._step, self._task, self._is_training = step, task, is_training
-        self.has_run = False
+    def __init__(self, step: Callable[..., Any], task: Task, *, is_training: bool) -> None:
+        self.step, self._task, self._is_training = step, task, is_training
+        self._variants: set[tuple[Any, ...]] = set()
+
+    def has_run(self, *flags: Any) -> bool:
+        """Whether it has been run with these flags, so that it is compiled."""
+        return flags in self._variants
 
     def prepare(self) -> None:
         """Put the modules into the step's mode; to be called before the first of several runs."""
         set_mode(self._task, is_training=self._is_training)
 
-    def __call__(self, batch: Mapping[str, np.ndarray]) -> None:
-        """Run the step on a batch."""
-        self._step(batch)
-        self.has_run = True
+    def __call__(self, batch: Mapping[str, np.ndarray], *flags: Any) -> None:
+        """Run the step on a batch; each combination of flags is a program of its own."""
+        self.step(batch, *flags)
+        self._variants.add(flags)
 
 
-def train_program(task: Task, random: RandomState, accumulators: Accumulators, progress: Progress) -> Program:
-    """Forward, backward, update and metric sums of one batch as one program."""
+def train_program(
+    task: Task,
+    random: RandomState,
+    accumulators: Accumulators,
+    progress: Progress,
+    number: State,
+    *,
+    loss_scale: LossScale | None = None,
+    ema: Ema | None = None,
+) -> Program:
+    """Forward, backward, update and metric sums of one batch as one program.
 
-    def train_step(batch: dict[str, Tensor]) -> dict[str, Tensor]:
-        with random.step():
+    Its flag is whether the batch is the last of its step; `number` counts the steps that are done.
+    """
+    config = task.config.train
+
+    def train_step(batch: dict[str, Tensor], is_last: bool) -> dict[str, Tensor]:
+        rows = engine.sum(batch["weight"]) if "weight" in batch else None
+        now = Stepping(config.accumulate, is_last, rows, loss_scale)
+        with random.step(), stepping(now), engine.autocast(config.precision):
             metrics = _checked(task, "train_step", task.train_step(batch))
-            accumulators.add(metrics, random.counter[0].astype(int64) + 1)
+            is_good = None if loss_scale is None else loss_scale.update()
+            accumulators.add(metrics, number + 1, only_if=is_good)
+            if is_last:
+                number.assign(number + 1)
+                if ema is not None:
+                    ema.update()
             random.advance()
         return {}
 
@@ -50,9 +77,11 @@ def train_program(task: Task, random: RandomState, accumulators: Accumulators, p
 
 def evaluation_program(task: Task, accumulators: Accumulators, progress: Progress) -> Program:
     """Forward and metric sums of one batch as one program; changes nothing but the accumulators."""
+    config = task.config.train
 
     def valid_step(batch: dict[str, Tensor]) -> dict[str, Tensor]:
-        metrics = _checked(task, "valid_step", task.valid_step(batch))
+        with engine.autocast(config.precision):
+            metrics = _checked(task, "valid_step", task.valid_step(batch))
         accumulators.add(metrics, engine.zeros((), dtype=int64))
         return {}
 

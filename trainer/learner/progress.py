@@ -24,18 +24,23 @@ class Progress:
     """Counts of what is done. The position in the data follows from `step`, since every epoch has the same steps."""
 
     step: int = 0
-    finished_epochs: int = 0
     validated_step: int = -1
     saved_step: int = -1
     best_value: float | None = None
+    best_is_unsaved: bool = False
+    patience: tuple[float | None, int, int] = (None, 0, 0)
+    seconds: float = 0.0
+    rollbacks: int = 0
+    finished: str | None = None
+    """Why training is over before its planned end."""
 
     def position(self, plan: Plan) -> tuple[int, int]:
-        """(epoch, batch within it) that comes next."""
+        """(epoch, step within it) that comes next."""
         return divmod(self.step, plan.steps_per_epoch)
 
-    def epoch_end_is_due(self, plan: Plan) -> bool:
-        """Whether an epoch is complete whose validation and checkpoint are not."""
-        return self.step // plan.steps_per_epoch > self.finished_epochs
+    def is_over(self, plan: Plan) -> bool:
+        """Whether the last step is done."""
+        return self.finished is not None or (plan.total_steps > 0 and self.step >= plan.total_steps)
 
     def to_json(
         self, config: RunConfig, plan: Plan, accumulators: Mapping[str, list[str]], metrics: Mapping[str, float]
@@ -48,9 +53,12 @@ class Progress:
             "batch": batch,
             "steps_per_epoch": plan.steps_per_epoch,
             "total_steps": plan.total_steps,
-            "finished_epochs": self.finished_epochs,
             "validated_step": self.validated_step,
             "best_value": self.best_value,
+            "patience": list(self.patience),
+            "seconds": round(self.seconds, 3),
+            "rollbacks": self.rollbacks,
+            "finished": self.finished,
             "accumulators": {name: list(parts) for name, parts in accumulators.items()},
             "metrics": {name: value if math.isfinite(value) else str(value) for name, value in metrics.items()},
             "seed": config.seed,
@@ -81,7 +89,16 @@ class Progress:
                 )  # fmt: skip
         if state["config_sha256"] != config_hash(config):
             sink(WarningEvent("The config is not the one that this run was started with.", where=where))
-        return cls(state["step"], state["finished_epochs"], state["validated_step"], state["step"], state["best_value"])
+        return cls(
+            step=state["step"],
+            validated_step=state["validated_step"],
+            saved_step=state["step"],
+            best_value=state["best_value"],
+            patience=tuple(state["patience"]),
+            seconds=state["seconds"],
+            rollbacks=state["rollbacks"],
+            finished=state["finished"],
+        )
 
 
 def config_hash(config: RunConfig) -> str:

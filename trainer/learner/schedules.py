@@ -38,19 +38,21 @@ class LearningRate:
             for index, part in enumerate(every)
             if isinstance(part, PlateauSchedule)
         }
+        self.scale = State(np.ones(()), "learning_rate.scale", engine.float64)
+        """A further factor that the loop sets, such as after a rollback; no part of what is saved."""
         self._span = Span(total_steps, steps_per_epoch, self._memories)
-        if total_steps < 1 and (lost := [part.name for part in every if part.needs_the_end]):
+        if total_steps < 1 and (lost := [part.name for part in every if part.ends_with_the_run]):
             raise TrainerError(f"a {lost[0]} schedule must know when the run ends", expected="total_steps of 1 or more")
 
     def __call__(self, step: Tensor) -> Tensor:
         """The learning rate, a float64 scalar tensor, at `step`, an integer scalar tensor counting from 0."""
-        return self.schedule.factor(step.astype(engine.float64), self._span, engine) * self.base
+        return self.schedule.factor(step.astype(engine.float64), self._span, engine) * (self.scale * self.base)
 
     def at(self, step: int) -> float:
         """The learning rate at `step`, in NumPy."""
         held = {part: np.asarray(state) for part, state in self._memories.items()}
         span = Span(self._span.total_steps, self._span.steps_per_epoch, held)
-        return float(self.schedule.factor(np.float64(step), span, np) * self.base)
+        return float(self.schedule.factor(np.float64(step), span, np) * self.base) * float(self.scale.item())
 
     def rebased(self, base: float) -> LearningRate:
         """Another base under the same schedule."""

@@ -16,6 +16,7 @@ from trainer.learner.samples import Sample
 if TYPE_CHECKING:
     from trainer.configs import RunConfig
     from trainer.datasets import Loader
+    from trainer.learner.hooks import Hook
     from trainer.metrics import Metric
 
 Batch = Mapping[str, Tensor]
@@ -23,16 +24,29 @@ Batch = Mapping[str, Tensor]
 
 @dataclass(frozen=True)
 class DataSplits:
-    """The loaders of a task. Without `valid` nothing is validated, without `test` nothing is tested at the end."""
+    """The loaders of a task. Without `valid` nothing is validated, without `test` nothing is tested at the end.
+
+    Several test splits have names; their metrics are told of as test/<name>.
+    """
 
     train: Loader
     valid: Loader | None = None
-    test: Loader | None = None
+    test: Loader | Mapping[str, Loader] | None = None
+
+    def tests(self) -> dict[str, Loader]:
+        """The test splits by the names of their metrics' splits."""
+        if isinstance(self.test, Mapping):
+            return {f"test/{name}": loader for name, loader in self.test.items()}
+        return {} if self.test is None else {"test": self.test}
+
+    def all(self) -> list[Loader]:
+        """All loaders, the training split's first."""
+        return [self.train, *([] if self.valid is None else [self.valid]), *self.tests().values()]
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How long the training is, known once the data is."""
+    """How long the training is in steps, known once the data is; `total_steps` is 0 where only time ends it."""
 
     steps_per_epoch: int
     total_steps: int
@@ -101,6 +115,10 @@ class Task:
 
     def samples(self, batch: Batch) -> Iterable[Sample]:
         """Pictures of a validation batch to look at after each epoch; none by default. It may read values."""
+        return ()
+
+    def hooks(self) -> Iterable[Hook]:
+        """Hooks that belong to the task; none by default."""
         return ()
 
     def optimizer_for(self, target: Target, name: str = "optimizer") -> Optimizer:

@@ -11,24 +11,33 @@ from trainer.rundir.events import EndEvent, Record, ResumedEvent
 def without_superseded(records: Iterable[Record]) -> list[Record]:
     """The records that still count, in their order.
 
-    A record goes when a later attempt resumed from a step below its own; records without a step stay. An `end` of
-    an earlier attempt goes with any later resumption, since the run went on.
+    A record goes when a later attempt, or its own attempt further on (a rollback), resumed from a step below its own;
+    records without a step stay. An `end` of an earlier attempt goes with any later resumption, since the run went on.
     """
     records = list(records)
-    resumed = [(record.attempt, record.event.from_step) for record in records if isinstance(record.event, ResumedEvent)]
+    resumed = [
+        (index, record.attempt, record.event.from_step)
+        for index, record in enumerate(records)
+        if isinstance(record.event, ResumedEvent)
+    ]
     if not resumed:
         return records
     limits = {
-        attempt: min((step for later, step in resumed if later > attempt), default=math.inf)
+        attempt: min((step for _, later, step in resumed if later > attempt), default=math.inf)
         for attempt in {record.attempt for record in records}
     }
-    return [record for record in records if _still_counts(record, limits[record.attempt])]
+    kept, rolled_back = [], {attempt: math.inf for attempt in limits}
+    for index in reversed(range(len(records))):
+        record = records[index]
+        if isinstance(record.event, ResumedEvent):
+            rolled_back[record.attempt] = min(rolled_back[record.attempt], record.event.from_step)
+        if _still_counts(record, limits[record.attempt], rolled_back[record.attempt]):
+            kept.append(record)
+    return kept[::-1]
 
 
-def _still_counts(record: Record, last_step: float) -> bool:
-    if last_step == math.inf:
-        return True
+def _still_counts(record: Record, last_step: float, rolled_back_to: float) -> bool:
     if isinstance(record.event, EndEvent):
-        return False
+        return last_step == math.inf
     step = getattr(record.event, "step", None)
-    return step is None or step <= last_step
+    return step is None or step <= min(last_step, rolled_back_to)

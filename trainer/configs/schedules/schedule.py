@@ -61,7 +61,7 @@ class Schedule(Section):
 
     at_most_one_of: ClassVar[tuple[tuple[str, ...], ...]] = (("warmup_steps", "warmup_epochs"),)
     needs_the_end: ClassVar[bool] = False
-    """Whether the formula must know when the run ends."""
+    """Whether the formula must know when the run ends, where no time of its own is set."""
 
     name: str
     by: Literal["step", "epoch"] = Field("step", description="Whether the factor changes at every step or every epoch.")
@@ -83,6 +83,12 @@ class Schedule(Section):
         stretch = Stretch(warmup // unit, math.ceil(span.total_steps / unit), unit, span)
         factor = self.shape(xp.floor(step / unit) if unit > 1 else step, stretch, xp)
         return factor * xp.clip((step + 1) / warmup, 0.0, 1.0) if warmup else factor
+
+    @property
+    def ends_with_the_run(self) -> bool:
+        """Whether the length of the run decides the formula: where no time of its own is set."""
+        has_own = getattr(self, "duration", None) is not None or getattr(self, "period", None) is not None
+        return self.needs_the_end and not has_own
 
     def unit(self, span: Span) -> int:
         """Steps of one unit of time."""

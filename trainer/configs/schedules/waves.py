@@ -9,6 +9,9 @@ from pydantic import Field
 
 from trainer.configs.schedules.schedule import Schedule, Stretch, power
 
+UNKNOWN_END = 10**9
+"""Steps that no run takes, where its length is not known."""
+
 
 class CosineSchedule(Schedule):
     """Half a cosine from 1 after the warm-up to `final_factor` at the end of the run (Loshchilov & Hutter 2017).
@@ -34,7 +37,8 @@ class CosineSchedule(Schedule):
             return self._fall(passed / self.period - restarts, power(self.restart_factor, restarts, xp), xp)
         begins, length, height = passed * 0, passed * 0 + self.period, passed * 0 + 1
         start, period, count = 0, self.period, 0
-        while start + period < max(1, stretch.end - stretch.start):  # few: they grow geometrically
+        end = stretch.end - stretch.start if stretch.end else UNKNOWN_END
+        while start + period < end:  # few: they grow geometrically
             start, period, count = start + period, period * self.period_factor, count + 1
             is_later = passed >= start
             begins, length = (

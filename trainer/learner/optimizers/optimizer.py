@@ -108,6 +108,10 @@ class Optimizer:
 
         While micro-batches are accumulated the gradients are only added up until the last one.
         """
+        with engine.autocast("float32"):  # an update is exact, whatever the forward pass is computed in
+            self._apply(gradients)
+
+    def _apply(self, gradients: Sequence[Tensor]) -> None:
         step = stepping.current()
         if step.micro_batches > 1:
             if self._sums is None:

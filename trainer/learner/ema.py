@@ -1,0 +1,54 @@
+"""An exponential moving average of the weights (Polyak & Juditsky 1992), updated in the traced step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from trainer import engine
+from trainer.engine import State, float64, int64
+
+if TYPE_CHECKING:
+    from trainer.configs import EmaConfig
+
+
+class Ema:
+    """The averages of states of a model: average ← d·average + (1 − d)·value after each step.
+
+    d is `decay`, with a warm-up at most (1 + t) / (10 + t) at step t. What is no floating-point number is copied.
+    Buffers such as the statistics of norms are averaged as well, so that they belong to the averaged weights.
+    """
+
+    def __init__(self, config: EmaConfig, states: Mapping[str, State]) -> None:
+        self.config, self._states = config, states
+        self.averages = {name: State(state.numpy(), name, state.dtype) for name, state in states.items()}
+        self.steps = State(np.zeros((), np.int64), "ema.steps", int64)
+
+    def update(self) -> None:
+        """Take in the values that the states have at the end of the step; part of the traced step."""
+        step = self.steps.astype(float64)
+        decay = step * 0 + self.config.decay
+        if self.config.warmup:
+            decay = engine.minimum(decay, (step + 1) / (step + 10))
+        for name, state in self._states.items():
+            average = self.averages[name]
+            if state.dtype.is_float:
+                average.assign(average + (state - average) * (1 - decay).astype(state.dtype))
+            else:
+                average.assign(state + engine.zeros_like(state))
+        self.steps.assign(self.steps + 1)
+
+    @contextmanager
+    def in_place(self) -> Iterator[None]:
+        """Within, the model has the averaged values."""
+        kept = {name: state.numpy().copy() for name, state in self._states.items()}
+        for name, state in self._states.items():
+            state.set_value(self.averages[name].numpy())
+        try:
+            yield
+        finally:
+            for name, state in self._states.items():
+                state.set_value(kept[name])

@@ -1,0 +1,93 @@
+"""What happens at the moments of a training, a file each. HOOKS lists those of the product; `order` says who is first.
+
+on_start → { before_step → step → after_step [→ after_log, before/after_validation, after_checkpoint] }
+         → on_end or on_error
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from trainer import TrainerError
+from trainer.configs.own import own_class
+from trainer.learner.hooks.aside import Aside
+from trainer.learner.hooks.checkpointing import SaveCheckpoints
+from trainer.learner.hooks.early_stopping import EarlyStopping
+from trainer.learner.hooks.guards import NanGuard, RolledBack, SpikeGuard
+from trainer.learner.hooks.hook import MOMENTS, Hook, Moment
+from trainer.learner.hooks.limits import TimeLimit
+from trainer.learner.hooks.logging import Log
+from trainer.learner.hooks.plateau import FeedSchedules
+from trainer.learner.hooks.requests import AnswerRequests
+from trainer.learner.hooks.validating import Validate
+from trainer.learner.hooks.watchdog import Watchdog
+
+if TYPE_CHECKING:
+    from trainer.configs import HookConfig, RunConfig
+    from trainer.learner.training import Training
+
+__all__ = ["HOOKS", "MOMENTS", "Hook", "Hooks", "Moment", "NanGuard", "RolledBack", "hooks_for"]
+
+HOOKS: tuple[type[Hook], ...] = (
+    Watchdog,
+    AnswerRequests,
+    NanGuard,
+    Log,
+    SpikeGuard,
+    TimeLimit,
+    Validate,
+    FeedSchedules,
+    EarlyStopping,
+    SaveCheckpoints,
+)
+
+
+class Hooks:
+    """The hooks of a training, in their order."""
+
+    def __init__(self, hooks: Iterable[Hook]) -> None:
+        self.all = sorted((hook if hook.is_inline else Aside(hook) for hook in hooks), key=lambda hook: hook.order)
+        self._at = {name: [hook for hook in self.all if _listens(hook, name)] for name in MOMENTS}
+
+    def __call__(self, name: str, training: Training, **told: Any) -> None:
+        """Run every hook's `name`; `told` are further fields of the moment."""
+        if not self._at[name]:
+            return
+        moment = training.moment(**told)
+        for hook in self._at[name]:
+            getattr(hook, name)(training, moment)
+
+    def one(self, kind: type[Any]) -> Any:
+        """The hook of a kind."""
+        return next(hook for hook in self.all if isinstance(hook, kind))
+
+    def close(self, training: Training) -> None:
+        """After the last moment: give hooks that run aside a little time."""
+        for hook in self.all:
+            if isinstance(hook, Aside):
+                hook.close(training)
+
+
+def _listens(hook: Hook, name: str) -> bool:
+    return name in vars(hook) or getattr(type(hook), name) is not getattr(Hook, name)
+
+
+def hooks_for(config: RunConfig, further: Sequence[Hook]) -> Hooks:
+    """The hooks of the product as the config asks for them, those of the config's own files, and `further` ones."""
+    made = [hook for kind in HOOKS if (hook := kind.for_config(config)) is not None]
+    return Hooks([*made, *(_own(section) for section in config.hooks), *further])
+
+
+def _own(section: HookConfig) -> Hook:
+    try:
+        kind = own_class(section.name)
+    except ValueError as error:
+        raise TrainerError("no such hook", found=str(error)) from error
+    if not issubclass(kind, Hook):
+        raise TrainerError(f"{section.name} is no hook", expected="a class derived from trainer.learner.Hook")
+    try:
+        made: Hook = kind(**section.options)
+    except TypeError as error:
+        raise TrainerError(f"the hook {section.name} can't be made", found=str(error)) from error
+    return made

@@ -1,0 +1,64 @@
+"""The end of training when a metric has stopped improving."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from trainer import TrainerError
+from trainer.learner.hooks.hook import Hook, Moment
+
+if TYPE_CHECKING:
+    from trainer.configs import EarlyStoppingConfig, RunConfig
+    from trainer.learner.training import Training
+
+
+@dataclass(frozen=True)
+class Patience:
+    """What early stopping remembers: the best value, measurements since, and measurements in all."""
+
+    best: float | None = None
+    waited: int = 0
+    measured: int = 0
+
+    def after(self, value: float, config: EarlyStoppingConfig) -> Patience:
+        """After one more measurement; a value that is no number is no improvement."""
+        if self.measured < config.warmup:
+            return replace(self, measured=self.measured + 1)
+        gain = 0.0 if self.best is None else (value - self.best) * (1 if config.mode == "max" else -1)
+        improved = not math.isnan(value) and (self.best is None or gain > config.min_change)
+        return Patience(value if improved else self.best, 0 if improved else self.waited + 1, self.measured + 1)
+
+
+class EarlyStopping(Hook):
+    """Ends training, as done, when the metric was not better for more than `patience` measurements."""
+
+    order, is_inline = 50, True
+
+    def __init__(self, config: EarlyStoppingConfig) -> None:
+        self.config = config
+
+    @classmethod
+    def for_config(cls, config: RunConfig) -> EarlyStopping | None:
+        return None if config.early_stopping is None else cls(config.early_stopping)
+
+    def after_log(self, training: Training, moment: Moment) -> None:
+        if self.config.metric.startswith("train/"):
+            self._measure(training, moment)
+
+    def after_validation(self, training: Training, moment: Moment) -> None:
+        if not self.config.metric.startswith("train/"):
+            self._measure(training, moment)
+
+    def _measure(self, training: Training, moment: Moment) -> None:
+        value = moment.measured.get(self.config.metric)
+        if value is None:
+            known = ", ".join(sorted(moment.metrics))
+            raise TrainerError(f"early_stopping.metric {self.config.metric!r} is not measured", expected=known)
+        memory = Patience(*training.progress.patience).after(value, self.config)
+        training.progress.patience = (memory.best, memory.waited, memory.measured)
+        if memory.waited > self.config.patience:
+            training.finish(
+                f"{self.config.metric} has not improved on {memory.best:.6g} for {memory.waited} measurements"
+            )

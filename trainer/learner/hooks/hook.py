@@ -1,0 +1,95 @@
+"""Hooks: code at moments of the training. Everything that the loop does beside stepping is one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from trainer.configs import RunConfig
+    from trainer.learner.training import Training
+
+MOMENTS = (
+    "on_start", "before_step", "after_step", "before_validation", "after_validation", "after_log", "after_checkpoint",
+    "on_end", "on_error",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Moment:
+    """What a hook is told.
+
+    step, epoch: how far the training is; epochs are fractional.
+    metrics: what was measured so far, the latest by "split/name". Nothing is computed or read for them.
+    measured: at `after_log` and `after_validation` what has just been measured, by "split/name".
+    checkpoint: at `after_checkpoint` its place, relative to the run directory.
+    error: at `on_error` what ended the training.
+    """
+
+    step: int
+    epoch: float
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    measured: Mapping[str, float] = field(default_factory=dict)
+    checkpoint: str | None = None
+    error: BaseException | None = None
+
+
+class Hook:
+    """Base of hooks: override the moments that matter.
+
+        class Tell(Hook):
+            def after_validation(self, training, moment):
+                print(moment.step, moment.measured)
+
+            # config.yaml:   hooks: [{name: "./tell.py:Tell"}]
+
+    Hooks run in the order of `order`, those of equal order as they were given. `training` is the training under way:
+    `training.request("stop")` (or checkpoint, evaluate, pause) is carried out within a step; `training.latest()` waits
+    for the running step and reads the metrics since the last log.
+
+    A hook of one's own runs in a thread of its own, one moment after the other, so that it can take its time: the loop
+    never waits for it. One that has to act between two steps says `is_inline = True` and keeps the loop waiting.
+    """
+
+    order: int = 100
+    is_inline: bool = False
+
+    @classmethod
+    def for_config(cls, config: RunConfig) -> Hook | None:
+        """The hook as a config asks for it; None: not at all."""
+        return cls()
+
+    def on_start(self, training: Training, moment: Moment) -> None:
+        """Training is about to begin or to go on; the model is built and restored."""
+
+    def before_step(self, training: Training, moment: Moment) -> None:
+        """The next step is about to be run."""
+
+    def after_step(self, training: Training, moment: Moment) -> None:
+        """A step is done (its results may still be on their way)."""
+
+    def before_validation(self, training: Training, moment: Moment) -> None:
+        """The validation split is about to be evaluated."""
+
+    def after_validation(self, training: Training, moment: Moment) -> None:
+        """The validation split was evaluated."""
+
+    def after_log(self, training: Training, moment: Moment) -> None:
+        """The training metrics since the last time were read and told."""
+
+    def after_checkpoint(self, training: Training, moment: Moment) -> None:
+        """A checkpoint is complete."""
+
+    def on_end(self, training: Training, moment: Moment) -> None:
+        """Training has ended well, or was stopped."""
+
+    def on_error(self, training: Training, moment: Moment) -> None:
+        """Training has ended by an error."""
+
+
+def is_due(step: int, *, every_steps: int | None, every_epochs: int | None, steps_per_epoch: int) -> bool:
+    """Whether something that is done every so many steps, or epochs (1 by default), is due after `step`."""
+    if every_steps is not None:
+        return step % every_steps == 0
+    return step % (steps_per_epoch * (every_epochs or 1)) == 0

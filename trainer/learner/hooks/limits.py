@@ -1,0 +1,37 @@
+"""The end of training after so many minutes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from trainer.learner.hooks.hook import Hook, Moment
+
+if TYPE_CHECKING:
+    from trainer.configs import RunConfig
+    from trainer.learner.training import Training
+
+
+class TimeLimit(Hook):
+    """Ends training, as done, after the step at which so many minutes of it are over, those of earlier attempts too."""
+
+    order, is_inline = 30, True
+
+    def __init__(self, minutes: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self.minutes, self._clock = minutes, clock
+        self._last = clock()
+
+    @classmethod
+    def for_config(cls, config: RunConfig) -> TimeLimit | None:
+        return None if config.train.minutes is None else cls(config.train.minutes)
+
+    def on_start(self, training: Training, moment: Moment) -> None:
+        self._last = self._clock()
+
+    def after_step(self, training: Training, moment: Moment) -> None:
+        now = self._clock()
+        training.progress.seconds += now - self._last
+        self._last = now
+        if training.progress.seconds >= 60 * self.minutes:
+            training.finish(f"{self.minutes:g} minutes are over")

@@ -1,0 +1,28 @@
+"""The training metrics every so many steps."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from trainer.learner.hooks.hook import Hook, Moment
+
+if TYPE_CHECKING:
+    from trainer.configs import RunConfig
+    from trainer.learner.training import Training
+
+
+class Log(Hook):
+    """Reads and tells the metrics of the steps since the last time: after the first step, when due, and at the end."""
+
+    order, is_inline = 10, True
+
+    def __init__(self, every_steps: int) -> None:
+        self.every_steps = every_steps
+
+    @classmethod
+    def for_config(cls, config: RunConfig) -> Log:
+        return cls(config.train.log_every_steps)
+
+    def after_step(self, training: Training, moment: Moment) -> None:
+        if moment.step == 1 or moment.step % self.every_steps == 0 or training.progress.is_over(training.plan):
+            training.log()

@@ -1,0 +1,34 @@
+"""Schedules that wait for a metric hear of what was measured."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from trainer import TrainerError
+from trainer.learner.hooks.hook import Hook, Moment
+
+if TYPE_CHECKING:
+    from trainer.learner.training import Training
+
+
+class FeedSchedules(Hook):
+    """Tells each learning rate's schedule of every measurement."""
+
+    order, is_inline = 45, True
+
+    def after_log(self, training: Training, moment: Moment) -> None:
+        self._tell(training, moment, "train")
+
+    def after_validation(self, training: Training, moment: Moment) -> None:
+        self._tell(training, moment, "valid")
+
+    def _tell(self, training: Training, moment: Moment, split: str) -> None:
+        for optimizer in training.parts.optimizers.values():
+            for rate in optimizer.learning_rates().values():
+                for metric in rate.awaited_metrics():
+                    if metric.startswith(f"{split}/") and metric not in moment.measured:
+                        raise TrainerError(
+                            f"a plateau schedule waits for {metric!r}, which is not measured",
+                            expected=", ".join(sorted(moment.metrics)),
+                        )
+                rate.observe(moment.measured)

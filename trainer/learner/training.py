@@ -1,0 +1,296 @@
+"""A training under way: the model, its programs, how far it is, and what can be done with it between two steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from trainer import engine
+from trainer.engine import State, int64
+from trainer.engine.nn import RandomState
+from trainer.learner.accumulators import Accumulators
+from trainer.learner.checkpoints import CheckpointKeeper, checkpoint_folder, read_checkpoint, restore
+from trainer.learner.ema import Ema
+from trainer.learner.hooks import Hook, Moment, NanGuard, hooks_for
+from trainer.learner.inbox import Inbox, Stopped
+from trainer.learner.optimizers import learning_rates
+from trainer.learner.phases import CompilePhases, phase
+from trainer.learner.precision import LossScale
+from trainer.learner.programs import Program, evaluation_program, set_mode, train_program
+from trainer.learner.progress import Progress
+from trainer.learner.samples import write_samples
+from trainer.learner.stopwatch import Stopwatch
+from trainer.learner.task import DataSplits, Plan, Task, model_states, parts_of, training_states
+from trainer.rundir import Event, EventSink, MetricEvent, ResumedEvent, RunPaths, SystemEvent
+
+if TYPE_CHECKING:
+    from trainer.datasets import Loader
+    from trainer.datasets.loader import EpochBatches
+
+
+class Training:
+    """What hooks act on. Made once data and model are there.
+
+    Attributes:
+        progress: how far it is; plan: how far it is to go.
+        metrics: the latest of each metric, by "split/name".
+        parts: the task's modules, optimizers and states.
+        inbox: requests from outside.
+        listeners: hear every event besides the run's own sink.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        splits: DataSplits,
+        plan: Plan,
+        inbox: Inbox,
+        sink: EventSink,
+        *,
+        paths: RunPaths | None,
+        hooks: Sequence[Hook] = (),
+    ) -> None:
+        config = self.config = task.config
+        self.task, self.splits, self.plan, self.inbox, self.paths = task, splits, plan, inbox, paths
+        self.parts = parts_of(task)
+        self.progress, self.metrics = Progress(), dict[str, float]()
+        self.train_sums, self.stopwatch = Accumulators("train"), Stopwatch()
+        self.listeners: list[Callable[[Event], None]] = []
+        self.ema = None if config.train.ema is None else Ema(config.train.ema, model_states(self.parts))
+        self.hooks = hooks_for(config, hooks)
+        self._sink = sink
+        self._valid_sums = Accumulators("valid")
+        self._random = RandomState(config.seed)
+        self._number = State(np.zeros((), np.int64), "step", int64)
+        self._compile_phases = CompilePhases(self.tell)
+        self._keeper = (
+            None
+            if paths is None
+            else CheckpointKeeper(paths.checkpoints, self.tell, keep_last=config.checkpoint.keep_last)
+        )
+        self._train_program = train_program(
+            task,
+            self._random,
+            self.train_sums,
+            self._compiling,
+            self._number,
+            loss_scale=LossScale.fixed() if config.train.on_nan == "skip" else None,
+            ema=self.ema,
+        )
+        self._valid_program = evaluation_program(task, self._valid_sums, self._compiling)
+
+    # --- telling --------------------------------------------------------------------------------------------------
+
+    def tell(self, event: Event) -> None:
+        """Tell of an event; any thread may."""
+        self._sink(event)
+        for listener in self.listeners:
+            listener(event)
+
+    def moment(self, **told: Any) -> Moment:
+        """The moment that it is, for hooks."""
+        return Moment(self.progress.step, self._epoch(), dict(self.metrics), **told)
+
+    def request(self, what: str) -> None:
+        """Ask for stop, checkpoint, evaluate, pause or resume; carried out within a step. Any thread may."""
+        self.inbox.ask(what)
+
+    def finish(self, reason: str) -> None:
+        """Let training end, as done, after the step that is under way."""
+        self.progress.finished = reason
+
+    def _epoch(self) -> float:
+        return round(self.progress.step / self.plan.steps_per_epoch, 6)
+
+    # --- stepping -------------------------------------------------------------------------------------------------
+
+    def prepare(self) -> None:
+        """Put the model into training mode, before the first of several steps."""
+        self._train_program.prepare()
+
+    def step(self, batches: Sequence[Mapping[str, Any]]) -> None:
+        """One step on its batches, of which there are several where gradients are accumulated."""
+        for index, batch in enumerate(batches, start=1):
+            self._run_program(self._train_program, "train step", batch, index == len(batches))
+        self.progress.step += 1
+
+    def epoch(self, epoch: int, first: int) -> EpochBatches:
+        """The training batches of an epoch from its step number `first` on."""
+        return self.splits.train.epoch(epoch, start=first * self.config.train.accumulate)
+
+    def rehearse(self) -> None:
+        """Run the training and the validation step once, so that they are compiled."""
+        self.prepare()
+        self._run_program(self._train_program, "train step", self.splits.train.batch(0, 0), True)
+        for loader in self.splits.all()[1:2]:
+            self._valid_program.prepare()
+            self._run_program(self._valid_program, "validation step", loader.batch(0, 0))
+
+    def traced_step(self) -> Program:
+        """The program of a step, for those who look into it; called with a batch and whether it is the step's last."""
+        return self._train_program
+
+    def _run_program(self, program: Program, name: str, batch: Mapping[str, Any], *flags: bool) -> None:
+        """Run a program on a batch; the first time, tell of tracing and compiling, which is no training time."""
+        if program.has_run(*flags):
+            program(batch, *flags)
+            self.stopwatch.count(len(next(iter(batch.values()))))
+            return
+        with self.stopwatch.apart(), self._compile_phases.watching(name):
+            program(batch, *flags)
+
+    def _compiling(self, done: int, total: int, now: str) -> None:
+        self._compile_phases.report(done, total, now)
+        self.inbox.check()
+
+    # --- measuring ------------------------------------------------------------------------------------------------
+
+    def latest(self) -> dict[str, float]:
+        """The training metrics since the last log, read now. Waits for the step that is under way."""
+        return self.train_sums.values()
+
+    def log(self) -> None:
+        """Read the training metrics since the last time, tell of them and begin anew."""
+        self._refuse_not_finite()
+        values = self.latest()
+        self.train_sums.reset()
+        reading = self.stopwatch.take(self.splits.train.data_wait)
+        speed = {} if reading is None else {"samples_per_second": round(reading.samples_per_second, 3)}
+        rates = learning_rates(self.parts.optimizers, self.progress.step)
+        self._tell_metrics("train", {**values, **rates, **speed})
+        if reading is not None:
+            self.tell(SystemEvent(data_wait=round(reading.data_wait, 4), step_ms=round(reading.step_ms, 3)))
+        self._note("after_log", "train", values)
+
+    def validate(self) -> None:
+        """Evaluate the validation split, with the averaged weights too where there are any."""
+        loader = self.splits.valid
+        if loader is None:
+            return
+        with self.stopwatch.apart():
+            self.hooks("before_validation", self)
+            values = self.evaluate(loader, limit=self.config.validate.batches)
+            self.progress.validated_step = self.progress.step
+            self._tell_metrics("valid", values)
+            self._note("after_validation", "valid", values)
+        self.prepare()
+
+    def test(self) -> None:
+        """Evaluate the test splits with the last weights, or the best where the config keeps them."""
+        keeper = self._keeper
+        if keeper is not None and self.config.checkpoint.best is not None and keeper.best_step is not None:
+            folder = checkpoint_folder(keeper.folder / f"step-{keeper.best_step}")
+            groups = {stem: group for stem, group in self._groups().items() if stem != "training"}
+            restore(read_checkpoint(folder), groups, where=str(folder))
+        for split, loader in self.splits.tests().items():
+            values = self.evaluate(loader, name="evaluate")
+            self.metrics.update({f"{split}/{name}": value for name, value in values.items()})
+            self._tell_metrics(split, values, final=True)
+
+    def evaluate(self, loader: Loader, *, name: str = "validate", limit: int | None = None) -> dict[str, float]:
+        """The metrics of a loader's batches (of the first `limit`), those of the averaged weights as "ema/name"."""
+        values = self._evaluate(loader, name, limit)
+        if self.ema is not None:
+            with self.ema.in_place():
+                averaged = self._evaluate(loader, name, limit)
+            values.update({f"ema/{key}": value for key, value in averaged.items()})
+        return values
+
+    def show_samples(self) -> None:
+        """Write the task's samples of the first validation batch, where it has any."""
+        loader = self.splits.valid
+        if loader is None or self.paths is None or type(self.task).samples is Task.samples:
+            return
+        with self.stopwatch.apart():
+            set_mode(self.task, is_training=False)
+            batch = {name: engine.asarray(values) for name, values in loader.batch(0, 0).items()}
+            with self.ema.in_place() if self.ema is not None else nullcontext():
+                samples = list(self.task.samples(batch))
+            write_samples(samples, self.paths, self.tell, step=self.progress.step, split="valid")
+        self.prepare()
+
+    def skipped_steps(self) -> int:
+        """How many steps were left out so far because a gradient was not finite."""
+        return max((int(one.skipped_steps.item()) for one in self.parts.optimizers.values()), default=0)
+
+    def _evaluate(self, loader: Loader, name: str, limit: int | None) -> dict[str, float]:
+        total = min(loader.steps_per_epoch, limit or loader.steps_per_epoch)
+        with phase(name, self.tell, unit="batch") as running, loader.epoch(0) as batches:
+            self._valid_program.prepare()
+            self._valid_sums.reset()
+            for done, batch in zip(range(1, total + 1), batches, strict=False):
+                self.inbox.check()
+                self._run_program(self._valid_program, "validation step", batch)
+                running.progress(done, total)
+            return self._valid_sums.values()
+
+    def _tell_metrics(self, split: str, values: Mapping[str, float], *, final: bool = False) -> None:
+        self.tell(MetricEvent(self.progress.step, self._epoch(), split, dict(values), final))
+
+    def _note(self, moment: str, split: str, values: Mapping[str, float]) -> None:
+        measured = {f"{split}/{name}": value for name, value in values.items()}
+        self.metrics.update(measured)
+        self.hooks(moment, self, measured=measured)
+
+    # --- keeping --------------------------------------------------------------------------------------------------
+
+    def save(self, *reasons: str) -> None:
+        """Write a checkpoint, unless something in the training is not finite."""
+        if self._keeper is None:
+            return
+        self._refuse_not_finite()
+        with self.stopwatch.apart(), phase("checkpoint", self.tell):
+            self.progress.best_is_unsaved = False
+            state = self.progress.to_json(self.config, self.plan, self.train_sums.describe(), self.metrics)
+            path = self._keeper.save(self.progress.step, self._groups(), state, reasons=reasons)
+        self.progress.saved_step = self.progress.step
+        self.hooks("after_checkpoint", self, checkpoint=f"checkpoints/{path.name}")
+
+    def go_on_from(self, place: Path) -> None:
+        """Take up a checkpoint, or the latest of a run directory."""
+        folder = checkpoint_folder(place)
+        with phase("resume", self.tell):
+            checkpoint = read_checkpoint(folder)
+            self.progress = Progress.from_json(checkpoint.state, self.config, self.plan, self.tell, where=str(folder))
+            self.metrics.update({name: float(value) for name, value in checkpoint.state["metrics"].items()})
+            self.train_sums.prepare(checkpoint.state["accumulators"])
+            restore(checkpoint, self._groups(), where=str(folder))
+            self._number.set_value(np.asarray(self.progress.step))
+            self._lower_learning_rates()
+        self.tell(ResumedEvent(self.progress.step, f"checkpoints/{folder.name}"))
+
+    def roll_back(self) -> None:
+        """Go back to the latest checkpoint, with a lower learning rate than last time."""
+        assert self._keeper is not None
+        rollbacks = self.progress.rollbacks + 1
+        self.go_on_from(self._keeper.folder)
+        self.progress.rollbacks = rollbacks
+        self._lower_learning_rates()
+
+    def stopped(self, stop: Stopped) -> None:
+        """Save what an end before the planned one leaves."""
+        if not stop.at_once and self.progress.step:
+            self.save("stopped")
+
+    def _lower_learning_rates(self) -> None:
+        scale = np.asarray(self.config.train.rollback_factor**self.progress.rollbacks)
+        for optimizer in self.parts.optimizers.values():
+            for rate in optimizer.learning_rates().values():
+                rate.scale.set_value(scale)
+
+    def _groups(self) -> dict[str, dict[str, State]]:
+        training = training_states(self.parts)
+        training[self._random.counter.name] = self._random.counter
+        training.update(self.train_sums.named_states())
+        groups = {"model": model_states(self.parts), "training": training}
+        if self.ema is not None:
+            training[self.ema.steps.name] = self.ema.steps
+            groups["ema"] = self.ema.averages
+        return groups
+
+    def _refuse_not_finite(self) -> None:
+        self.hooks.one(NanGuard).check(self)
