@@ -5,17 +5,19 @@ from __future__ import annotations
 import copy
 import json
 import math
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from trainer import TrainerError, engine
 from trainer.engine import State, nn
+from trainer.engine.devices.cpu.device import CpuDevice
 from trainer.engine.export.arrays import decoded, encoded
 from trainer.engine.export.graph import PROGRAM, is_covered
 from trainer.engine.graph.primitives import TABLE
@@ -388,13 +390,31 @@ def small_file(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any, Any
     return path, *content_of(path)
 
 
+@pytest.fixture(scope="module")
+def cpu() -> CpuDevice:
+    return CpuDevice(threads=1)
+
+
+def _drawn(program: Any, seed: int) -> dict[str, np.ndarray]:
+    """Inputs for a program that nobody meant: indices far out of range, numbers that are none."""
+    random = np.random.default_rng(seed)
+    inputs = {}
+    for name, (dtype, shape) in program.inputs.items():
+        limits = {"float": [0.0, -1.0, 2.5, np.inf, np.nan, 1e30], "bool": [0, 1]}
+        values = random.choice(limits.get(dtype.kind, [0, 1, 2, 3, 200]), shape)
+        if dtype.kind == "int" and random.integers(2):
+            values = random.choice([-1, np.iinfo(dtype.storage).min, np.iinfo(dtype.storage).max], shape)
+        inputs[name] = np.zeros(shape, np.uint16) if dtype.name == "bfloat16" else values.astype(dtype.storage)
+    return inputs
+
+
 @settings(
     max_examples=400, deadline=None, derandomize=True, database=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )  # fmt: skip
 @given(data=st.data())
 def test_any_mutation_of_the_document_is_refused_or_a_program(
-    data: st.DataObject, small_file: tuple[Path, Any, Any], tmp_path: Path
+    data: st.DataObject, small_file: tuple[Path, Any, Any], tmp_path: Path, cpu: CpuDevice
 ) -> None:
     _, arrays, original = small_file
     document = copy.deepcopy(original)
@@ -410,10 +430,71 @@ def test_any_mutation_of_the_document_is_refused_or_a_program(
     except TrainerError as error:
         assert str(path) in str(error)
         return
-    inputs = {name: np.ones(shape, dtype.storage) for name, (dtype, shape) in program.inputs.items()}
-    with engine.device("reference"):
-        outputs = program(**inputs)
-    assert {name: (tensor.dtype, tensor.shape) for name, tensor in outputs.items()} == program.outputs
+    _same_on_both(program, _drawn(program, 0), cpu)
+
+
+def _same_on_both(program: Any, inputs: dict[str, np.ndarray], cpu: CpuDevice) -> None:
+    found = []
+    for device in ("reference", cpu):
+        with engine.device(device):
+            outputs = program(**inputs)
+            assert {name: (tensor.dtype, tensor.shape) for name, tensor in outputs.items()} == program.outputs
+            found.append({name: tensor.numpy() for name, tensor in outputs.items()})
+    for name, expected in found[0].items():
+        np.testing.assert_allclose(found[1][name], expected, rtol=1e-5, err_msg=name)
+
+
+def _at(value: Any, place: tuple[Any, ...]) -> Any:
+    for key in place:
+        value = value[key]
+    return value
+
+
+def _loaded_with_what_follows(path: Path, arrays: Any, document: Any) -> Any:
+    """The program, with the shapes and dtypes that it is told to have; None if it is refused for another reason."""
+    for _ in document["nodes"]:
+        try:
+            return engine.load_program(written(path, arrays, document), memory=1 << 24)
+        except TrainerError as error:
+            assert str(path) in str(error)
+            place = re.search(r"node (\d+) ", str(error.where))
+            expected = re.fullmatch(r"(\w+)(\[.*\])", str(error.expected))
+            if "is not what the operation gives" not in error.message or not place or not expected:
+                return None
+            document["nodes"][int(place[1])] |= {"dtype": expected[1], "shape": json.loads(expected[2])}
+    return None
+
+
+_OPERATIONS = [name for name, primitive in TABLE.items() if primitive.family == "elementwise"]
+
+
+@settings(
+    max_examples=40, deadline=None, derandomize=True, database=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.filter_too_much],
+)  # fmt: skip
+@given(data=st.data())
+def test_another_operation_attribute_or_wiring_computes_the_same_on_both_devices(
+    data: st.DataObject, small_file: tuple[Path, Any, Any], tmp_path: Path, cpu: CpuDevice
+) -> None:
+    """Mutants made to survive: other inputs, numbers and operations, with the shapes and dtypes that follow; 1 of 7 does."""
+    _, arrays, original = small_file
+    document = copy.deepcopy(original)
+    node = data.draw(st.sampled_from([node for node in document["nodes"] if "attributes" in node]))
+    kind = data.draw(st.sampled_from(["operation", "input", "number"]))
+    if kind == "operation":
+        node["operation"] = data.draw(st.sampled_from(_OPERATIONS))
+    elif kind == "input" and node["inputs"]:
+        which = data.draw(st.integers(0, len(node["inputs"]) - 1))
+        node["inputs"][which] = data.draw(st.integers(0, document["nodes"].index(node) - 1))
+    else:
+        numbers = [place for place in _places(node["attributes"]) if type(_at(node["attributes"], place)) is int]
+        if numbers:
+            place = data.draw(st.sampled_from(numbers))
+            _at(node["attributes"], place[:-1])[place[-1]] = data.draw(st.integers(0, 7))
+    program = _loaded_with_what_follows(tmp_path / "rewired", arrays, document)
+    assume(program is not None)
+    for seed in range(2):
+        _same_on_both(program, _drawn(program, seed), cpu)
 
 
 @settings(

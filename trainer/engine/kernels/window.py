@@ -143,10 +143,11 @@ class _WindowArgmax:
         return writer.module(name)
 
     def _row(self, places: list[str]) -> None:
+        kernel = self.kernel
         source, target, output_row, output_column = places
         rows = self._inside(0, output_row, "i64")
-        width = str(self.kernel.output_shape[self.kernel.vector_axis])
-        unrolled = math.prod(self.kernel.window) <= _UNROLLED
+        width = str(kernel.output_shape[kernel.vector_axis])
+        unrolled = math.prod(kernel.window) <= _UNROLLED
         columns = self._inside(1, output_column, "i64") if self.along_channels else []
         points = [self._point(source, row, column) for row in rows for column in columns] if unrolled else []
 
@@ -168,6 +169,11 @@ class _WindowArgmax:
                     )
                 else:
                     best = self._search_loop(rows, across, lambda row, column: read(self._point(source, row, column)))
+            if kernel.values and kernel.dtype.is_float:
+                # comparing moves bits: a subnormal number is flushed, where programs flush them, by arithmetic alone
+                best = self.writer.intrinsic(
+                    f"canonicalize.{mangled(self.value_type)}", self.value_type, (self.value_type, best)
+                )
             store_vector(self.writer, self.target, target, self.target_step, position, mask, best)
 
         vector_loop(self.writer, "0", width, body, "window")
