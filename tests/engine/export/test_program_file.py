@@ -476,7 +476,7 @@ _OPERATIONS = [name for name, primitive in TABLE.items() if primitive.family == 
 def test_another_operation_attribute_or_wiring_computes_the_same_on_both_devices(
     data: st.DataObject, small_file: tuple[Path, Any, Any], tmp_path: Path, cpu: CpuDevice
 ) -> None:
-    """Mutants made to survive: other inputs, numbers and operations, with the shapes and dtypes that follow; 1 of 7 does."""
+    """Mutants made to survive: other inputs, numbers and operations, with the shapes and dtypes that follow."""
     _, arrays, original = small_file
     document = copy.deepcopy(original)
     node = data.draw(st.sampled_from([node for node in document["nodes"] if "attributes" in node]))
