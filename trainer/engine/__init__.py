@@ -127,6 +127,7 @@ if TYPE_CHECKING:
     from trainer.engine import nn as nn
     from trainer.engine.autotune.tuner import tuning as tuning
     from trainer.engine.compile.debug import explain as explain
+    from trainer.engine.compile.memory import MemoryReport as MemoryReport
     from trainer.engine.compile.memory import memory_report as memory_report
     from trainer.engine.compile.trace import Traced as Traced
     from trainer.engine.compile.trace import trace as trace
@@ -141,6 +142,7 @@ e, pi, inf, nan, newaxis = 2.718281828459045, 3.141592653589793, float("inf"), f
 __all__ = [
     "DType",
     "LoadedProgram",
+    "MemoryReport",
     "State",
     "Tensor",
     "Traced",
@@ -288,6 +290,7 @@ _LAZY = {
     "Traced": "trainer.engine.compile.trace",
     "tuning": "trainer.engine.autotune.tuner",
     "explain": "trainer.engine.compile.debug",
+    "MemoryReport": "trainer.engine.compile.memory",
     "memory_report": "trainer.engine.compile.memory",
     "nn": "trainer.engine.nn",
     "profile": "trainer.engine.profiling",

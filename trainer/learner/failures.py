@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from trainer import TrainerError
+
+if TYPE_CHECKING:
+    from trainer.configs import RunConfig
+    from trainer.engine import MemoryReport
+
+MOST_TOLD = 3
+"""Of what a step holds at its peak, so many of the largest are named."""
 
 
 class TrainingFailure(TrainerError):
@@ -21,3 +30,29 @@ def not_finite(metric: str, step: int, learning_rates: dict[str, float], saved_s
         expected="a finite number",
         hint="A lower learning rate, a warm-up or train.gradient_clip_norm often helps. " + saved,
     )
+
+
+def out_of_memory(step_name: str, report: MemoryReport | None, config: RunConfig) -> TrainingFailure:
+    """The failure for a step that the machine has no memory for; `report` says what it holds, where that is known."""
+    train, found = config.train, None
+    if report is not None:
+        held = sorted(report.held, key=lambda each: -each.nbytes)[:MOST_TOLD]
+        largest = "; ".join(f"{_size(each.nbytes)} {each.label}{_at(each.module)}" for each in held)
+        found = (
+            f"{_size(report.arena)} between its kernels, {_size(report.states)} of weights and moments; "
+            f"at the peak it holds {largest}"
+        )
+    ways = [f"Lower data.batch_size (now {config.data.batch_size})"]
+    half = max(1, config.data.batch_size // 2)
+    ways.append(f"or take the same steps in parts, data.batch_size={half} train.accumulate={2 * train.accumulate}")
+    if train.precision == "float32":
+        ways.append("or set train.precision=bfloat16")
+    return TrainingFailure(f"out of memory in the {step_name}", found=found, hint=", ".join(ways) + ".")
+
+
+def _size(nbytes: int) -> str:
+    return f"{nbytes / 1e9:.2f} GB" if nbytes >= 1e9 else f"{nbytes / 1e6:.1f} MB"
+
+
+def _at(module: str) -> str:
+    return f" (in {module})" if module else ""

@@ -24,13 +24,20 @@ Progress = Callable[[int, int, str], None]
 class Program:
     """A traced step and the mode that the task's modules must be in when it is traced and run."""
 
-    def __init__(self, step: Callable[..., Any], task: Task, *, is_training: bool) -> None:
+    def __init__(self, step: engine.Traced[..., Any], task: Task, *, is_training: bool) -> None:
         self.step, self._task, self._is_training = step, task, is_training
         self._variants: set[tuple[Any, ...]] = set()
 
     def has_run(self, *flags: Any) -> bool:
         """Whether it has been run with these flags, so that it is compiled."""
         return flags in self._variants
+
+    def memory(self) -> engine.MemoryReport | None:
+        """What the program that was compiled last holds in memory; None where none was, or its device has no plan."""
+        try:
+            return engine.memory_report(self.step)
+        except TrainerError:
+            return None
 
     def prepare(self) -> None:
         """Put the modules into the step's mode; to be called before the first of several runs."""

@@ -15,6 +15,7 @@ from trainer.engine.nn import RandomState
 from trainer.learner.accumulators import Accumulators
 from trainer.learner.checkpoints import CheckpointKeeper, checkpoint_folder, read_checkpoint, restore
 from trainer.learner.ema import Ema
+from trainer.learner.failures import out_of_memory
 from trainer.learner.hooks import Hook, Moment, NanGuard, hooks_for
 from trainer.learner.inbox import Inbox, Stopped
 from trainer.learner.optimizers import learning_rates
@@ -136,12 +137,15 @@ class Training:
 
     def _run_program(self, program: Program, name: str, batch: Mapping[str, Any], *flags: bool) -> None:
         """Run a program on a batch; the first time, tell of tracing and compiling, which is no training time."""
-        if program.has_run(*flags):
-            program(batch, *flags)
-            self.stopwatch.count(len(next(iter(batch.values()))))
-            return
-        with self.stopwatch.apart(), self._compile_phases.watching(name):
-            program(batch, *flags)
+        try:
+            if program.has_run(*flags):
+                program(batch, *flags)
+                self.stopwatch.count(len(next(iter(batch.values()))))
+                return
+            with self.stopwatch.apart(), self._compile_phases.watching(name):
+                program(batch, *flags)
+        except MemoryError as error:
+            raise out_of_memory(name, program.memory(), self.config) from error
 
     def _compiling(self, done: int, total: int, now: str) -> None:
         self._compile_phases.report(done, total, now)

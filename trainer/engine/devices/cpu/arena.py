@@ -20,11 +20,18 @@ class Arena:
         self._memory: np.ndarray | None = None
 
     def reserve(self, size: int) -> None:
-        """Make room for `size` bytes at a 2 MB boundary, on huge pages where the system has them."""
+        """Make room for `size` bytes at a 2 MB boundary, on huge pages where the system has them.
+
+        Raises:
+            MemoryError: the system refuses so much.
+        """
         if size <= self.size:
             return
         size = -(-size // HUGE_PAGE) * HUGE_PAGE
-        mapping = mmap.mmap(-1, size + HUGE_PAGE)
+        try:
+            mapping = mmap.mmap(-1, size + HUGE_PAGE)
+        except (OSError, OverflowError) as error:
+            raise MemoryError(f"{size / 1e6:.0f} MB for what a program holds between its kernels") from error
         if hasattr(mmap, "MADV_HUGEPAGE"):
             mapping.madvise(mmap.MADV_HUGEPAGE)
         memory = np.frombuffer(mapping, np.uint8)
