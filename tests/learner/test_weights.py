@@ -53,3 +53,12 @@ def test_a_file_that_is_none_is_named(tmp_path):
     (tmp_path / "w.safetensors").write_bytes(b"PK\x03\x04 not safetensors at all")
     with pytest.raises(TrainerError, match="not a safetensors file"):
         load_weights(tmp_path / "w.safetensors", {"net": nn.Linear(3, 2)})
+
+
+def test_arrays_that_overlap_are_refused(tmp_path, values):
+    save_file(values, tmp_path / "w.safetensors")
+    content = (tmp_path / "w.safetensors").read_bytes()
+    assert content.count(b'"data_offsets":[8,32]') == 1  # the weight, after the two floats of the bias
+    (tmp_path / "w.safetensors").write_bytes(content.replace(b"[8,32]", b"[4,28]"))
+    with pytest.raises(TrainerError, match="'weight' does not begin where the one before ends"):
+        load_weights(tmp_path / "w.safetensors", {"net": nn.Linear(3, 2)})

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 from trainer import TrainerError
-from trainer.engine.export.arrays import is_counts
 from trainer.engine.graph import dtypes
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.primitives import canonical
+from trainer.engine.safetensors import is_counts
 
 _NOT_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 

@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from trainer import TrainerError
-from trainer.engine.export.arrays import Arrays, is_counts
 from trainer.engine.export.attributes import dtype_from, from_json, known
 from trainer.engine.graph import primitives as p
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.node import Node, Primitive, make_node
 from trainer.engine.graph.primitives import TABLE
 from trainer.engine.graph.storage import Storage
+from trainer.engine.safetensors import Arrays, is_counts
 
 FORMAT, VERSION, PROGRAM = "trainer program", 1, "program"
 INPUT, ARRAY = "input", "array"

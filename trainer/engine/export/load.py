@@ -10,11 +10,11 @@ import numpy as np
 
 from trainer import TrainerError
 from trainer.engine.compile.trace import trace
-from trainer.engine.export.arrays import decoded, parsed
 from trainer.engine.export.graph import PROGRAM, ProgramGraph, graph_of
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.errors import user_line
 from trainer.engine.graph.node import Node
+from trainer.engine.safetensors import decoded, parsed
 from trainer.engine.tensor import State, Tensor, as_tensor
 
 

@@ -17,11 +17,11 @@ from trainer.engine.compile.arguments import as_storage, name_of
 from trainer.engine.compile.recorder import Recorder
 from trainer.engine.compile.structure import flatten
 from trainer.engine.compile.trace import Traced
-from trainer.engine.export.arrays import Arrays, encoded
 from trainer.engine.export.attributes import to_json
 from trainer.engine.export.graph import ARRAY, FORMAT, INPUT, PROGRAM, VERSION
 from trainer.engine.graph.errors import user_line
 from trainer.engine.graph.node import Node, topological
+from trainer.engine.safetensors import Arrays, encoded
 from trainer.engine.tensor import Tensor
 
 _KEY = re.compile(r"\[(?:'([^']*)'|(\d+))\]")

@@ -83,17 +83,6 @@ class ConvolutionSpec:
             step *= shape[axis]
         return strides[0], strides[1], strides[2], strides[3]
 
-    @property
-    def multiply_adds(self) -> int:
-        """Products that each of the three directions sums."""
-        return (
-            self.images
-            * math.prod(self.output_spatial)
-            * self.filters
-            * (self.channels // self.groups)
-            * math.prod(self.window)
-        )
-
 
 @dataclass(frozen=True, slots=True)
 class AxisPhase:

@@ -20,22 +20,12 @@ import numpy as np
 
 from trainer import TrainerError
 from trainer.engine import DType
-from trainer.engine.graph import dtypes
+from trainer.engine.safetensors import decoded, encoded
 from trainer.rundir import write_error
 
 FORMAT = 1
 STATE, MANIFEST = "state.json", "manifest.json"
 _FOLDER = re.compile(r"step-(\d+)")
-_TAGS = {
-    "bool": "BOOL",
-    "uint8": "U8",
-    "int32": "I32",
-    "int64": "I64",
-    "bfloat16": "BF16",
-    "float32": "F32",
-    "float64": "F64",
-}
-_DTYPES = {tag: dtypes.BY_NAME[name] for name, tag in _TAGS.items()}
 
 
 @dataclass(frozen=True)
@@ -140,7 +130,7 @@ def read_checkpoint(folder: Path) -> Checkpoint:
         if name == STATE:
             state = _json(folder, name, content)
         else:
-            arrays[name.removesuffix(".safetensors")] = _decoded(content)
+            arrays[name.removesuffix(".safetensors")] = _decoded(content, folder / name)
     return Checkpoint(arrays, state)
 
 
@@ -151,15 +141,12 @@ def read_arrays(file: Path) -> dict[str, Array]:
         TrainerError: no such file, or not a safetensors file of known element types.
     """
     try:
-        return _decoded(file.read_bytes())
+        content = file.read_bytes()
     except OSError as error:
         raise TrainerError(
             "can't read weights", where=str(file), found=(error.strerror or str(error)).lower()
         ) from error
-    except (ValueError, KeyError, TypeError) as error:
-        raise TrainerError(
-            "not a safetensors file of known element types", where=str(file), expected=", ".join(_DTYPES)
-        ) from error
+    return _decoded(content, file)
 
 
 def point(checkpoints: Path, name: str, step: int) -> None:
@@ -195,36 +182,12 @@ def remove_leftovers(checkpoints: Path) -> None:
 
 
 def _encoded(group: Mapping[str, Array]) -> bytes:
-    """A safetensors file: the header's length (8 bytes), the header (JSON), the arrays' bytes, little-endian."""
-    header: dict[str, Any] = {"__metadata__": {"format": "trainer"}}
-    chunks, offset = [], 0
-    # Wider elements first, so that every array starts at a multiple of its item's size.
-    for name, array in sorted(group.items(), key=lambda item: (-item[1].dtype.itemsize, item[0])):
-        content = np.ascontiguousarray(array.values, array.dtype.storage).tobytes()
-        header[name] = {
-            "dtype": _TAGS[array.dtype.name],
-            "shape": list(array.values.shape),
-            "data_offsets": [offset, offset + len(content)],
-        }
-        offset += len(content)
-        chunks.append(content)
-    text = json.dumps(header, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)
-    return b"".join([len(text).to_bytes(8, "little"), text, *chunks])
+    return encoded({name: (array.values, array.dtype) for name, array in group.items()}, {"format": "trainer"})
 
 
-def _decoded(content: bytes) -> dict[str, Array]:
-    length = int.from_bytes(content[:8], "little")
-    header = json.loads(content[8 : 8 + length])
-    arrays = {}
-    for name, entry in header.items():
-        if name == "__metadata__":
-            continue
-        dtype = _DTYPES[entry["dtype"]]
-        first, last = entry["data_offsets"]
-        flat = np.frombuffer(content[8 + length + first : 8 + length + last], dtype.storage)
-        arrays[name] = Array(flat.reshape(entry["shape"]), dtype)
-    return arrays
+def _decoded(content: bytes, where: Path) -> dict[str, Array]:
+    arrays, _ = decoded(content, str(where))
+    return {name: Array(values, dtype) for name, (values, dtype) in arrays.items()}
 
 
 def _bytes(folder: Path, name: str) -> bytes:
