@@ -121,7 +121,8 @@ from trainer.engine.functions.reductions import (
 from trainer.engine.gradients import gradients
 from trainer.engine.graph.dtypes import DType, bfloat16, bool_, float32, float64, int32, int64, uint8
 from trainer.engine.promotion import can_cast, result_type
-from trainer.engine.tensor import State, Tensor, evaluate
+from trainer.engine.state import State
+from trainer.engine.tensor import Tensor, evaluate
 
 if TYPE_CHECKING:
     from trainer.engine import nn as nn

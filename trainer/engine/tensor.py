@@ -1,11 +1,11 @@
-"""Tensor: a lazy, immutable handle to a node of the graph; State: the one kind of value that changes in place."""
+"""Tensor: a lazy, immutable handle to a node of the graph, and what counts as one."""
 
 from __future__ import annotations
 
 import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -22,7 +22,9 @@ from trainer.engine.promotion import DEFAULT, check_scalar, promoted
 UNREAD_LIMIT = 4096
 """How many nodes a value that is never read may gather before it evaluates itself."""
 
-_NO_HISTORY = sys.maxsize
+NO_HISTORY = sys.maxsize
+"""`_since` of a tensor that was computed from nothing."""
+
 NUMBERS = (bool, int, float)
 
 
@@ -40,9 +42,12 @@ class Tensor:
 
     __array_ufunc__ = None  # NumPy's operators give way to ours
 
+    is_state: ClassVar[bool] = False
+    """Whether `assign` changes it: see `State`."""
+
     def __init__(self, node: Node) -> None:
         self.node = node
-        self._since = _NO_HISTORY if node.operation.family == "leaf" else node.sequence
+        self._since = NO_HISTORY if node.operation.family == "leaf" else node.sequence
 
     # --- what it is ---------------------------------------------------------------------------------------------------
 
@@ -176,7 +181,7 @@ class Tensor:
 
     def _rebase(self, storage: Storage) -> None:
         self.node = p.buffer(storage)
-        self._since = _NO_HISTORY
+        self._since = NO_HISTORY
 
     def __repr__(self) -> str:
         what = f"dtype={self.dtype}"
@@ -268,7 +273,7 @@ def _bound_history(tensor: Tensor, sources: Sequence[Tensor]) -> None:
         return
     tensor._since = tensor.node.sequence - min(count, UNREAD_LIMIT * 3 // 4)
     for source in sources:
-        if not isinstance(source, State) and source._since < tensor._since:
+        if not source.is_state and source._since < tensor._since:
             source._since = tensor._since  # its history is a part of what was counted
 
 
@@ -283,137 +288,8 @@ def evaluate(*tensors: Tensor) -> None:
         storages = dict(zip(nodes, devices.current().evaluate(nodes), strict=True))
         for tensor, node in [(tensor, tensor.node) for tensor in pending]:
             tensor._rebase(storages[node])
-            if not isinstance(tensor, State):
+            if not tensor.is_state:
                 history.remember(tensor.node, history.leaves(node))
-
-
-class State(Tensor):
-    """A value that `assign` changes: a parameter, a moment, a counter, a statistic.
-
-    Its memory stays at one place for its whole life, so compiled programs update it in place. Handles that were made
-    from an earlier value keep that value.
-
-    Args:
-        value: an array, a tensor or nested lists; copied.
-        name: what errors and checkpoints call it.
-        dtype: converts `value` to it; None keeps the value's dtype.
-    """
-
-    __slots__ = ("_leaf", "_pending", "_pending_since", "_storage", "name")
-
-    def __init__(self, value: Any, name: str = "", dtype: DType | None = None) -> None:
-        self.name = name
-        self._pending: Node | None = None
-        self._pending_since = _NO_HISTORY
-        self._storage = _stored_copy(value, dtype, name, "State")
-        self._storage.is_state = True
-        self._leaf = p.buffer(self._storage)
-
-    @property
-    def node(self) -> Node:  # type: ignore[override]
-        """The node of the current value; while a step is traced, what the recorder says it is."""
-        recorder = tracing.active()
-        if recorder is not None:
-            return recorder.on_state_read(self)
-        return self._leaf if self._pending is None else self._pending
-
-    @property
-    def _since(self) -> int:  # type: ignore[override]
-        return self._pending_since
-
-    @property
-    def shape(self) -> Shape:
-        return self._storage.shape
-
-    @property
-    def dtype(self) -> DType:
-        return self._storage.dtype
-
-    @property
-    def storage(self) -> Storage:
-        """The memory of the current value, after pending assignments; its address never changes."""
-        if self._pending is not None:
-            self._settle()
-        return self._storage
-
-    def assign(self, value: Any) -> None:
-        """Make `value`, of the state's shape and dtype, the state's next value. A Python number fills it."""
-        tensor = self._fitting(value)
-        recorder = tracing.active()
-        if recorder is not None:
-            recorder.on_assign(self, tensor.node)
-        else:
-            self._pending, self._pending_since = tensor.node, tensor._since
-            if self._pending is self._leaf:
-                self._pending = None
-
-    def set_value(self, value: Any) -> None:
-        """Write `value`, an array of the state's shape, into the memory now, converted to the state's dtype."""
-        source = _stored_copy(value, self.dtype, self.name)
-        self._check_shape("set_value", source.shape)
-        recorder = tracing.active()
-        if recorder is not None:
-            recorder.on_read("set_value")
-        self._pending, self._pending_since = None, _NO_HISTORY
-        self.prepare_update()
-        self._storage.view()[...] = source.view()
-
-    def prepare_update(self) -> None:
-        """Make the memory free to be written: pending assignments are done, and live handles to its value get a copy.
-
-        A program calls this for each state that it updates, before each run.
-        """
-        if self._pending is not None:
-            self._settle()
-        if sys.getrefcount(self._leaf) > 2:  # ours and the argument's
-            old = self._storage
-            self._storage = new = Storage(old.shape, old.dtype, is_state=True, name=old.name)
-            new.layout, new.memory, new.settled = old.layout, old.memory, old.settled
-            assert old.memory is not None
-            old.memory, old.is_state = old.memory.copy(), False
-            self._leaf = p.buffer(new)
-
-    def _settle(self) -> None:
-        """Evaluate the pending assignment into the memory."""
-        node = self._pending
-        assert node is not None
-        result = node.attributes[0] if node.name == "buffer" else devices.current().evaluate([node])[0]
-        self._rebase(result)
-
-    def _rebase(self, storage: Storage) -> None:
-        self._pending, self._pending_since = None, _NO_HISTORY
-        self.prepare_update()
-        self._storage.view()[...] = storage.view()
-
-    def _read(self, operation: str) -> Storage:
-        recorder = tracing.active()
-        if recorder is not None:
-            recorder.on_read(operation)
-        return self.storage
-
-    def _fitting(self, value: Any) -> Tensor:
-        if isinstance(value, NUMBERS):
-            check_scalar("assign", value, self.dtype)
-            return Tensor(p.full(self.shape, value, self.dtype))
-        tensor = as_tensor(value)
-        self._check_shape("assign", tensor.shape)
-        if tensor.dtype is not self.dtype:
-            raise refusal(
-                "assign",
-                f"the state {self.name!r} has another dtype",
-                found=repr(tensor.dtype),
-                expected=repr(self.dtype),
-                hint="Convert the value with `.astype(state.dtype)`.",
-            )
-        return tensor
-
-    def _check_shape(self, operation: str, shape: Shape) -> None:
-        if shape != self.shape:
-            raise refusal(operation, f"the state {self.name!r} has another shape", found=shape, expected=self.shape)
-
-    def __repr__(self) -> str:
-        name = f"{type(self).__name__}({self.name!r}, " if self.name else f"{type(self).__name__}("
-        return f"{name}shape={self.shape}, dtype={self.dtype})"
 
 
 # --- what counts as a tensor ------------------------------------------------------------------------------------------
@@ -425,10 +301,10 @@ def as_tensor(value: Any, dtype: DType | None = None, operation: str = "asarray"
         return value if dtype is None else value.astype(dtype)
     if isinstance(value, NUMBERS) and not isinstance(value, np.generic):
         return Tensor(p.constant(value, dtype or DEFAULT[type(value)]))
-    return Tensor(p.buffer(_stored_copy(value, dtype, "", operation)))
+    return Tensor(p.buffer(stored_copy(value, dtype, "", operation)))
 
 
-def _stored_copy(value: Any, dtype: DType | None, name: str, operation: str = "asarray") -> Storage:
+def stored_copy(value: Any, dtype: DType | None, name: str, operation: str = "asarray") -> Storage:
     """`value` in memory of its own, row-major."""
     if isinstance(value, Tensor):
         source = value._read(operation).view()

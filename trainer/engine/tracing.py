@@ -11,7 +11,7 @@ from trainer.engine.graph.errors import refusal
 from trainer.engine.graph.node import Node
 
 if TYPE_CHECKING:
-    from trainer.engine.tensor import State
+    from trainer.engine.state import State
 
 
 class Recorder(Protocol):

@@ -14,7 +14,8 @@ from trainer.engine.graph import primitives as p
 from trainer.engine.graph.node import Node, topological
 from trainer.engine.graph.rewrite import replaced, typed
 from trainer.engine.graph.storage import Storage
-from trainer.engine.tensor import State, Tensor
+from trainer.engine.state import State
+from trainer.engine.tensor import Tensor
 
 
 class Recorder:

@@ -24,7 +24,8 @@ from trainer.engine.graph import primitives as p
 from trainer.engine.graph.errors import user_line
 from trainer.engine.graph.node import Node
 from trainer.engine.graph.storage import Storage
-from trainer.engine.tensor import State, Tensor
+from trainer.engine.state import State
+from trainer.engine.tensor import Tensor
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")

@@ -15,7 +15,8 @@ from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.errors import user_line
 from trainer.engine.graph.node import Node
 from trainer.engine.safetensors import decoded, parsed
-from trainer.engine.tensor import State, Tensor, as_tensor
+from trainer.engine.state import State
+from trainer.engine.tensor import Tensor, as_tensor
 
 
 class LoadedProgram:
