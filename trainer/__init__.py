@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
-__all__ = ["TrainerError", "__version__", "open_run"]
+__all__ = ["TrainerError", "__version__", "open_run", "run"]
 
 if TYPE_CHECKING:
+    from trainer.cli.python import run as run
     from trainer.rundir import open_run as open_run
 
 
@@ -44,7 +45,7 @@ class TrainerError(Exception):
         return "\n".join(lines)
 
 
-_LAZY = {"open_run": "trainer.rundir"}
+_LAZY = {"open_run": "trainer.rundir", "run": "trainer.cli.python"}
 
 
 def __getattr__(name: str) -> Any:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from trainer import TrainerError, configs
 from trainer.cli.attempt import Attempt
 from trainer.cli.find import RUNS, find_run
 from trainer.cli.order import Order
+from trainer.configs.overrides import Overrides
 from trainer.rundir import RunPaths, create_run, create_run_at, process_age, read_lock, write_error
 
 
@@ -21,8 +23,18 @@ def prepare(order: Order) -> tuple[Attempt, configs.Loaded]:
     Raises:
         TrainerError: what is wrong with the words, the config or the directory.
     """
-    process_start = time.time() - process_age(order.pid)
     target, overrides = split_words(order.words, resuming=order.resume is not None)
+    return attempt_of(order, target, overrides, process_start=time.time() - process_age(order.pid))
+
+
+def attempt_of(
+    order: Order, target: str | Mapping[str, Any] | None, overrides: Overrides, *, process_start: float
+) -> tuple[Attempt, configs.Loaded]:
+    """The same for a config that is taken apart from its overrides; the order's own words don't count.
+
+    Raises:
+        TrainerError: what is wrong with the config or the directory.
+    """
     if order.resume is None:
         assert target is not None
         loaded = configs.load(target, overrides)

@@ -42,10 +42,17 @@ _PR_SET_PDEATHSIG = 1  # see prctl(2)
 
 
 class Watcher:
-    """The watch over one attempt, from entering the context to leaving it."""
+    """The watch over one attempt, from entering the context to leaving it.
 
-    def __init__(self, paths: RunPaths, sink: EventSink, lock: RunLock, *, parent: int | None) -> None:
-        self._paths, self._sink, self._lock, self._parent = paths, sink, lock, parent
+    Args:
+        parent: the process to end with, if any.
+        is_guest: the process is somebody else's (a notebook): its signals are left alone, and it is never ended.
+    """
+
+    def __init__(
+        self, paths: RunPaths, sink: EventSink, lock: RunLock, *, parent: int | None = None, is_guest: bool = False
+    ) -> None:
+        self._paths, self._sink, self._lock, self._parent, self._is_guest = paths, sink, lock, parent, is_guest
         self._first: tuple[int, float] | None = None
         self._deadline: tuple[float, int, str] | None = None
         self._abort_seen = False
@@ -61,7 +68,7 @@ class Watcher:
         self._interrupt = interrupt
 
     def __enter__(self) -> Watcher:
-        if threading.current_thread() is threading.main_thread():
+        if threading.current_thread() is threading.main_thread() and not self._is_guest:
             for end in self._pipe:
                 os.set_blocking(end, False)
             self._wakeup_before = signal.set_wakeup_fd(self._pipe[1], warn_on_full_buffer=False)
@@ -131,7 +138,7 @@ class Watcher:
 
     def _look_for_abort(self) -> None:
         """The learner takes requests itself; an abort that it has not taken from one look to the next, we carry out."""
-        asked = any(request.what == "abort" for request in waiting_requests(self._paths))
+        asked = not self._is_guest and any(request.what == "abort" for request in waiting_requests(self._paths))
         if asked and self._abort_seen:
             self._abort(FAILURE, "aborted by request")
         self._abort_seen = asked

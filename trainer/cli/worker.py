@@ -21,7 +21,7 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,6 +48,7 @@ from trainer.rundir import (
 
 if TYPE_CHECKING:
     from trainer.configs import Loaded
+    from trainer.learner import Learner, Task
 
 
 class RecordedSink:
@@ -89,6 +90,23 @@ def work(
     Raises:
         TrainerError: the run directory can't be written, or another process trains this run.
     """
+    with watched(attempt, loaded, parent=parent, also=also) as (sink, watcher):
+        end = _end_of_training(attempt, loaded, sink, watcher)
+        if sink.ended is None:
+            sink(end)
+        return end
+
+
+@contextlib.contextmanager
+def watched(
+    attempt: Attempt,
+    loaded: Loaded,
+    *,
+    parent: int | None = None,
+    also: Callable[[Record], None] | None = None,
+    is_guest: bool = False,
+) -> Iterator[tuple[RecordedSink, Watcher]]:
+    """Within, the run is locked, its first events are written, and it is watched over; see `work`, `Watcher`."""
     with attempt.writer() as writer, RunLock(attempt.paths) as lock:
         sink = RecordedSink(writer, also, attempt)
         config = loaded.config
@@ -97,11 +115,8 @@ def work(
         ))  # fmt: skip
         sink(PhaseEvent("config", "finished"))
         recorder = EnvironmentRecorder(attempt.paths.environment(attempt.number), sink)
-        with recorder, Watcher(attempt.paths, sink, lock, parent=parent) as watcher:
-            end = _end_of_training(attempt, loaded, sink, watcher)
-        if sink.ended is None:
-            sink(end)
-        return end
+        with recorder, Watcher(attempt.paths, sink, lock, parent=parent, is_guest=is_guest) as watcher:
+            yield sink, watcher
 
 
 def _end_of_training(attempt: Attempt, loaded: Loaded, sink: RecordedSink, watcher: Watcher) -> EndEvent:
@@ -125,27 +140,31 @@ def _end_of_training(attempt: Attempt, loaded: Loaded, sink: RecordedSink, watch
 
 def _train(attempt: Attempt, loaded: Loaded, sink: RecordedSink, watcher: Watcher) -> BaseException | None:
     """Run the learner, which writes the `end` event itself; what a failed run died of is returned."""
-    paths, config = attempt.paths, loaded.config
     sink(PhaseEvent("load", "started", now="engine and task"))
-    if config.threads is not None:
+    if loaded.config.threads is not None:
         for library in ("OMP", "OPENBLAS", "MKL"):  # NumPy's own threads, made when it is imported
-            os.environ.setdefault(f"{library}_NUM_THREADS", str(config.threads))
+            os.environ.setdefault(f"{library}_NUM_THREADS", str(loaded.config.threads))
     from trainer.cli.tasks import task_class
 
-    task = task_class(loaded.task)
-    from trainer.learner import Learner
-    from trainer.learner.checkpoints import steps_in
-
-    resume = attempt.resumes and bool(steps_in(paths.checkpoints))
-    if attempt.resumes and not resume:  # it ended before its first checkpoint: begin again
-        sink(ResumedEvent(0))
-    learner = Learner(
-        task, config, loaded.options, paths=paths, sink=sink, requests=lambda: take_requests(paths),
-        attempt=attempt.number, resume=paths.root if resume else None,
-    )  # fmt: skip
+    learner = learner_for(attempt, loaded, task_class(loaded.task), sink)
     sink(PhaseEvent("load", "finished"))
     watcher.hand_signals_to(learner.interrupt)
     return learner.run().error
+
+
+def learner_for(attempt: Attempt, loaded: Loaded, task: type[Task], sink: EventSink, **further: Any) -> Learner:
+    """The learner of an attempt, which goes on from what an earlier one left; `further` arguments are its own."""
+    from trainer.learner import Learner
+    from trainer.learner.checkpoints import steps_in
+
+    paths = attempt.paths
+    resume = attempt.resumes and bool(steps_in(paths.checkpoints))
+    if attempt.resumes and not resume:  # it ended before its first checkpoint: begin again
+        sink(ResumedEvent(0))
+    return Learner(
+        task, loaded.config, loaded.options, paths=paths, sink=sink, requests=lambda: take_requests(paths),
+        attempt=attempt.number, resume=paths.root if resume else None, **further,
+    )  # fmt: skip
 
 
 def _write_traceback(attempt: Attempt, error: BaseException) -> str | None:

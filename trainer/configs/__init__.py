@@ -4,7 +4,7 @@ from trainer.configs.checkpoint import BestConfig, CheckpointConfig
 from trainer.configs.data import DataConfig
 from trainer.configs.gallery import RecipeIndex
 from trainer.configs.hooks import HookConfig
-from trainer.configs.load import Loaded, load, load_resolved
+from trainer.configs.load import Loaded, config_from, load, load_resolved
 from trainer.configs.model import ModelConfig
 from trainer.configs.numerics import NumericsConfig
 from trainer.configs.optimizer import (
@@ -101,6 +101,7 @@ __all__ = [
     "TriangularSchedule",
     "TuningConfig",
     "ValidateConfig",
+    "config_from",
     "dump_resolved",
     "every_schedule",
     "json_schema",

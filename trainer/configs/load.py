@@ -14,12 +14,13 @@ from pydantic import BaseModel, ValidationError
 from trainer.configs.checks import check
 from trainer.configs.gallery import RecipeIndex
 from trainer.configs.layers import lay_over
-from trainer.configs.overrides import override
+from trainer.configs.overrides import Overrides, override
 from trainer.configs.own import absolute_name
-from trainer.configs.problems import ConfigError, KeyPath, Problem, dotted
+from trainer.configs.plain import plain_document
+from trainer.configs.problems import ConfigError, KeyPath, Place, Problem, dotted
 from trainer.configs.reader import Document
 from trainer.configs.run import RunConfig
-from trainer.configs.sources import read_sources
+from trainer.configs.sources import IN_PYTHON, read_sources
 from trainer.configs.task import TaskReference, find_task, load_options_model
 from trainer.configs.translate import problems_of, value_place
 
@@ -40,8 +41,10 @@ class Loaded:
     """What was not looked at, in words."""
 
 
-def load(target: str, overrides: Sequence[str] = (), *, recipes: RecipeIndex | None = None) -> Loaded:
-    """Read and validate a recipe or a YAML file, with `key=value` overrides laid over it.
+def load(target: str | Mapping[str, Any], overrides: Overrides = (), *, recipes: RecipeIndex | None = None) -> Loaded:
+    """Read and validate a recipe, a YAML file or plain data, with overrides laid over it.
+
+    Overrides are `key=value` texts, or values by key: `{"train.epochs": 3}`, `{"train": {"epochs": 3}}`.
 
     Raises ConfigError, which holds every problem that was found.
     """
@@ -58,6 +61,25 @@ def load_resolved(path: str | os.PathLike[str], *, recipes: RecipeIndex | None =
     return load(os.path.abspath(path), recipes=recipes)
 
 
+def config_from(data: Mapping[str, Any]) -> RunConfig:
+    """The configuration that plain data says, validated as YAML is, for a `Learner` that is handed its task's class.
+
+    `task` may be left out, and neither it nor `options` are looked into. Paths are relative to the working directory.
+
+    Raises ConfigError, which holds every problem that was found.
+    """
+    document = plain_document({"task": "own", **data}, Place(IN_PYTHON, folder=os.getcwd()))
+    broken = [problem.path for problem in document.problems]
+    unread = set(broken)
+    config, found = _salvaged(RunConfig, document.value, document, broken)
+    config = None if config is None else _absolute_paths(config, document, ())
+    problems = [*document.problems, *(problem for problem in found if problem.path not in unread)]
+    problems += _contradictions(config, document, broken)
+    if problems or config is None:
+        raise ConfigError(_in_order(problems))
+    return config
+
+
 def _validated(document: Document, recipes: RecipeIndex) -> Loaded:
     problems = list(document.problems)
     broken = [problem.path for problem in problems if problem.path]
@@ -72,11 +94,7 @@ def _validated(document: Document, recipes: RecipeIndex) -> Loaded:
         options, found = _options(task, document, broken)
         problems += [problem for problem in found if problem.path not in unread]
     config = None if config is None else _absolute_paths(config, document, ())
-    problems += [
-        Problem(value_place(document, path), path, message)
-        for path, message, about in (check(config) if config is not None else ())
-        if not any(_touch(one, other) for one in about for other in broken)
-    ]
+    problems += _contradictions(config, document, broken)
     if problems or config is None or task is None:
         raise ConfigError(_in_order(problems))
 
@@ -84,6 +102,15 @@ def _validated(document: Document, recipes: RecipeIndex) -> Loaded:
     resolved = {} if options is None else options.model_dump(mode="json", by_alias=True)
     config = config.model_copy(update={"options": resolved, "task": task.spec})
     return Loaded(config, options, task, _provenance(config, document), _not_loaded(config, task))
+
+
+def _contradictions(config: RunConfig | None, document: Document, broken: Sequence[KeyPath]) -> list[Problem]:
+    """The rules between values that are broken, but for those that rest on values which are wrong themselves."""
+    return [
+        Problem(value_place(document, path), path, message)
+        for path, message, about in (check(config) if config is not None else ())
+        if not any(_touch(one, other) for one in about for other in broken)
+    ]
 
 
 def _salvaged(

@@ -3,35 +3,40 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from trainer.configs.layers import assign, lay_over
+from trainer.configs.plain import plain_document
 from trainer.configs.problems import KeyPath, Place, Problem
 from trainer.configs.reader import Document, read_yaml
 from trainer.configs.run import RunConfig
 
 COMMAND_LINE = "<cli>"
+KEYWORDS = "<keywords>"
 _STEP = re.compile(r"(?:^|\.)([^.\[\]\s=]+)|\[(\d+)\]")
 
 
-def override(document: Document, overrides: Sequence[str], folder: str) -> Document:
+Overrides = Sequence[str] | Mapping[str, Any]
+"""`key=value` texts, or plain data by the same keys."""
+
+
+def override(document: Document, overrides: Overrides, folder: str) -> Document:
     """The document with `overrides` laid over it; of two for the same key the later one holds.
 
     Paths given as values are relative to `folder`. Problems are added to those of the result.
     """
-    place = Place(COMMAND_LINE, folder=folder)
+    place = Place(KEYWORDS if isinstance(overrides, Mapping) else COMMAND_LINE, folder=folder)
     layer = Document({})
     indexed: list[tuple[KeyPath, Document]] = []
-    for text in overrides:
-        name, equals, written = text.partition("=")
-        path = parse_path(name.strip())
-        if not equals or path is None:
+    for text, name, value in _read(overrides, place):
+        path = parse_path(name)
+        if value is None or path is None:
             layer.problems.append(Problem(place, (), f"{text!r} is not key=value, such as train.epochs=5"))
             continue
         if path == ("extends",):
             layer.problems.append(Problem(place, path, "can't be set here: name the recipe or file as the one to run"))
             continue
-        value = read_yaml(written, place)
         layer.problems += [Problem(place, path + problem.path, problem.message) for problem in value.problems]
         value.values.setdefault((), place)
         if any(isinstance(part, int) for part in path):
@@ -42,6 +47,17 @@ def override(document: Document, overrides: Sequence[str], folder: str) -> Docum
     for path, value in indexed:
         _assign(merged, path, value)
     return merged
+
+
+def _read(overrides: Overrides, place: Place) -> Iterator[tuple[str, str, Document | None]]:
+    """Each override as it was given, its key, and its value."""
+    if isinstance(overrides, Mapping):
+        for name, value in overrides.items():
+            yield name, name, plain_document(value, place)
+        return
+    for text in overrides:
+        name, equals, written = text.partition("=")
+        yield text, name.strip(), read_yaml(written, place) if equals else None
 
 
 def _assign(document: Document, path: KeyPath, value: Document) -> None:

@@ -15,6 +15,8 @@ OWN = re.compile(r"(?P<file>.+\.py):(?P<class>[A-Za-z_]\w*)")
 PATTERN = r"^.+\.py:[A-Za-z_]\w*$"
 
 
+_PREFIX = "_trainer_task_"
+
 OWN_TAG = "./file.py:Class"
 """How the choices of a `name` call a class of one's own."""
 
@@ -38,7 +40,7 @@ def absolute_name(name: str, folder: str) -> str:
 
 def package_for(folder: Path) -> str:
     """The name under which a user's folder is imported; its files can import each other as `from .other import …`."""
-    name = f"_trainer_task_{zlib.crc32(str(folder).encode()):08x}"
+    name = f"{_PREFIX}{zlib.crc32(str(folder).encode()):08x}"
     if name not in sys.modules:
         package = ModuleType(name)
         package.__path__ = [str(folder)]
@@ -62,3 +64,11 @@ def own_class(name: str) -> type:
     if not isinstance(found, type):
         raise ValueError(f"{path} has no class {class_name}")
     return found
+
+
+def forget_own_code() -> None:
+    """Let the next use of a user's file read it again, for a process that outlives a change of it (a notebook)."""
+    own_class.cache_clear()
+    for name in [name for name in sys.modules if name.startswith(_PREFIX)]:
+        del sys.modules[name]
+    importlib.invalidate_caches()

@@ -3,25 +3,38 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from trainer.configs.gallery import RecipeIndex
+from trainer.configs.plain import plain_document
 from trainer.configs.problems import ConfigError, Place, Problem, did_you_mean
 from trainer.configs.reader import Document, read_yaml
 
+IN_PYTHON = "<config>"
+"""How places in a configuration that is no file are called."""
 
-def read_sources(target: str, recipes: RecipeIndex) -> list[Document]:
-    """The documents of `target` (a recipe's name or a YAML file) and of all that it extends, the lowest first.
+
+def read_sources(target: str | Mapping[str, Any], recipes: RecipeIndex) -> list[Document]:
+    """The documents of `target` (a recipe's name, a YAML file or plain data) and of all it extends, the lowest first.
 
     Raises ConfigError when one can't be found, read or parsed, or when they extend each other in a circle.
     """
     origin = Place("", folder=os.getcwd())
-    found = _locate(target, origin, recipes)
-    if isinstance(found, str):
-        raise ConfigError([Problem(Place(target), (), found)])
     documents: list[Document] = []
     seen: list[Place] = []
-    place: Place | None = found
+    place: Place | None
+    if isinstance(target, Mapping):
+        place = Place(IN_PYTHON, folder=os.getcwd())
+        documents.append(plain_document(target, place))
+        seen.append(place)
+        place = _extended(documents[0], seen, recipes)
+    else:
+        found = _locate(target, origin, recipes)
+        if isinstance(found, str):
+            raise ConfigError([Problem(Place(target), (), found)])
+        place = found
     while place is not None:
         document = _read(place, seen)
         seen.append(place)

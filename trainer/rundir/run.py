@@ -7,6 +7,7 @@ import time
 from array import array
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from html import escape
 from pathlib import Path
 
 from trainer import TrainerError
@@ -54,6 +55,12 @@ class Metrics(Mapping[str, Series]):
     def __len__(self) -> int:
         return len(self._columns)
 
+    def __repr__(self) -> str:
+        width = max(map(len, self._columns), default=0)
+        lines = [f"{name:{width}}  {len(at.value)} values, last {at.value[-1]:.6g} at step {at.step[-1]:g}"
+                 for name, at in self._columns.items() if at.value]  # fmt: skip
+        return "\n".join(lines) or "no metrics yet"
+
     def add(self, record: Record) -> None:
         """Take in one record; those that carry no metrics change nothing (but `resumed` takes back)."""
         event = record.event
@@ -94,6 +101,19 @@ class Run:
     @property
     def name(self) -> str:
         return self.paths.name
+
+    def __repr__(self) -> str:
+        return f"<run {self.name}, attempt {self.attempt}: {self.status}, {len(self.metrics)} metrics>"
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><td>{escape(name)}</td>" + "".join(f"<td>{value:.4g}</td>" for value in _in_short(series)) + "</tr>"
+            for name, series in self.metrics.items()
+            if len(series)
+        )
+        head = "".join(f"<th>{word}</th>" for word in ("metric", "last", "step", "least", "greatest"))
+        told = f"<p><b>{escape(self.name)}</b>, attempt {self.attempt}: {escape(self.status)}</p>"
+        return f"{told}<table><tr>{head}</tr>{rows}</table>"
 
     @property
     def status(self) -> str:
@@ -159,6 +179,11 @@ def open_run(path: str | os.PathLike[str]) -> Run:
             hint="Runs lie in ./runs by default.",
         )
     return Run(paths)
+
+
+def _in_short(series: Series) -> tuple[float, float, float, float]:
+    """The last value and its step, the least and the greatest value."""
+    return series.value[-1], series.step[-1], min(series.value), max(series.value)
 
 
 @dataclass

@@ -1,0 +1,208 @@
+"""`trainer.run(...)`: what `trainer run` does, in the caller's own process: a notebook, a script.
+
+    check the config → make the run directory → import the engine and the task → Learner.run() → Result
+
+Nothing is detached, no signal but Ctrl-C is touched, and the process is never ended.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from trainer import TrainerError, configs
+from trainer.cli.exit_codes import INTERRUPTED
+from trainer.cli.forms import Form
+from trainer.cli.live import live_table
+from trainer.cli.order import Order
+from trainer.cli.prepare import attempt_of
+from trainer.cli.watcher import SAME_WISH_SECONDS
+from trainer.configs.own import forget_own_code
+from trainer.rundir import EndEvent, Event, Metrics, Record, Run, open_run
+
+if TYPE_CHECKING:
+    from trainer.configs import Loaded, RunConfig
+    from trainer.learner import Hook, Learner, Outcome, Task
+
+
+@dataclass(frozen=True)
+class Result:
+    """A training that has ended: done, stopped or interrupted.
+
+    Attributes:
+        run: its run directory; None where nothing was kept.
+        history: every metric over the run as arrays, by "split/name".
+        task: the task with its networks, trained.
+        outcome: how it ended.
+    """
+
+    run: Run | None
+    history: Metrics
+    task: Task
+    outcome: Outcome
+
+    @property
+    def status(self) -> str:
+        """done, stopped or interrupted."""
+        return self.outcome.status
+
+    @property
+    def step(self) -> int:
+        """How many steps are done."""
+        return self.outcome.step
+
+    @property
+    def metrics(self) -> Mapping[str, float]:
+        """The last numbers, by "split/name"."""
+        return self.outcome.metrics
+
+    def __repr__(self) -> str:
+        numbers = "".join(f", {name} {value:.4g}" for name, value in self.metrics.items())
+        place = f" in {self.run.paths.root}" if self.run is not None else ""
+        return f"<{self.status} at step {self.step}{place}{numbers}>"
+
+
+def run(
+    config: str | os.PathLike[str] | Mapping[str, Any] | RunConfig | None = None,
+    *,
+    run_dir: str | os.PathLike[str] | None = None,
+    resume: str | os.PathLike[str] | None = None,
+    keep: bool = True,
+    show: bool = True,
+    hooks: Sequence[Hook | Mapping[str, Any]] = (),
+    **overrides: Any,
+) -> Result:
+    """Train in this process, until it is done, stopped by request or by Ctrl-C (with a checkpoint; twice: at once).
+
+        result = trainer.run("digits", train={"epochs": 2}, seed=1)
+        result = trainer.run({"extends": "digits", "optimizer": {"name": "adam", "learning_rate": 1e-3}})
+        result = trainer.run(resume=result.run.paths.root, **{"train.epochs": 4})
+
+    In a notebook a table shows how it goes, elsewhere there are lines of key=value.
+
+    Args:
+        config: a recipe's name, a YAML file, or what would stand in one.
+        run_dir: the run's directory, new or empty; by default runs/NAME, as with the command.
+        resume: a run to go on with from its latest checkpoint, in place of `config`.
+        keep: False: no run directory, no checkpoints.
+        show: False: nothing is printed.
+        hooks: hooks, beside those that the config names; mappings are the config's `hooks:`.
+        overrides: values that hold over the config's, by key; mappings are laid over it key by key.
+
+    Raises:
+        TrainerError: what is wrong with the config, the data or the numbers.
+        Exception: whatever else the training died of.
+    """
+    if (config is None) == (resume is None):
+        raise TrainerError("what is to be trained?", expected="a config, or `resume` with a run, and one of them only")
+    named = [dict(hook) for hook in hooks if isinstance(hook, Mapping)]
+    if named:
+        overrides["hooks"] = named
+    own_hooks = [hook for hook in hooks if not isinstance(hook, Mapping)]
+    forget_own_code()
+    if keep:
+        order = Order((), os.getpid(), ("trainer.run",), run_dir=_path(run_dir), resume=_path(resume))
+        return _run_kept(order, _plain(config), overrides, own_hooks, show=show)
+    if run_dir is not None or resume is not None:
+        raise TrainerError("nothing is kept, and so there is no run directory", hint="Leave keep=False out.")
+    target = _plain(config)
+    assert target is not None
+    return _run_only(configs.load(target, overrides), own_hooks, show=show)
+
+
+def _run_kept(
+    order: Order, target: str | Mapping[str, Any] | None, overrides: Mapping[str, Any], hooks: Sequence[Hook], *,
+    show: bool,
+) -> Result:  # fmt: skip
+    attempt, loaded = attempt_of(order, target, overrides, process_start=time.time())
+    from trainer.cli.tasks import task_class
+    from trainer.cli.worker import learner_for, watched
+
+    task = task_class(loaded.task)
+    with watched(attempt, loaded, also=_shown() if show else None, is_guest=True) as (sink, _):
+        learner = learner_for(attempt, loaded, task, sink, hooks=hooks)
+        try:
+            outcome = _until_interrupted(learner)
+        except KeyboardInterrupt:
+            sink(EndEvent("interrupted", INTERRUPTED, sink.step, reason="interrupted twice"))
+            raise
+    outcome.check()
+    after = open_run(attempt.paths.root)
+    return Result(after, after.metrics, learner.task, outcome)
+
+
+def _run_only(loaded: Loaded, hooks: Sequence[Hook], *, show: bool) -> Result:
+    from trainer.cli.tasks import task_class
+    from trainer.learner import Learner
+
+    history, began = Metrics(), time.time()
+    shown = _shown() if show else None
+
+    def sink(event: Event) -> None:
+        now = time.time()
+        record = Record(event, now, now - began, 1)
+        history.add(record)
+        if shown is not None:
+            shown(record)
+
+    learner = Learner(task_class(loaded.task), loaded.config, loaded.options, sink=sink, hooks=hooks)
+    outcome = _until_interrupted(learner).check()
+    return Result(None, history, learner.task, outcome)
+
+
+def _until_interrupted(learner: Learner) -> Outcome:
+    with _interrupts_go_to(learner.interrupt):
+        return learner.run()
+
+
+@contextmanager
+def _interrupts_go_to(interrupt: Callable[[int], None]) -> Iterator[None]:
+    """Within, a first Ctrl-C is handed to the learner, a later one raises KeyboardInterrupt as ever."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    first: list[float] = []
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        if not first:
+            first.append(time.monotonic())
+            interrupt(number)
+        elif time.monotonic() - first[0] > SAME_WISH_SECONDS:
+            raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, handle)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _shown() -> Callable[[Record], None]:
+    """Shows records: as a table in a notebook, as lines elsewhere."""
+    table = live_table()
+    if table is not None:
+        return table
+    from trainer.cli.follow import Printer
+
+    return Printer(Form.PLAIN, sys.stdout).print_record
+
+
+def _plain(config: str | os.PathLike[str] | Mapping[str, Any] | RunConfig | None) -> str | Mapping[str, Any] | None:
+    if config is None or isinstance(config, str | Mapping):
+        return config
+    if isinstance(config, configs.RunConfig):
+        plain: dict[str, Any] = config.model_dump(mode="json", by_alias=True)
+        return plain
+    return os.fspath(config)
+
+
+def _path(path: str | os.PathLike[str] | None) -> str | None:
+    return None if path is None else os.fspath(path)

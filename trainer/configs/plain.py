@@ -1,0 +1,53 @@
+"""A configuration given as Python data: the same tree of plain values that YAML gives."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import BaseModel
+
+from trainer.configs.problems import KeyPath, Place, Problem
+from trainer.configs.reader import Document
+
+
+def plain_document(data: Any, place: Place) -> Document:
+    """The document of a tree of mappings, sequences, texts, numbers, booleans and None; all of it stands at `place`.
+
+    Paths become texts, sections their values, scalars of NumPy numbers. Anything else is a problem of the result.
+    """
+    document = Document()
+    document.value = _plain(data, (), place, document)
+    return document
+
+
+def _plain(value: Any, path: KeyPath, place: Place, document: Document) -> Any:
+    document.values[path] = place
+    if isinstance(value, BaseModel):
+        value = value.model_dump(mode="json", by_alias=True)
+    if isinstance(value, os.PathLike):
+        value = os.fspath(value)
+    if getattr(value, "shape", None) == () and hasattr(value, "item"):
+        value = value.item()
+    if value is None or isinstance(value, str | bool | int | float):
+        return value
+    if isinstance(value, Mapping):
+        return _mapping(value, path, place, document)
+    if isinstance(value, list | tuple):
+        return [_plain(item, (*path, index), place, document) for index, item in enumerate(value)]
+    found = type(value).__name__
+    document.problems.append(Problem(place, path, f"expected what YAML can hold, found an object of type {found}"))
+    return None
+
+
+def _mapping(value: Mapping[Any, Any], path: KeyPath, place: Place, document: Document) -> dict[str, Any]:
+    plain: dict[str, Any] = {}
+    for key, item in value.items():
+        here = (*path, str(key))
+        if not isinstance(key, str):
+            document.problems.append(Problem(place, here, f"a key must be a text, found {key!r}"))
+            continue
+        document.keys[here] = place
+        plain[key] = _plain(item, here, place, document)
+    return plain
