@@ -136,6 +136,7 @@ if TYPE_CHECKING:
     from trainer.engine.export.load import load_program as load_program
     from trainer.engine.export.save import save_program as save_program
     from trainer.engine.profiling.measure import profile as profile
+    from trainer.engine.profiling.report import Profile as Profile
 
 bool = bool_
 e, pi, inf, nan, newaxis = 2.718281828459045, 3.141592653589793, float("inf"), float("nan"), None
@@ -144,6 +145,7 @@ __all__ = [
     "DType",
     "LoadedProgram",
     "MemoryReport",
+    "Profile",
     "State",
     "Tensor",
     "Traced",
@@ -295,6 +297,7 @@ _LAZY = {
     "memory_report": "trainer.engine.compile.memory",
     "nn": "trainer.engine.nn",
     "profile": "trainer.engine.profiling",
+    "Profile": "trainer.engine.profiling",
     "LoadedProgram": "trainer.engine.export",
     "load_program": "trainer.engine.export",
     "save_program": "trainer.engine.export",
