@@ -108,7 +108,7 @@ def test_with_keep_false_nothing_is_written(line: dict[str, Any], tmp_path: Path
 def test_a_mistake_is_a_trainer_error_and_leaves_no_run(line: dict[str, Any], tmp_path: Path) -> None:
     with pytest.raises(trainer.TrainerError, match=r"<keywords> train.epoch: unknown key, did you mean 'epochs'\?"):
         trainer.run(line, train={"epoch": 3})
-    with pytest.raises(trainer.TrainerError, match="<config> optimizer.betas: expected what YAML can hold"):
+    with pytest.raises(trainer.TrainerError, match=r"<config> optimizer.betas: expected what YAML can hold"):
         trainer.run({**line, "optimizer": {"name": "adam", "learning_rate": 0.1, "betas": object()}})
     for wrong in ({}, {"config": line, "resume": "runs/line"}):
         with pytest.raises(trainer.TrainerError, match="what is to be trained"):
