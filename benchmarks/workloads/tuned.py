@@ -1,9 +1,9 @@
 """A workload under a tuning mode: prints one measure of it, or answers each line of
 standard input with the milliseconds of a step once everything is decided (`step_ms`).
 
-Usage: tuned.py WORKLOAD MODE MEASURE [--share S] [--steps N]
+Usage: tuned.py WORKLOAD MODE MEASURE [--share S] [--steps N] [--cache FOLDER]
 
-Decisions are kept in a folder of their own that begins empty; compiled kernels lie where they always do.
+Decisions are kept in FOLDER, else in one of their own that begins empty; compiled kernels lie where they always do.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from ours import WORKLOADS, step_ms
 from trainer import engine
 from trainer.engine.autotune import tuner as tuner_module
 from trainer.engine.autotune.tuner import Tuner
+from trainer.engine.devices.cpu import native
 
 
 def first_step_ms(name: str, tuner: Tuner, steps: int) -> float:
@@ -54,6 +55,13 @@ def longest_pause_ms(name: str, tuner: Tuner, steps: int) -> float:
     return 1e3 * max(pauses)
 
 
+def left_to_do(name: str, tuner: Tuner, steps: int) -> float:
+    """Kernels compiled, measured or still undecided after the first step."""
+    WORKLOADS[name]()()
+    measured = sum(record.source == "measured" for record in tuner.records)
+    return native.object_counts()[0] + measured + (not tuner.done)
+
+
 def _until_done(name: str, tuner: Tuner) -> Callable[[], object]:
     run = WORKLOADS[name]()
     run()
@@ -62,7 +70,7 @@ def _until_done(name: str, tuner: Tuner) -> Callable[[], object]:
     return run
 
 
-MEASURES = {function.__name__: function for function in (first_step_ms, run_ms, longest_pause_ms)}
+MEASURES = {function.__name__: function for function in (first_step_ms, run_ms, longest_pause_ms, left_to_do)}
 
 
 def main() -> None:
@@ -72,8 +80,10 @@ def main() -> None:
     parser.add_argument("measure", choices=(*MEASURES, "step_ms"))
     parser.add_argument("--share", type=float, default=tuner_module.DEFAULT_SHARE)
     parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--cache")
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as empty:
+        folder = arguments.cache or empty
         tuner_module.cache_path = lambda: Path(folder) / "tuning" / "cpu.jsonl"  # type: ignore[assignment]
         with engine.tuning(arguments.mode, share=arguments.share) as tuner:
             if arguments.measure == "step_ms":

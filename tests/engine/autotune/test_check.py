@@ -20,6 +20,7 @@ from trainer.engine.devices.cpu.device import CpuDevice
 from trainer.engine.graph import dtypes
 from trainer.engine.kernels import templates
 from trainer.engine.kernels.contraction import MatmulSpec
+from trainer.engine.kernels.depthwise import DepthwiseSpec, depthwise
 from trainer.engine.kernels.geometry import ConvolutionSpec
 from trainer.engine.kernels.winograd import WinogradSpec
 
@@ -97,12 +98,44 @@ def test_declared_operands_are_those_of_whole_networks(
 
 PADDED = ((1, 1), (1, 1))
 CONVOLUTION = ConvolutionSpec(dtypes.float32, "forward", 2, 6, (7, 9), 20, (3, 3), padding=PADDED)
+POINTWISE = replace(CONVOLUTION, channels=32, window=(1, 1), padding=((0, 0), (0, 0)))
+PAIRED = replace(CONVOLUTION, pairs=True, packed=True)
+ALONE = replace(CONVOLUTION, channels=20, groups=20)
+GROUPED = replace(CONVOLUTION, channels=24, filters=24, groups=6)
+
+
+def alone(spec: ConvolutionSpec) -> DepthwiseSpec:
+    found = depthwise(spec)
+    assert found is not None
+    return found
+
+
 SPECS = {
     "matmul": (templates.MATMUL, MatmulSpec(dtypes.float32, 13, 21, 6, (6, 1), (21, 1), (2,), (78,), (0,))),
     "forward": (templates.CONVOLUTION, CONVOLUTION),
     "input_gradient": (templates.CONVOLUTION, replace(CONVOLUTION, direction="input_gradient", strides=(2, 2))),
     "weight_gradient": (templates.WEIGHT_GRADIENT, replace(CONVOLUTION, direction="weight_gradient")),
+    "forward of one pixel": (templates.CONVOLUTION, POINTWISE),
+    "weight_gradient of one pixel": (templates.WEIGHT_GRADIENT, replace(POINTWISE, direction="weight_gradient")),
+    "matmul of many columns": (templates.MATMUL, MatmulSpec(dtypes.float32, 30, 200, 20, (20, 1), (200, 1))),
+    "matmul in pairs": (
+        templates.MATMUL,
+        MatmulSpec(dtypes.float32, 13, 21, 6, (6, 1), (21, 1), pairs=True, packed=True),
+    ),
+    "forward in pairs": (templates.CONVOLUTION, PAIRED),
+    "input_gradient in pairs": (templates.CONVOLUTION, replace(PAIRED, direction="input_gradient")),
+    "weight_gradient in pairs": (templates.WEIGHT_GRADIENT, replace(PAIRED, direction="weight_gradient")),
     "winograd": (templates.WINOGRAD, WinogradSpec(CONVOLUTION, 4)),
+    "winograd 2x2 input_gradient": (
+        templates.WINOGRAD,
+        WinogradSpec(replace(CONVOLUTION, direction="input_gradient"), 2),
+    ),
+    "depthwise": (templates.DEPTHWISE, alone(ALONE)),
+    "depthwise input_gradient": (templates.DEPTHWISE, alone(replace(ALONE, direction="input_gradient"))),
+    "depthwise weight_gradient": (templates.DEPTHWISE_WEIGHTS, alone(replace(ALONE, direction="weight_gradient"))),
+    "groups of 4": (templates.DEPTHWISE, alone(GROUPED)),
+    "groups of 4 input_gradient": (templates.DEPTHWISE, alone(replace(GROUPED, direction="input_gradient"))),
+    "groups of 4 weight_gradient": (templates.DEPTHWISE_WEIGHTS, alone(replace(GROUPED, direction="weight_gradient"))),
 }
 
 
@@ -111,5 +144,5 @@ def test_candidates_stay_within_their_memory_and_give_the_same_bits(name: str) -
     template, spec = SPECS[name]
     bench = Bench(Tunable(template, spec, defaults.choose(spec)), native.host_target())
     assert bench.default.reason == "" and bench.default.seconds > 0
-    for parameters in defaults.candidates(spec)[1:4]:
+    for parameters in defaults.candidates(spec)[1:5]:
         assert bench.attempt(parameters).reason == ""

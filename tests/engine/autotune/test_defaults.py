@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from trainer.engine.autotune import defaults
@@ -67,6 +69,28 @@ def test_candidates_are_distinct_and_begin_with_the_choice():
     candidates = defaults.candidates(spec, AVX512)
     assert candidates[0] == defaults.choose(spec, AVX512)
     assert len(set(candidates)) == len(candidates) > 1
+
+
+def test_candidates_differ_in_more_than_their_tiles():
+    choice, *others = defaults.candidates(convolutions("forward")[0], AVX512)
+    assert any(each == replace(choice, unroll=2) for each in others)
+    assert any(each.copy and each.pixel_padding for each in others)
+    tile = (choice.tile_rows, choice.tile_columns, choice.tile_vectors)
+    areas = {
+        (each.task_images, each.task_rows, each.task_vectors)
+        for each in (choice, *others)
+        if (each.tile_rows, each.tile_columns, each.tile_vectors) == tile
+    }
+    assert len(areas) >= 2
+    choice, *others = defaults.candidates(convolutions("weight_gradient")[2], AVX512)
+    assert {each.pixel_padding for each in others if each.copy} == {0, defaults.PADDING}
+    choice, *others = defaults.candidates(product(2048, 2048, 2048), AVX512)
+    assert any(each.pack_rows for each in others)
+
+
+def test_what_the_model_holds_for_hopeless_is_no_candidate():
+    options = [(2.0, "slow"), (1.0, "choice"), (1.3, "other"), (1.41, "hopeless")]
+    assert defaults._best(options, lambda choice: [f"{choice}, varied"]) == ("choice", "choice, varied", "other")
 
 
 def test_only_what_gains_by_it_is_packed():

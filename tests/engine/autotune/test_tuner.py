@@ -17,9 +17,10 @@ from trainer import TrainerError, engine
 from trainer.engine.autotune import defaults
 from trainer.engine.autotune import tuner as tuner_module
 from trainer.engine.autotune.record import MODES, TuneRecord
-from trainer.engine.autotune.tuner import Tuner
+from trainer.engine.autotune.tuner import RUNS_ALONE, Tuner
 from trainer.engine.compile.program import Program
 from trainer.engine.devices.cpu import native
+from trainer.engine.devices.cpu.crowding import Crowding
 from trainer.engine.devices.cpu.device import CpuDevice
 from trainer.engine.devices.cpu.recording import ProgramRun
 from trainer.engine.kernels import templates
@@ -215,6 +216,7 @@ def test_steps_that_decide_nothing_are_left_alone(monkeypatch: pytest.MonkeyPatc
         return walk(self, **options)
 
     monkeypatch.setattr(Program, "walk", watched)
+    monkeypatch.setattr(tuner_module, "idle_seconds", lambda: 0.0)
     device = CpuDevice(threads=1)
     with engine.tuning("background", share=1e-9, device=device) as tuner:
         training = Training(device)
@@ -222,3 +224,38 @@ def test_steps_that_decide_nothing_are_left_alone(monkeypatch: pytest.MonkeyPatc
             training.step()
         assert stamped == [True, False, False, False]  # the first shows what each kernel costs
         assert not tuner.done and not any(helper.is_busy for helper in tuner._queue._helpers)
+
+
+class AlwaysCrowded(Crowding):
+    """Beside a process that never leaves: every run that may go alone does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.alone = True
+
+    def took(self, seconds: float) -> None:
+        pass
+
+
+def test_beside_a_process_that_stays_everything_is_decided_nevertheless(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trainer.engine.compile.program.Crowding", AlwaysCrowded)
+    threads: list[int] = []
+    after = Tuner.after
+
+    def watched(self: Tuner, run: ProgramRun) -> None:
+        threads.append(len(run.stamps))
+        after(self, run)
+
+    monkeypatch.setattr(Tuner, "after", watched)
+    device = CpuDevice(threads=2)
+    with Tuner(device, "background", share=1.0, candidates=lambda spec: defaults.candidates(spec)[:2]) as tuner:
+        training = Training(device)
+        training.step()
+        while not tuner.done:
+            training.step()
+        training.step()
+    stamped = [count for count in threads if count]
+    assert stamped[: RUNS_ALONE + 1] == [1] * RUNS_ALONE + [2]
+    assert stamped.count(2) <= -(-len(stamped) // (RUNS_ALONE + 1))
+    assert threads[-1] == 0
+    assert_same_bits(training)

@@ -10,7 +10,7 @@ import pytest
 from tests.engine.compile.graphs import leaf
 from trainer import TrainerError
 from trainer.engine.devices.cpu.device import CpuDevice
-from trainer.engine.devices.cpu.recording import READINGS, Recording, read_together
+from trainer.engine.devices.cpu.recording import READINGS, ProgramRun, Recording, read_together
 from trainer.engine.graph import primitives as p
 
 
@@ -89,3 +89,40 @@ def test_recording_changes_no_bit_and_ends_with_its_block(device: CpuDevice) -> 
     program.run([x.attributes[0]])
     np.testing.assert_array_equal(plain, seen)
     assert len(recording.runs) == 1 and device.recording is None
+
+
+@dataclass
+class Tape:
+    """As much of a program as its runs ask for."""
+
+    waits: np.ndarray
+
+
+def work(*threads: list[tuple[int, int]], waits: tuple[bool, ...]) -> list[float]:
+    """`launch_work` in ticks, where each thread was at each launch from one tick to another."""
+    stamps = np.zeros((len(threads), len(waits) + 1, 3), np.int64)
+    for thread, moments in enumerate(threads):
+        stamps[thread, :-1, 1:] = moments
+    stamps[0, 0, 1], stamps[0, -1, 1] = threads[0][0][0], max(moments[-1][1] for moments in threads)
+    whole = int(stamps[0, -1, 1] - stamps[0, 0, 1])
+    run = ProgramRun(Tape(np.array(waits)), stamps, 0.0, float(whole))  # type: ignore[arg-type]
+    return list(run.launch_work())
+
+
+def test_work_between_barriers_lasts_until_the_last_thread_is_through() -> None:
+    assert work([(0, 10), (10, 30)], [(0, 6), (10, 24)], waits=(False, True)) == [10, 20]
+
+
+def test_what_overlaps_a_kernel_is_no_part_of_its_work() -> None:
+    late = work([(0, 10), (10, 50)], [(0, 40), (40, 50)], waits=(False, False))
+    even = work([(0, 25), (25, 50)], [(0, 25), (25, 50)], waits=(False, False))
+    assert late == even == [25, 25]
+
+
+def test_a_thread_that_comes_too_late_for_a_kernel_does_not_make_it_slow() -> None:
+    assert work([(0, 5), (5, 15), (90, 100)], [(0, 90), (90, 90), (90, 100)], waits=(False, False, True))[1] == 5
+
+
+def test_one_thread_alone_is_waited_for_where_the_next_launch_waits() -> None:
+    assert work([(0, 20), (20, 30)], [(0, 0), (20, 30)], waits=(False, True)) == [20, 10]
+    assert work([(0, 20), (20, 25)], [(0, 0), (0, 25)], waits=(False, False))[0] == 10

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import TypeVar
 
 from trainer.engine.autotune.machine import Machine, host_machine
@@ -31,6 +32,8 @@ Shape = TypeVar("Shape", bound=tuple[int, ...])
 Parameters = (
     MatmulParameters | ConvolutionParameters | DepthwiseParameters | WeightGradientParameters | WinogradParameters
 )
+
+Choice = TypeVar("Choice", bound=Parameters)
 
 FMA_LATENCY = 4
 TILE_OVERHEAD = 40
@@ -56,7 +59,15 @@ FAR_BYTES = 16 << 20
 SCRATCH_LIMIT = 3 << 20
 THREADS = (2, 4, 8)
 WAIT = 0.25
-MOST_CANDIDATES = 8
+MOST_TILES, MOST_CANDIDATES = 8, 10
+HOPELESS = 1.4
+"""What the model holds for so many times as slow as its choice is not worth compiling."""
+
+VARIED = 1.02
+"""The model says nothing of unrolling, copies and padding: variants of its choice come right after it."""
+
+PADDING = 16
+"""Elements between pixels in scratch that set those of 2^n channels in other sets of the cache."""
 
 
 def choose(spec: Spec, machine: Machine | None = None) -> Parameters:
@@ -138,17 +149,30 @@ def _balance(tasks: int) -> float:
     return sum(math.ceil(tasks / threads) * threads / tasks for threads in THREADS) / len(THREADS) + WAIT / tasks
 
 
-def _best(options: Iterable[tuple[float, Parameters]]) -> tuple[Parameters, ...]:
-    """The cheapest parameters, best first."""
+def _best(
+    options: Iterable[tuple[float, Choice]], variants: Callable[[Choice], Iterable[Choice]] = lambda choice: ()
+) -> tuple[Choice, ...]:
+    """The cheapest parameters, best first, and `variants` of the choice right after it."""
     ranked = sorted(options, key=lambda option: option[0])
     if not ranked:
         raise ValueError(f"no tile of this problem fits {SCRATCH_LIMIT} bytes of scratch")
-    return tuple(parameters for _, parameters in ranked[:MOST_CANDIDATES])
+    least, choice = ranked[0]
+    ranked += [(VARIED * least, variant) for variant in variants(choice)]
+    ranked.sort(key=lambda option: option[0])
+    worth = dict.fromkeys(parameters for total, parameters in ranked if total <= HOPELESS * least)
+    return tuple(worth)[:MOST_CANDIDATES]
+
+
+def _sizes(options: Iterable[tuple[float, int, Choice]]) -> list[tuple[float, Choice]]:
+    """Of one tile's (cost, tasks, parameters) the cheapest, and the cheapest of those with far more or fewer tasks."""
+    ranked = sorted(options, key=lambda option: option[0])
+    others = [option for option in ranked if not ranked[0][1] < 2 * option[1] < 4 * ranked[0][1]]
+    return [(total, parameters) for total, _, parameters in (*ranked[:1], *others[:1])]
 
 
 def _cheapest_tiles(options: Iterable[tuple[float, Shape]]) -> list[tuple[float, Shape]]:
     """The tiles worth sizing tasks for."""
-    return sorted(set(options))[:MOST_CANDIDATES]
+    return sorted(set(options))[:MOST_TILES]
 
 
 def _instructions(spec: MatmulSpec | ConvolutionSpec, machine: Machine) -> tuple[bool, bool]:
@@ -158,7 +182,7 @@ def _instructions(spec: MatmulSpec | ConvolutionSpec, machine: Machine) -> tuple
     return spec.pairs and machine.bfloat16, spec.pairs and not machine.bfloat16
 
 
-def _matmul(spec: MatmulSpec, machine: Machine) -> tuple[Parameters, ...]:
+def _matmul(spec: MatmulSpec, machine: Machine) -> tuple[MatmulParameters, ...]:
     native, crowded = _instructions(spec, machine)
     vectors, matrices = -(-spec.columns // lanes_of(spec.dtype)), math.prod(spec.batch)
     tiles = _cheapest_tiles(
@@ -170,9 +194,9 @@ def _matmul(spec: MatmulSpec, machine: Machine) -> tuple[Parameters, ...]:
         ]
     )
     right = vectors * spec.steps * 64
-    options: list[tuple[float, Parameters]] = []
+    options: list[tuple[float, MatmulParameters]] = []
     for cycles, (m, v) in tiles:
-        best: tuple[float, Parameters] | None = None
+        sizes = []
         for task_vectors in _steps(v, vectors):
             for task_rows in _steps(m, spec.rows):
                 parameters = MatmulParameters(m, v, task_rows, task_vectors, native=native)
@@ -182,10 +206,18 @@ def _matmul(spec: MatmulSpec, machine: Machine) -> tuple[Parameters, ...]:
                 right_reads = matrices * right * _reads(right, rows, -(-spec.rows // task_rows), machine)
                 total = matrices * cycles + tasks * TASK_OVERHEAD + (left_reads + right_reads) / STREAM_BYTES_PER_CYCLE
                 total *= _balance(tasks)
-                best = min(best or (math.inf, parameters), (total, parameters), key=lambda option: option[0])
-        if best:
-            options.append(best)
-    return _best(options)
+                sizes.append((total, tasks, parameters))
+        options += _sizes(sizes)
+    return _best(options, functools.partial(_matmul_variants, spec))
+
+
+def _matmul_variants(spec: MatmulSpec, choice: MatmulParameters) -> Iterator[MatmulParameters]:
+    if spec.steps > 1:
+        yield replace(choice, unroll=2)
+    packed = replace(choice, pack_rows=True)
+    read_again = choice.task_vectors > choice.tile_vectors and spec.a_strides[1] == 1
+    if read_again and contraction.scratch_bytes(spec, packed) <= SCRATCH_LIMIT:
+        yield packed
 
 
 def _reads(operand: int, beside: int, passes: int, machine: Machine) -> float:
@@ -198,7 +230,7 @@ def _reads(operand: int, beside: int, passes: int, machine: Machine) -> float:
     return passes if operand <= FAR_BYTES else passes * STREAM_BYTES_PER_CYCLE / SHARED_BYTES_PER_CYCLE
 
 
-def _convolution(spec: ConvolutionSpec, machine: Machine) -> tuple[Parameters, ...]:
+def _convolution(spec: ConvolutionSpec, machine: Machine) -> tuple[ConvolutionParameters, ...]:
     native, crowded = _instructions(spec, machine)
     form = correlation(spec)
     vectors, itemsize = form.packing.panels, spec.dtype.itemsize
@@ -214,9 +246,9 @@ def _convolution(spec: ConvolutionSpec, machine: Machine) -> tuple[Parameters, .
                     cuts = [_pieces(height, tile_rows), _pieces(width, tile_columns)]
                     cycles = _cut_cycles(cuts, _pieces(vectors, v), depth * _rows_inside(form.rows, tile_rows))
                     tiles.append((pixels * cycles, (tile_rows, tile_columns, v)))
-    options: list[tuple[float, Parameters]] = []
+    options: list[tuple[float, ConvolutionParameters]] = []
     for cycles, (tile_rows, tile_columns, v) in _cheapest_tiles(tiles):
-        best: tuple[float, Parameters] | None = None
+        sizes = []
         for task_vectors in _steps(v, vectors):
             for task_rows, task_columns, task_images in _areas(height, width, form.images, tile_rows, tile_columns):
                 narrow = len(form.phases) == 1 and spec.window[1] > 1 and width <= 2 * tile_columns
@@ -243,10 +275,19 @@ def _convolution(spec: ConvolutionSpec, machine: Machine) -> tuple[Parameters, .
                 total = cycles + tasks * (TASK_OVERHEAD + scratch / COPY_BYTES_PER_CYCLE)
                 total += tasks * (window + again) / STREAM_BYTES_PER_CYCLE
                 total *= _balance(tasks)
-                best = min(best or (math.inf, parameters), (total, parameters), key=lambda option: option[0])
-        if best:
-            options.append(best)
-    return _best(options)
+                sizes.append((total, tasks, parameters))
+        options += _sizes(sizes)
+    return _best(options, functools.partial(_convolution_variants, spec))
+
+
+def _convolution_variants(spec: ConvolutionSpec, choice: ConvolutionParameters) -> Iterator[ConvolutionParameters]:
+    if correlation(spec).group_inputs > 1:
+        yield replace(choice, unroll=2)
+    padded = replace(choice, copy=True, pixel_padding=PADDING)
+    if convolution.scratch_bytes(spec, padded) <= SCRATCH_LIMIT:
+        yield padded
+    if choice.trim:
+        yield replace(choice, trim=False)
 
 
 def _rows_inside(axis: Axis, tile_rows: int) -> float:
@@ -273,7 +314,7 @@ def _areas(height: int, width: int, images: int, rows: int, columns: int) -> lis
     return parts + [(all_rows[-1], all_columns[-1], count) for count in _steps(1, images)[1:]]
 
 
-def _weight_gradient(spec: ConvolutionSpec, machine: Machine) -> tuple[Parameters, ...]:
+def _weight_gradient(spec: ConvolutionSpec, machine: Machine) -> tuple[WeightGradientParameters, ...]:
     native = spec.pairs and machine.bfloat16
     vectors = -(-(spec.filters // spec.groups) // lanes_of(spec.dtype))
     channels, (taps_rows, taps_columns) = spec.channels // spec.groups, spec.window
@@ -288,9 +329,9 @@ def _weight_gradient(spec: ConvolutionSpec, machine: Machine) -> tuple[Parameter
                 lines = weights // run
                 cycles = lines * _cut_cycles([_pieces(run, min(m, run))], _pieces(vectors, v), pixels)
                 tiles.append((count * spec.groups * cycles, (min(m, run), v)))
-    options: list[tuple[float, Parameters]] = []
+    options: list[tuple[float, WeightGradientParameters]] = []
     for cycles, (m, v) in _cheapest_tiles(tiles):
-        best: tuple[float, Parameters] | None = None
+        sizes = []
         for task_vectors in _steps(v, vectors):
             for task_lines in _steps(1, weights // max(1, min(channels, weights))):
                 parameters = WeightGradientParameters(m, v, task_lines, task_vectors, native=native)
@@ -299,17 +340,26 @@ def _weight_gradient(spec: ConvolutionSpec, machine: Machine) -> tuple[Parameter
                 per_task = blocks.blocks_per_group * (scratch or pixels * channels * spec.dtype.itemsize)
                 rate = COPY_BYTES_PER_CYCLE if scratch else STREAM_BYTES_PER_CYCLE
                 total = (cycles + tasks * (TASK_OVERHEAD + per_task / rate)) * _balance(tasks)
-                best = min(best or (math.inf, parameters), (total, parameters), key=lambda option: option[0])
-        if best:
-            options.append(best)
-    return _best(options)
+                sizes.append((total, tasks, parameters))
+        options += _sizes(sizes)
+    return _best(options, functools.partial(_weight_gradient_variants, spec))
+
+
+def _weight_gradient_variants(
+    spec: ConvolutionSpec, choice: WeightGradientParameters
+) -> Iterator[WeightGradientParameters]:
+    for padding in (0, PADDING):
+        copied = replace(choice, copy=True, pixel_padding=padding)
+        scratch = weight_gradient.scratch_bytes(spec, copied)
+        if scratch <= SCRATCH_LIMIT and (padding or not weight_gradient.scratch_bytes(spec, choice)):
+            yield copied
 
 
 SHARED_BYTES_PER_CYCLE = 8
 """What a core reads of memory that no second-level cache of its own holds."""
 
 
-def _winograd(spec: WinogradSpec, machine: Machine) -> tuple[Parameters, ...]:
+def _winograd(spec: WinogradSpec, machine: Machine) -> tuple[WinogradParameters, ...]:
     form, lanes = correlation(spec.convolution), lanes_of(spec.convolution.dtype)
     points, panels, tiles = spec.algorithm.points**2, -(-form.outputs // lanes), winograd.tile_count(spec)
     shapes = _cheapest_tiles(
@@ -320,9 +370,9 @@ def _winograd(spec: WinogradSpec, machine: Machine) -> tuple[Parameters, ...]:
             if _fits(m, v, machine)
         ]
     )
-    options: list[tuple[float, Parameters]] = []
+    options: list[tuple[float, WinogradParameters]] = []
     for cycles, (m, v) in shapes:
-        best: tuple[float, Parameters] | None = None
+        sizes = []
         for task_vectors in _steps(v, panels):
             for block_vectors in _steps(v, task_vectors):
                 for task_tiles in range(m, min(tiles, 64) + m, m):
@@ -340,9 +390,8 @@ def _winograd(spec: WinogradSpec, machine: Machine) -> tuple[Parameters, ...]:
                     again = tasks * blocks * max(0, scratch + block - machine.level2_bytes)
                     total = cycles + transforms + tasks * TASK_OVERHEAD + (weights + again) / SHARED_BYTES_PER_CYCLE
                     total *= _balance(tasks)
-                    best = min(best or (math.inf, parameters), (total, parameters), key=lambda option: option[0])
-        if best:
-            options.append(best)
+                    sizes.append((total, tasks, parameters))
+        options += _sizes(sizes)
     return _best(options)
 
 
@@ -350,11 +399,11 @@ WINOGRAD_CYCLES = 4
 """Of one transformed vector of inputs or products."""
 
 
-def _depthwise(spec: DepthwiseSpec, machine: Machine) -> tuple[Parameters, ...]:
+def _depthwise(spec: DepthwiseSpec, machine: Machine) -> tuple[DepthwiseParameters, ...]:
     convolution, panels = spec.convolution, depthwise.vectors_of(spec)
     products = math.prod(convolution.window) * math.prod(convolution.output_spatial) * convolution.images * spec.group
     if convolution.direction == "weight_gradient":
-        options: list[tuple[float, Parameters]] = []
+        options: list[tuple[float, DepthwiseParameters]] = []
         for task_vectors in _steps(1, panels):
             parameters = DepthwiseParameters(1, 1, task_vectors)
             tasks = depthwise_weights.tasks(spec, parameters)

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 FINALISTS = 3
 """How many challengers, the fastest in the helper, are measured in real steps."""
 
+PROMISING = 0.98
+"""A candidate that takes less than this share of the least time so far is a reason to try further ones."""
+
 SLOWER = 1.15
 """A candidate this much slower than the default in the helper is not taken to a step: one thread with the caches for
 itself tells that much."""
@@ -29,7 +32,8 @@ itself tells that much."""
 class Decision:
     """One kernel that is to be decided: its candidates, what became of them, and the contest of those that are left.
 
-    `cost` is its share of a step of `home`, the program in which it is measured.
+    `cost` is its share of a step of `home`, the program in which it is measured; `futile` counts the candidates tried
+    since one was the fastest so far.
     """
 
     label: str
@@ -38,6 +42,7 @@ class Decision:
     cost: float = 0.0
     home: weakref.ref[Program] | None = None
     tried: int = 1
+    futile: int = 0
     seconds: float = 0.0
     skipped: Counter[str] = field(default_factory=Counter)
     survivors: list[tuple[float, Any, Answer]] = field(default_factory=list)
@@ -47,12 +52,16 @@ class Decision:
         """What the helper found of a candidate. Its time is scaled by what its tasks leave of the threads."""
         self.tried += 1
         self.seconds += answer.processor_seconds
+        self.futile += 1
         if answer.reason:
             self.skipped[answer.reason] += 1
             return
         template, spec = self.default.template, self.default.spec
         time = answer.seconds * _unevenness(template.tasks(spec, parameters), threads)
-        if time > SLOWER * answer.default_seconds * _unevenness(self.default.tasks, threads):
+        default = answer.default_seconds * _unevenness(self.default.tasks, threads)
+        if time < PROMISING * min([default, *(known for known, _, _ in self.survivors)]):
+            self.futile = 0
+        if time > SLOWER * default:
             self.skipped["slower"] += 1
         else:
             self.survivors.append((time, parameters, answer))
@@ -73,7 +82,16 @@ def _unevenness(tasks: int, threads: int) -> float:
 class Queue:
     """Hands candidates to helpers, the costliest kernel's first, and gathers their answers."""
 
-    def __init__(self, helpers: Sequence[Helper], target: native.Target, threads: int, deadline: float) -> None:
+    def __init__(
+        self,
+        helpers: Sequence[Helper],
+        target: native.Target,
+        threads: int,
+        deadline: float,
+        patience: int | None = None,
+    ) -> None:
+        """`patience`: so many candidates in a row that bring nothing end the trying of a decision."""
+        self._patience = patience
         self._helpers, self._target, self._threads, self._deadline = list(helpers), target, threads, deadline
         self._waiting: list[Decision] = []
         self._at: dict[Helper, tuple[Decision, Any]] = {}
@@ -105,6 +123,10 @@ class Queue:
                 self.processor_seconds += answer.processor_seconds
                 self.tried += 1
                 decision.take(parameters, answer, self._threads)
+                if self._patience is not None and decision.futile >= self._patience and decision.candidates:
+                    decision.skipped["unpromising"] += len(decision.candidates)
+                    decision.candidates.clear()
+                    self._waiting.remove(decision)
                 busy = any(other is decision for other, _ in self._at.values())
                 if not decision.candidates and not busy:
                     ready.append(decision)

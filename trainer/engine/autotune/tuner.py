@@ -13,7 +13,6 @@ its own count of cycles, and the winner stays. All candidates give the same bits
 from __future__ import annotations
 
 import dataclasses
-import time
 import weakref
 from collections.abc import Callable, Sequence
 from types import TracebackType
@@ -24,6 +23,7 @@ import numpy as np
 from trainer import TrainerError
 from trainer.engine import devices
 from trainer.engine.autotune import defaults
+from trainer.engine.autotune.allowance import Allowance, idle_seconds
 from trainer.engine.autotune.cache import Entry, TuningCache, cache_path, decision_key
 from trainer.engine.autotune.contest import Contest
 from trainer.engine.autotune.process import Helper
@@ -41,6 +41,14 @@ DEFAULT_SHARE = 0.05
 DEADLINE_SECONDS = 10.0
 NEGLIGIBLE = 0.001
 """Kernels that take less than this share of a step keep the default: no choice among them can be felt."""
+
+RUNS_ALONE = 8
+"""After so many runs beside a busy process, which showed nothing, the next one goes with all threads: so tuning comes
+to its end there too, and costs little of what running alone gains.
+"""
+
+PATIENCE = 4
+"""Candidates in a row, by the model's order, that bring nothing: the rest would cost more than they promise."""
 
 START_SECONDS = 0.4
 """Processor time of starting a helper."""
@@ -64,7 +72,8 @@ def tuning(
         mode: "background": candidates are tried by a helper process of lowest priority once steps run, and measured in
             the steps themselves. "upfront": the first run of each traced step first decides all its kernels. "cached":
             decisions are read from disk and nothing is measured. "off": the cost model decides, nothing is read.
-        share: processor time that the helper may take in "background", as a share of wall time.
+        share: processor time that the helper may take in "background", as a share of wall time; of what the processors
+            idle it takes half besides.
         on_record: called with a `TuneRecord` for each decision, in the thread that runs the step.
         on_progress: called with (how far, of how much, what is tried now). Raising from it ends a run that is tuning
             upfront, with all states as they were.
@@ -108,9 +117,10 @@ class Tuner:
         self._open: dict[Any, Decision] = {}
         self._programs: weakref.WeakKeyDictionary[Program, dict[Any, np.ndarray]] = weakref.WeakKeyDictionary()
         self._contests: dict[Any, Decision] = {}
+        self._missed: weakref.WeakKeyDictionary[Program, int] = weakref.WeakKeyDictionary()
         self._new: weakref.WeakSet[Program] = weakref.WeakSet()
         self._told = (0, 0)
-        self._began: float | None = None
+        self._allowance: Allowance | None = None
         self._attached = mode != "off" and hasattr(device, "tuner")
         if not self._attached:
             return
@@ -120,7 +130,8 @@ class Tuner:
         idle, count = (True, 1) if mode == "background" else (False, threads)
         options = {} if memory is None else {"memory": memory}
         helpers = [Helper(idle=idle, **options) for _ in range(count)]
-        self._queue = Queue(helpers, device.kernels.target, threads, deadline)
+        patience = PATIENCE if mode == "background" else None
+        self._queue = Queue(helpers, device.kernels.target, threads, deadline, patience)
         self._cache = TuningCache(cache_path())
         device.tuner = self
 
@@ -184,6 +195,10 @@ class Tuner:
         """Whether the next run of `program` must be stamped: it is new, or a contest goes on in it."""
         return program in self._new or any(self._is_at(*item, program) for item in self._contests.items())
 
+    def wants_all_threads(self, program: Program) -> bool:
+        """Whether the next run of `program`, which `counts`, must not go alone: so many did that nothing is decided."""
+        return self._missed.get(program, 0) >= RUNS_ALONE
+
     def before(self, program: Program) -> None:
         """`program` is about to run."""
         if self.mode == "upfront" and not self._open.keys().isdisjoint(self._specs(program)):
@@ -195,17 +210,17 @@ class Tuner:
             return
         if len(run.stamps):
             self._learn(run)
-        if self._began is not None and self.mode == "background":
+        if self._allowance is not None and self.mode == "background":
             self._take_up(self._queue.poll(self._may_go_on))
 
     # Trying
 
     def _may_go_on(self) -> bool:
-        """Whether the helper's share of the time so far pays for the next candidate (and for its own start) too."""
-        assert self._began is not None
+        """Whether the helper's allowance so far pays for the next candidate (and for its own start) too."""
+        assert self._allowance is not None
         spent, tried = self._queue.processor_seconds, self._queue.tried
         following = spent / tried if tried else START_SECONDS
-        return spent + following <= self._share * (time.monotonic() - self._began)
+        return spent + following <= self._allowance.seconds()
 
     def _tune_upfront(self, program: Program) -> None:
         """Decide all kernels of a program in runs of its own, after which the states are as they were."""
@@ -236,15 +251,17 @@ class Tuner:
 
         One that went alone, beside a busy process, shows nothing of what the threads do together.
         """
-        program, seconds = run.program, run.launch_spans()
+        program, seconds = run.program, run.launch_work()
         if len(run.stamps) < self._device.pool.threads and not program.single:
+            self._missed[program] = self._missed.get(program, 0) + 1
             return
+        self._missed[program] = 0
         places = self._programs.get(program)
         if places is None:
             return  # compiled before there was a tuner
         if program in self._new:
             self._new.discard(program)
-            self._began = self._began or time.monotonic()
+            self._allowance = self._allowance or Allowance(self._share, idle_seconds)
             for spec in places:
                 if spec in self._open and self._open[spec].home is None:
                     spent = float(seconds[places[spec]].sum())

@@ -140,7 +140,11 @@ class Program:
         tuner, recording = self.device.tuner if self.flush else None, self.device.recording
         if tuner is not None:
             tuner.before(self)
-        walked = self.walk(stamped=recording is not None or (tuner is not None and tuner.counts(self)))
+        counts = tuner is not None and tuner.counts(self)
+        walked = self.walk(
+            stamped=recording is not None or counts,
+            together=tuner is not None and counts and tuner.wants_all_threads(self),
+        )
         if recording is not None:
             recording.runs.append(walked)
         if tuner is not None:
@@ -168,6 +172,11 @@ class Program:
         if len(self._arena_places):
             self._words[self._arena_places] = self._arena_offsets + arena.address
         self._arena_generation = arena.generation
+
+    @property
+    def waits(self) -> np.ndarray:
+        """For each launch whether all threads meet before it."""
+        return self._tape[3::RECORD_WORDS][: len(self.launches)] & BARRIER != 0
 
     def swap(self, index: int, launch: Launch, kernel: Kernel) -> None:
         """From the next run on, have a launch's work done by another kernel (`Launch.with_parameters`)."""

@@ -39,12 +39,16 @@ class ProgramRun:
     begun: float
     seconds: float
 
-    def launch_spans(self) -> np.ndarray:
-        """Seconds of each launch from when the first thread began it to when the last had done its part.
+    def launch_work(self) -> np.ndarray:
+        """Seconds of each launch by itself: the mean over the threads of how long they were at it and, where the next
+        launch waits for all, of how long they then waited for those that were still at it.
 
-        They overlap where no thread waits between launches, and no thread that was held up elsewhere changes them.
+        Where nothing waits, launches overlap: how late a thread came from the one before is no part of this, so what
+        runs beside a kernel does not decide how fast it is held to be.
         """
-        ticks = self.stamps[:, :-1, 2].max(axis=0) - self.stamps[:, :-1, 1].min(axis=0)
+        began, ended = self.stamps[:, :-1, 1], self.stamps[:, :-1, 2]
+        waited = np.maximum(0, ended.max(axis=0) - np.maximum(ended, began.max(axis=0)))
+        ticks = (ended - began + waited * np.append(self.program.waits[1:], True)).mean(axis=0)
         whole = int(self.stamps[0, -1, 1] - self.stamps[0, 0, 1])
         return ticks * (self.seconds / max(1, whole))
 
