@@ -10,6 +10,7 @@ import pytest
 
 from trainer import cli
 from trainer.cli.verbs.tune import summary
+from trainer.learner import Learner
 from trainer.rundir import TuneEvent
 
 
@@ -70,8 +71,9 @@ def test_the_summary_lists_what_gained_within_80_columns() -> None:
         decision(source="cache"),
     ])  # fmt: skip
     assert [line.split()[:3] for line in lines[1:3]] == [["9.000", "6.000", "33%"], ["2.000", "1.500", "25%"]]
-    assert max(map(len, lines[:-1])) <= 80
-    assert lines[-1] == ("3 kernels decided, 2 of them better than the default by 3.50 ms a step; 1 were known already")
+    assert max(map(len, lines)) <= 80
+    assert lines[-2] == "3 kernels decided, 2 of them better than the default by 3.50 ms a step"
+    assert lines[-1] == "1 kernels were decided earlier"
     assert summary([]) == ["0 kernels decided, 0 of them better than the default by 0.00 ms a step"]
 
 
@@ -87,3 +89,17 @@ def test_a_tuned_recipe_trains_on_what_was_decided(
     events = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert decided and {event["key"] for event in events if event["kind"] == "tune"} == decided
     assert list(tmp_path.iterdir()) != [] and not (tmp_path / "runs" / "digits-2").exists()
+
+
+def test_an_interrupted_tuning_tells_of_what_is_decided(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def tune(self: Learner) -> None:
+        self._sink(TuneEvent("key", "matmul", "3x4x5", 2.0, 1.5, 4, {}, 0.1, "measured"))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Learner, "tune", tune)
+    assert run("tune", "digits", "device=cpu") == 130
+    told = capsys.readouterr()
+    assert "1 kernels decided, 1 of them better than the default by 0.50 ms" in told.out
+    assert "interrupted: what is decided is kept" in told.err

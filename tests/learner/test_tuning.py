@@ -19,7 +19,10 @@ MODES = ("off", "background", "upfront", "cached")
 
 @pytest.fixture
 def train(blobs: Any, config: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
-    """Trains on compiled kernels with a cache of the test's own; gives the learner and its events."""
+    """Trains on compiled kernels with a cache of the test's own; gives the learner and its events. However small and
+    quick to compute they are, all kernels are tried.
+    """
+    monkeypatch.setattr("trainer.engine.autotune.tuner.NEGLIGIBLE", 0.0)
     monkeypatch.setenv("TRAINER_CACHE_DIR", str(tmp_path))
 
     def run(**tuning: Any) -> tuple[Learner, list[Event]]:

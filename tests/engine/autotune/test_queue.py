@@ -41,7 +41,8 @@ def played(helper: Any, patience: int | None, *decisions: Decision) -> list[Deci
     for each in decisions:
         queue.add(each)
     ready: list[Decision] = []
-    while not queue.is_idle:
+    ready += queue.poll(lambda: True)
+    while queue.is_trying:
         ready += queue.poll(lambda: True)
     return ready
 

@@ -16,6 +16,7 @@ from tests.engine.autotune.training import Training
 from trainer import TrainerError, engine
 from trainer.engine.autotune import defaults
 from trainer.engine.autotune import tuner as tuner_module
+from trainer.engine.autotune.process import Helper
 from trainer.engine.autotune.record import MODES, TuneRecord
 from trainer.engine.autotune.tuner import RUNS_ALONE, Tuner
 from trainer.engine.compile.program import Program
@@ -29,8 +30,11 @@ from trainer.engine.kernels.contraction import MatmulSpec
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Decisions are kept here; compiled kernels, which cost time alone, where they always are."""
+    """Decisions are kept here; compiled kernels, which cost time alone, where they always are. Helpers do not step back
+    for other processes, since a busy machine would keep a test waiting.
+    """
     path = tmp_path / "tuning" / "cpu.jsonl"
+    monkeypatch.setattr(tuner_module, "Helper", lambda idle, **options: Helper(idle=False, **options))
     monkeypatch.setattr(tuner_module, "cache_path", lambda: path)
     return path
 
@@ -168,6 +172,28 @@ def test_a_tuner_that_is_interrupted_leaves_the_states_as_they_were() -> None:
         np.testing.assert_array_equal(value, before[name])
 
 
+def test_what_was_decided_before_an_interruption_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Stop(Exception):
+        pass
+
+    def stop(record: TuneRecord) -> None:
+        if record.candidates > 1:
+            raise Stop
+
+    monkeypatch.setattr(tuner_module, "AT_ONCE", 1)
+    device = CpuDevice(threads=1)
+    training = Training(device)
+    few = {"candidates": lambda spec: defaults.candidates(spec)[:2], "negligible": 0.0}
+    with Tuner(device, "upfront", on_record=stop, **few) as tuner, pytest.raises(Stop):
+        training.step()
+    kept = {record.key for record in tuner.records}
+    assert kept and tuner._open
+    other = CpuDevice(threads=1)
+    with Tuner(other, "cached") as reader:
+        Training(other).step()
+    assert {record.key for record in reader.records} == kept
+
+
 def test_failing_candidates_are_skipped_and_told_of_and_the_training_never_notices(
     monkeypatch: pytest.MonkeyPatch, repository: Path
 ) -> None:
@@ -194,7 +220,8 @@ def test_failing_candidates_are_skipped_and_told_of_and_the_training_never_notic
 
 def test_a_contest_goes_on_elsewhere_when_its_program_is_no_more() -> None:
     device = CpuDevice(threads=1)
-    with Tuner(device, "background", share=1.0, negligible=0.0) as tuner:
+    few = {"candidates": lambda spec: defaults.candidates(spec)[:3], "negligible": 0.0}
+    with Tuner(device, "background", share=1.0, **few) as tuner:
         first = Training(device)
         first.step()
         while not tuner._contests:

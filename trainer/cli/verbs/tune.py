@@ -36,6 +36,7 @@ def execute(arguments: argparse.Namespace) -> int:
     import time
 
     from trainer import TrainerError, configs
+    from trainer.cli.exit_codes import DONE, INTERRUPTED
     from trainer.cli.plain import PlainLines
     from trainer.cli.prepare import split_words
     from trainer.rundir import Event, Record, TuneEvent, process_age
@@ -62,12 +63,17 @@ def execute(arguments: argparse.Namespace) -> int:
     task = task_class(loaded.task)
     from trainer.learner import Learner
 
-    Learner(task, loaded.config, loaded.options, sink=show).tune()
+    interrupted = False
+    try:
+        Learner(task, loaded.config, loaded.options, sink=show).tune()
+    except KeyboardInterrupt:
+        interrupted = True
+        print("interrupted: what is decided is kept, and the same command goes on from there", file=sys.stderr)
     if arguments.json:
         print(json.dumps([dataclasses.asdict(event) for event in decisions], indent=1))
     else:
         print("\n".join(summary(decisions)))
-    return 0
+    return INTERRUPTED if interrupted else DONE
 
 
 def summary(decisions: list[TuneEvent]) -> list[str]:
@@ -89,6 +95,7 @@ def summary(decisions: list[TuneEvent]) -> list[str]:
     gained = sum(default - best for default, best, _ in rows)
     lines.append(
         f"{len(measured)} kernels decided, {len(rows)} of them better than the default by {gained:.2f} ms a step"
-        + (f"; {known} were known already" if known else "")
     )
+    if known:
+        lines.append(f"{known} kernels were decided earlier")
     return lines

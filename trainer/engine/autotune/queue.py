@@ -107,9 +107,9 @@ class Queue:
         return ", ".join(dict.fromkeys(decision.label for decision, _ in self._at.values()))
 
     @property
-    def is_idle(self) -> bool:
-        """Whether nothing is waiting or being tried."""
-        return not self._waiting and not self._at
+    def is_trying(self) -> bool:
+        """Whether a helper is at work."""
+        return bool(self._at)
 
     def poll(self, allowed: Callable[[], bool], seconds: float = 0.0) -> list[Decision]:
         """Take what answers there are (waiting so long for the first), send the next jobs where `allowed` says so;

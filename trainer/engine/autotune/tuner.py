@@ -54,6 +54,10 @@ START_SECONDS = 0.4
 """Processor time of starting a helper."""
 
 UPFRONT_POLL_SECONDS = 0.05
+AT_ONCE = 16
+"""Upfront so many kernels are measured together while the helpers rest: each lot that is decided is kept on disk, even
+if the rest is interrupted.
+"""
 
 
 def tuning(
@@ -87,7 +91,7 @@ def tuning(
     if not 0 < share <= 1:
         raise TrainerError("the tuner's share of wall time is no share", found=repr(share), expected="0 < share <= 1")
     found = devices.current() if device is None else devices.get(device)
-    return Tuner(found, mode, share=share, on_record=on_record, on_progress=on_progress)
+    return Tuner(found, mode, share=share, on_record=on_record, on_progress=on_progress, negligible=NEGLIGIBLE)
 
 
 class Tuner:
@@ -193,7 +197,7 @@ class Tuner:
 
     def counts(self, program: Program) -> bool:
         """Whether the next run of `program` must be stamped: it is new, or a contest goes on in it."""
-        return program in self._new or any(self._is_at(*item, program) for item in self._contests.items())
+        return program in self._new or self._has_contest(program)
 
     def wants_all_threads(self, program: Program) -> bool:
         """Whether the next run of `program`, which `counts`, must not go alone: so many did that nothing is decided."""
@@ -227,13 +231,16 @@ class Tuner:
         kept = [(memory, memory.copy()) for memory in _written_memory(program)]
         try:
             self._run_for(program)
-            while not self._queue.is_idle:
-                self._take_up(self._queue.poll(lambda: True, UPFRONT_POLL_SECONDS))
             while not self._open.keys().isdisjoint(self._specs(program)):
-                self._run_for(program)
+                self._take_up(self._queue.poll(lambda: len(self._contests) < AT_ONCE, UPFRONT_POLL_SECONDS))
+                while not self._queue.is_trying and self._has_contest(program):
+                    self._run_for(program)
         finally:
             for memory, values in kept:
                 memory[:] = values
+
+    def _has_contest(self, program: Program) -> bool:
+        return any(self._is_at(*item, program) for item in self._contests.items())
 
     def _run_for(self, program: Program) -> None:
         self._learn(program.walk(stamped=True, together=True))
