@@ -185,7 +185,6 @@ FIGURES = [
         better="higher",
         unit="GB/s",
         needs_peer_python=False,
-        rounds=3,
     )
     for label, size in SIZES.items()
     for name in (*CHAINS, "adam")

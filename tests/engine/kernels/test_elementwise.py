@@ -59,6 +59,28 @@ def test_rows_stored_past_the_caches_hold_the_same(dtype: DType, narrow: bool) -
         assert (room[:, length:] == 1).all(), "wrote outside the output"
 
 
+@pytest.mark.parametrize("narrow", [False, True], ids=["", "narrow"])
+@pytest.mark.parametrize("length", [7, 32, 500])
+def test_rows_stored_past_the_caches_mix_elements_of_every_size(length: int, narrow: bool) -> None:
+    rows = 3
+    mask, x = memory(bool_, (rows, length), 1), memory(float32, (rows, length), 2)
+    limit = np.broadcast_to(np.array([[20], [50], [99]], np.float32), (rows, length))
+    outputs = [aligned_empty(rows * 512, dtype.storage).reshape(rows, 512)[:, :length] for dtype in (float32, bool_)]
+    body = (
+        *(Instruction("load", (), dtype, (number,)) for number, dtype in enumerate((bool_, float32, float32))),
+        Instruction("where", (0, 1, 2), float32),
+        Instruction("less", (1, 2), bool_),
+    )
+    inputs = Operand(bool_, "contiguous"), Operand(float32, "contiguous"), Operand(float32, "broadcast")
+    results = (3, Operand(float32, "contiguous")), (4, Operand(bool_, "contiguous"))
+    arrays = [mask, x, limit, *outputs]
+    kernel = LoopKernel(2, inputs, body, results, streamed=True)
+    words = pack_arguments(kernel, addresses(arrays), x.shape, [steps(array) for array in arrays], 1)
+    compiled(render(kernel, "kernel"), narrow=narrow)(words, range(rows))
+    np.testing.assert_array_equal(outputs[0], np.where(mask, x, limit))
+    np.testing.assert_array_equal(outputs[1], x < limit)
+
+
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_views_of_every_kind(dtype: DType) -> None:
     base = memory(dtype, (6, 40, 36))

@@ -10,13 +10,13 @@ from trainer.engine.kernels.spec import Operand
 from trainer.engine.kernels.writer import Writer, mangled, vector
 
 
-def row_value(writer: Writer, operand: Operand, place: str) -> str:
+def row_value(writer: Writer, operand: Operand, place: str, lanes: int = LANES) -> str:
     """What a broadcast operand has along a whole row: its one element on every lane."""
     if operand.index:
-        return broadcast(writer, "i64", place)
+        return broadcast(writer, "i64", place, lanes)
     element = MEMORY[operand.dtype.name]
     scalar = writer.value(f"load {element}, ptr {place}, align {operand.dtype.itemsize}")
-    return widen(writer, broadcast(writer, element, scalar), operand.dtype)
+    return widen(writer, broadcast(writer, element, scalar, lanes), operand.dtype, lanes)
 
 
 PREFETCHED_BYTES = 2048
@@ -26,28 +26,31 @@ PREFETCHED_BYTES = 2048
 
 
 def load_vector(
-    writer: Writer, operand: Operand, place: str, stride: str, position: str, mask: str | None, prefetched: bool = False
-) -> str:
-    """LANES elements from `position` on; lanes outside `mask` hold 0 or some other element of the row.
+    writer: Writer, operand: Operand, place: str, stride: str, position: str, mask: str | None,
+    prefetched: bool = False, lanes: int = LANES,
+) -> str:  # fmt: skip
+    """`lanes` elements from `position` on; lanes outside `mask` hold 0 or some other element of the row.
 
-    `prefetched`: the cache line that is wanted some vectors later is asked for.
+    `prefetched`: the cache lines that are wanted some vectors later are asked for. Other than LANES are only whole
+    vectors of a contiguous operand.
     """
     if operand.index:
         return _index_values(writer, operand, place, stride, position)
     if operand.inner == "broadcast":
         return row_value(writer, operand, place)
-    element, kind, itemsize = MEMORY[operand.dtype.name], memory_type(operand.dtype), operand.dtype.itemsize
+    element, kind, itemsize = MEMORY[operand.dtype.name], memory_type(operand.dtype, lanes), operand.dtype.itemsize
     if operand.inner == "strided":
         return widen(writer, _gather(writer, element, itemsize, place, stride, position, mask), operand.dtype)
     start = writer.value(f"getelementptr {element}, ptr {place}, i64 {position}")
     if mask is None:
         if prefetched:
-            ahead = writer.value(f"getelementptr i8, ptr {start}, i64 {PREFETCHED_BYTES}")
-            writer.intrinsic("prefetch.p0", "void", ("ptr", ahead), ("i32", "0"), ("i32", "3"), ("i32", "1"))
+            for line in range(0, lanes * itemsize, 64):
+                ahead = writer.value(f"getelementptr i8, ptr {start}, i64 {PREFETCHED_BYTES + line}")
+                writer.intrinsic("prefetch.p0", "void", ("ptr", ahead), ("i32", "0"), ("i32", "3"), ("i32", "1"))
         raw = writer.value(f"load {kind}, ptr {start}, align {itemsize}")
     else:
         raw = masked_load(writer, kind, itemsize, start, mask)
-    return widen(writer, raw, operand.dtype)
+    return widen(writer, raw, operand.dtype, lanes)
 
 
 def masked_load(writer: Writer, kind: str, itemsize: int, start: str, mask: str) -> str:
@@ -64,20 +67,20 @@ def masked_load(writer: Writer, kind: str, itemsize: int, start: str, mask: str)
 
 def store_vector(
     writer: Writer, operand: Operand, place: str, stride: str, position: str, mask: str | None, value: str,
-    streamed: bool = False,
+    streamed: bool = False, lanes: int = LANES,
 ) -> None:  # fmt: skip
-    """Store LANES elements (of the compute type) from `position` on; only those of `mask`.
+    """Store `lanes` elements (of the compute type) from `position` on; only those of `mask`.
 
     `streamed`: whole vectors, which begin at a multiple of 64 bytes or of their size, go past the caches.
     """
-    element, kind, itemsize = MEMORY[operand.dtype.name], memory_type(operand.dtype), operand.dtype.itemsize
-    raw = narrow(writer, value, operand.dtype)
+    element, kind, itemsize = MEMORY[operand.dtype.name], memory_type(operand.dtype, lanes), operand.dtype.itemsize
+    raw = narrow(writer, value, operand.dtype, lanes)
     if operand.inner != "contiguous":
         _scatter(writer, element, kind, itemsize, place, stride, position, mask, raw)
         return
     start = writer.value(f"getelementptr {element}, ptr {place}, i64 {position}")
     if mask is None and streamed:
-        writer.emit(f"store {kind} {raw}, ptr {start}, align {min(64, LANES * itemsize)}, !nontemporal !1")
+        writer.emit(f"store {kind} {raw}, ptr {start}, align {min(64, lanes * itemsize)}, !nontemporal !1")
     elif mask is None:
         writer.emit(f"store {kind} {raw}, ptr {start}, align {itemsize}")
     else:

@@ -108,36 +108,56 @@ def _clamp(f: Floats, x: str, low: float | None, high: float | None) -> str:
     return x
 
 
-def _reduced_expm1(f: Floats, x: str, tail: str | None = None) -> tuple[str, str]:
-    """(e**r - 1, n) with x + tail = n ln 2 + r, |r| <= ln(2) / 2."""
-    n, integer = round_to_integer(f, x, _LOG2_E)
+def _biased(f: Floats, offset: int = 0) -> str:
+    """What added to n leaves n + offset, with an exponent's bias, in the lowest bits; n + offset: a normal exponent."""
+    return f.constant(1.5 * 2.0**f.mantissa + f.bias + offset)
+
+
+def _reduced_expm1(f: Floats, x: str, biased: str, tail: str | None = None) -> tuple[str, str]:
+    """(e**r - 1, 2**(n + offset)) with x + tail = n ln 2 + r, |r| <= ln(2) / 2, and `biased` for that offset."""
+    shifted = f.fma(x, f.constant(_LOG2_E), biased)
+    scale = f.from_bits(f.integer_operation("shl", f.to_bits(shifted), f.whole(f.mantissa)))
     high, low = LN2[f.element]
-    minus = f.negate(n)
+    minus = f.subtract(biased, shifted)
     head = f.fma(minus, f.constant(high), x)
     r = f.fma(minus, f.constant(low), head)
     if tail is not None:
         r = f.add(r, tail)
     square, series = f.multiply(r, r), f.horner(r, _EXP[f.element])
     if f.element == "float" or tail is not None:
-        return f.fma(square, series, r), integer
+        return f.fma(square, series, r), scale
     lost = f.fma(minus, f.constant(low), f.subtract(head, r))  # what r was rounded by, which n = 1 doubles
-    return f.add(r, f.fma(square, series, lost)), integer
+    return f.add(r, f.fma(square, series, lost)), scale
 
 
 def exp(f: Floats, x: str, tail: str | None = None) -> str:
-    """e**(x + tail), with |tail| far below one; rounds to subnormal results, then 0."""
-    low, high = _EXP_RANGE[f.element]
-    reduced, n = _reduced_expm1(f, _clamp(f, x, low, high), tail)
-    half = f.integer_operation("ashr", n, f.whole(1))
-    scaled = f.multiply(f.add(reduced, f.constant(1.0)), f.power_of_two(half))
-    return f.multiply(scaled, f.power_of_two(f.integer_operation("sub", n, half)))
+    """e**(x + tail), with |tail| far below one; rounds to subnormal results, then 0.
+
+    The powers of two reach further than the normal exponents, so a part of them is multiplied by at the end.
+    """
+    negative, kept = f.compare("olt", x, f.constant(0.0)), _kept_back(f)
+    biased = f.select(negative, _biased(f, kept), _biased(f, -kept))
+    reduced, scale = _reduced_expm1(f, _clamp(f, x, *_EXP_RANGE[f.element]), biased, tail)
+    rest = f.select(negative, f.constant(2.0**-kept), f.constant(2.0**kept))
+    return f.multiply(f.fma(scale, reduced, scale), rest)
+
+
+def _exp_of_negative(f: Floats, x: str) -> str:
+    """As `exp`, for x <= 0."""
+    kept = _kept_back(f)
+    reduced, scale = _reduced_expm1(f, _clamp(f, x, _EXP_RANGE[f.element][0], None), _biased(f, kept))
+    return f.multiply(f.fma(scale, reduced, scale), f.constant(2.0**-kept))
+
+
+def _kept_back(f: Floats) -> int:
+    return f.bias + 1 >> 1
 
 
 def expm1(f: Floats, x: str) -> str:
     """e**x - 1 without cancellation."""
     high = _EXP_RANGE[f.element][1]
-    reduced, n = _reduced_expm1(f, _clamp(f, x, _EXPM1_LOW[f.element], high))
-    scale = f.power_of_two(f.integer_operation("sub", n, f.whole(1)))  # 2**(n-1): 2**n itself may overflow
+    # 2**(n-1): 2**n itself may overflow
+    reduced, scale = _reduced_expm1(f, _clamp(f, x, _EXPM1_LOW[f.element], high), _biased(f, -1))
     half = f.fma(scale, reduced, f.subtract(scale, f.constant(0.5)))
     result = f.multiply(half, f.constant(2.0))
     return f.select(f.compare("oeq", x, f.constant(0.0)), x, result)
@@ -212,8 +232,7 @@ def tanh(f: Floats, x: str) -> str:
     """t / (2 + t) with t = expm1(2 |x|), and the sign of x: where t is large, its error hardly counts."""
     one = f.constant(1.0)
     doubled = f.multiply(f.unary("fabs", x), f.constant(2.0))
-    reduced, n = _reduced_expm1(f, _clamp(f, doubled, None, _TANH_LIMIT[f.element]))
-    scale = f.power_of_two(f.integer_operation("sub", n, f.whole(1)))
+    reduced, scale = _reduced_expm1(f, _clamp(f, doubled, None, _TANH_LIMIT[f.element]), _biased(f, -1))
     half = f.fma(scale, reduced, f.subtract(scale, f.constant(0.5)))  # of t
     total = f.add(half, one)
     lost = f.select(f.compare("olt", half, one), f.subtract(half, f.subtract(total, one)), f.constant(0.0))
@@ -223,7 +242,7 @@ def tanh(f: Floats, x: str) -> str:
 def logistic(f: Floats, x: str) -> str:
     """1 / (1 + t) or, for negative x, t / (1 + t), with t = e**-|x|."""
     one = f.constant(1.0)
-    t = exp(f, f.negate(f.unary("fabs", x)))
+    t = _exp_of_negative(f, f.negate(f.unary("fabs", x)))
     total = f.add(t, one)
     quotient = f.divide(f.select(f.compare("olt", x, f.constant(0.0)), t, one), total)
     return _corrected(f, quotient, f.subtract(t, f.subtract(total, one)))
@@ -239,15 +258,18 @@ def erf(f: Floats, x: str) -> str:
     exponential of one.
     """
     t = f.unary("fabs", x)
-    small = f.fma(t, f.estrin(f.multiply(x, x), _ERF_SMALL[f.element]), t)
     clamped = _clamp(f, t, None, _ERF_LIMIT[f.element])
+    near = f.compare("olt", t, f.constant(_ERF_BEND[f.element]))
     if f.element == "float":
-        root = f.estrin(clamped, _ERF_LARGE)
+        # one polynomial whose coefficients are chosen: products are what limits the speed, choices are beside them
+        pairs = zip(_ERF_SMALL["float"], _ERF_LARGE, strict=True)
+        chosen = [f.select(near, f.constant(small), f.constant(large)) for small, large in pairs]
+        root = f.estrin_of(f.select(near, f.multiply(x, x), clamped), chosen)
+        small = f.fma(t, root, t)
         square = f.multiply(root, root)
         large = f.fma(f.negate(square), square, f.constant(1.0))
     else:
-        reduced, n = _reduced_expm1(f, f.estrin(clamped, _ERF_LARGE_LOGARITHM))
-        scale = f.power_of_two(n)
+        small = f.fma(t, f.estrin(f.multiply(x, x), _ERF_SMALL["double"]), t)
+        reduced, scale = _reduced_expm1(f, f.estrin(clamped, _ERF_LARGE_LOGARITHM), _biased(f))
         large = f.fma(f.negate(scale), reduced, f.subtract(f.constant(1.0), scale))
-    bend = f.compare("olt", t, f.constant(_ERF_BEND[f.element]))
-    return f.copysign(f.select(bend, small, large), x)
+    return f.copysign(f.select(near, small, large), x)

@@ -7,6 +7,7 @@ used where it is written, never contracted.
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from trainer.engine.kernels.writer import Writer, mangled, vector
@@ -136,7 +137,11 @@ class Floats:
         A loop's vectors overlap only as far as the processor's window reaches: erf takes 30 cycles a vector of 64
         bytes by Horner's rule.
         """
-        terms = [self.constant(coefficient) for coefficient in reversed(coefficients)]
+        return self.estrin_of(x, [self.constant(coefficient) for coefficient in coefficients])
+
+    def estrin_of(self, x: str, coefficients: Sequence[str]) -> str:
+        """As `estrin`, with vectors for coefficients."""
+        terms = list(reversed(coefficients))
         while len(terms) > 1:
             pairs = [self.fma(high, x, low) for low, high in zip(terms[::2], terms[1::2], strict=False)]
             terms = pairs + terms[2 * len(pairs) :]
