@@ -32,9 +32,11 @@ class Tolerance:
 FLOAT64 = Tolerance(1e-9, 1e-9)
 FLOAT32 = Tolerance(1e-3, 1.0)
 """Losses are what five steps in float32 can hold: rounding moves a few values across the kink of a ReLU, and Adam's
-first steps go by the sign of even the smallest gradients. The first step's gradients are the finer measure.
+first steps go by the sign of even the smallest gradients. The first step's gradients are the finer measure; a first
+moment after five steps, mostly a later gradient, may be another one altogether where a layer sees 2x2 pixels.
 """
 FLOAT32_GRADIENTS = Tolerance(1e-5, 0.02)
+FIRST_MOMENTS = r"\.(momentum|exp_avg)$"
 
 
 @functools.cache
@@ -69,12 +71,12 @@ BOTH_TIERS = [
 
 @pytest.mark.parametrize("run", BOTH_TIERS)
 def test_first_gradients_in_float32(run: Residual | Pix2Pix) -> None:
-    check(replace(run, steps=1), np.float32, FLOAT32_GRADIENTS, r"\.(momentum|exp_avg)$")
+    check(replace(run, steps=1), np.float32, FLOAT32_GRADIENTS, FIRST_MOMENTS)
 
 
 @pytest.mark.parametrize("run", BOTH_TIERS)
 def test_five_steps_in_float32(run: Residual | Pix2Pix) -> None:
-    check(run, np.float32, FLOAT32)
+    check(run, np.float32, FLOAT32, f"^(?!.*{FIRST_MOMENTS})")
 
 
 @pytest.mark.parametrize("run", BOTH_TIERS)
