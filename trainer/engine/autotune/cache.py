@@ -27,8 +27,8 @@ import llvmlite
 import numpy as np
 
 from trainer import __version__
-from trainer.engine import kernels
 from trainer.engine.devices.cpu import native
+from trainer.engine.devices.cpu.identity import templates_hash
 
 FORMAT = 1
 _COMPACTED_FROM = 512
@@ -185,15 +185,6 @@ def decision_key(spec: Any, target: native.Target, threads: int) -> str:
     """What a decision is kept under."""
     parts = (FORMAT, repr(spec), templates_hash(), target.key, threads, *_versions())
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:32]
-
-
-@functools.cache
-def templates_hash() -> str:
-    """The hash of the source of all kernel templates."""
-    digest = hashlib.sha256()
-    for path in sorted(Path(kernels.__path__[0]).glob("*.py")):
-        digest.update(path.name.encode() + path.read_bytes())
-    return digest.hexdigest()
 
 
 @functools.cache

@@ -77,7 +77,7 @@ class Tunable:
     def source(self) -> KernelSource:
         """The kernel, to be rendered."""
         template, spec, parameters = self.template, self.spec, self.parameters
-        return KernelSource((spec, parameters), lambda name: template.render(spec, parameters, name))
+        return KernelSource((spec, parameters, template.render), lambda name: template.render(spec, parameters, name))
 
     @property
     def tasks(self) -> int:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from trainer import TrainerError
-from trainer.engine.autotune import defaults
+from trainer.engine.autotune import choices
 from trainer.engine.autotune.machine import NARROW, host_machine
 from trainer.engine.compile import debug
 from trainer.engine.compile.legalise import legalise
@@ -65,7 +65,7 @@ class CpuDevice:
         if numerics not in ("exact", "fast"):
             raise TrainerError("no such numerics class", found=repr(numerics), expected="'exact' or 'fast'")
         machine = NARROW if narrow else host_machine()
-        self._choose, self.numerics = choose or functools.partial(defaults.choose, machine=machine), numerics
+        self._choose, self.numerics = choose or functools.partial(choices.choose, machine=machine), numerics
         self.poison = os.environ.get(POISON_VARIABLE) == "1" if poison is None else poison
         self.recording: Recording | None = None
         self.tuner: Tuner | None = None

@@ -13,12 +13,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from trainer.engine.compile.launch import KernelSource, Launch
-from trainer.engine.devices.cpu import native
+from trainer.engine.devices.cpu import identity, native
 
 Progress = Callable[[int, int, str], None]
 """Called with (kernels done, kernels in all, what is compiled now)."""
 
 LARGEST_BYTES = 128 << 20
+
+NAMED = ".kernel"
+"""Files that say for a kernel's digest under which name and in which object it was compiled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +54,8 @@ class Kernels:
         for done, (source, label) in enumerate(missing.items()):
             if progress is not None:
                 progress(done, len(missing), label)
-            names[source], ir = rendered(source)
-            if names[source] not in objects:
-                objects[names[source]] = native.compile_object(ir, self.target)
+            names[source], code = self._code_of(source)
+            objects[names[source]] = code
         self._load(names, objects)
         if progress is not None:
             progress(len(missing), len(missing), "")
@@ -62,6 +64,21 @@ class Kernels:
             self._loaded.move_to_end(launch.source)
         self._forget()
         return found
+
+    def _code_of(self, source: KernelSource) -> tuple[str, bytes]:
+        """The name that a kernel's code exports and the code: rendering it is what the cache on disk saves first."""
+        key = identity.digest(source.key, self.target.key)
+        note = native.kept(key, NAMED) if key else None
+        if note is not None:
+            name, object_key = note.decode().split()
+            code = native.cached_object(object_key)
+            if code is not None:
+                return name, code
+        name, ir = rendered(source)
+        code = native.compile_object(ir, self.target)
+        if key:
+            native.keep(key, f"{name} {native.object_key(ir, self.target)}".encode(), NAMED)
+        return name, code
 
     def add(self, source: KernelSource, name: str, code: bytes) -> Kernel:
         """A kernel that another process has compiled: `code` exports `name`."""

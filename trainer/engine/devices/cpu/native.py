@@ -22,6 +22,7 @@ from trainer import TrainerError
 from trainer.engine.devices.cpu import features
 
 CACHE_VARIABLE = "TRAINER_CACHE_DIR"
+OBJECT = ".o"
 _DIGEST_BYTES = 32
 
 
@@ -104,16 +105,27 @@ def _machine(target: Target) -> llvm.TargetMachine:
 def compile_object(ir: str, target: Target | None = None) -> bytes:
     """Object code for a module of textual IR, from the cache where it holds it."""
     target = target or host_target()
-    key = hashlib.sha256(f"{target.key}\n{ir}".encode()).hexdigest()
-    cached = _read(key)
+    key = object_key(ir, target)
+    cached = cached_object(key)
     if cached is not None:
-        _counts["cached"] += 1
         return cached
     with llvm.parse_assembly(ir) as module:
         module.verify()
         code = bytes(_machine(target).emit_object(module))
-    _write(key, code)
+    keep(key, code, OBJECT)
     _counts["compiled"] += 1
+    return code
+
+
+def object_key(ir: str, target: Target) -> str:
+    """What the object code of a module is kept under."""
+    return hashlib.sha256(f"{target.key}\n{ir}".encode()).hexdigest()
+
+
+def cached_object(key: str) -> bytes | None:
+    """The object code that is kept under a key."""
+    code = kept(key, OBJECT)
+    _counts["cached"] += code is not None
     return code
 
 
@@ -190,26 +202,28 @@ def private_directory(path: Path) -> Path | None:
     return path
 
 
-def _read(key: str) -> bytes | None:
+def kept(key: str, suffix: str) -> bytes | None:
+    """What `keep` has kept under a key, verified; None where there is nothing, or something else."""
     directory = private_directory(cache_directory())
     if directory is None:
         return None
     try:
-        blob = (directory / f"{key}.o").read_bytes()
+        blob = (directory / f"{key}{suffix}").read_bytes()
     except OSError:
         return None
-    digest, code = blob[:_DIGEST_BYTES], blob[_DIGEST_BYTES:]
-    return code if hashlib.sha256(key.encode() + code).digest() == digest else None
+    digest, content = blob[:_DIGEST_BYTES], blob[_DIGEST_BYTES:]
+    return content if hashlib.sha256(key.encode() + content).digest() == digest else None
 
 
-def _write(key: str, code: bytes) -> None:
+def keep(key: str, content: bytes, suffix: str) -> None:
+    """Keep bytes beside the compiled kernels, for `kept`; where that can't be, nothing is kept."""
     directory = private_directory(cache_directory())
     if directory is None:
         return
     try:
         descriptor, temporary = tempfile.mkstemp(dir=directory)
         with os.fdopen(descriptor, "wb") as file:
-            file.write(hashlib.sha256(key.encode() + code).digest() + code)
-        os.replace(temporary, directory / f"{key}.o")
+            file.write(hashlib.sha256(key.encode() + content).digest() + content)
+        os.replace(temporary, directory / f"{key}{suffix}")
     except OSError:
         return  # a full or read-only disk costs compile time, never a run

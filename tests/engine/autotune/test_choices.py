@@ -1,0 +1,60 @@
+"""The cost model's choices on disk are the ones it makes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from trainer.engine.autotune import choices, defaults
+from trainer.engine.autotune.machine import AVX512, NARROW
+from trainer.engine.devices.cpu import identity, native
+from trainer.engine.graph import dtypes
+from trainer.engine.kernels.contraction import MatmulSpec
+from trainer.engine.kernels.depthwise import DepthwiseSpec
+from trainer.engine.kernels.geometry import ConvolutionSpec
+from trainer.engine.kernels.winograd import WinogradSpec
+
+SAME = ((1, 1), (1, 1))
+PLAIN = ConvolutionSpec(dtypes.float32, "forward", 2, 32, (14, 14), 48, (3, 3), padding=SAME)
+SPECS = [
+    MatmulSpec(dtypes.float32, 128, 10, 512, (512, 1), (10, 1)),
+    MatmulSpec(dtypes.float32, 64, 32, 64, (64, 1), (32, 1), pairs=True),
+    PLAIN,
+    ConvolutionSpec(dtypes.float32, "input_gradient", 2, 32, (14, 14), 48, (3, 3), padding=SAME),
+    ConvolutionSpec(dtypes.float32, "weight_gradient", 2, 32, (14, 14), 48, (3, 3), padding=SAME),
+    WinogradSpec(PLAIN, 4),
+    DepthwiseSpec(ConvolutionSpec(dtypes.float32, "forward", 2, 32, (9, 9), 32, (3, 3), padding=SAME, groups=32)),
+]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.setenv(native.CACHE_VARIABLE, str(tmp_path))
+    choices.choose.cache_clear()
+    yield tmp_path / "objects"
+    choices.choose.cache_clear()
+    native.private_directory.cache_clear()
+
+
+def test_what_is_read_is_what_was_computed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    computed = {(spec, machine): defaults.choose(spec, machine) for spec in SPECS for machine in (AVX512, NARROW)}
+    assert {key: choices.choose(*key) for key in computed} == computed
+    assert len(list(folder.glob(f"*{choices.CHOICE}"))) == len(computed)
+    choices.choose.cache_clear()
+    monkeypatch.setattr(defaults, "choose", None)
+    for key, expected in computed.items():
+        read = choices.choose(*key)
+        assert read == expected and type(read) is type(expected) and repr(read) == repr(expected)
+
+
+def test_a_choice_ends_with_the_source_that_made_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    choices.choose(SPECS[0], AVX512)
+    choices.choose.cache_clear()
+    monkeypatch.setattr(identity, "source_hash", lambda: "another source")
+    asked: list[object] = []
+    monkeypatch.setattr(defaults, "choose", lambda spec, machine: asked.append(spec) or "computed")
+    with pytest.raises(TypeError):  # what it computed is no parameters: it can't be kept
+        choices.choose(SPECS[0], AVX512)
+    assert asked == [SPECS[0]]
