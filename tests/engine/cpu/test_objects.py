@@ -42,7 +42,7 @@ def test_a_function_of_another_library_is_seen() -> None:
 
 @pytest.mark.parametrize(("machine", "target"), [("aarch64", "aarch64 NEON"), ("x86_64", "x86-64 AVX2")])
 def test_the_runtime_of_the_pool(machine: str, target: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runtime.platform, "machine", lambda: machine)
+    monkeypatch.setattr("platform.machine", lambda: machine)
     assert wanted_from_outside(runtime.runtime_ir(), target) == set()
 
 

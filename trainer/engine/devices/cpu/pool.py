@@ -21,18 +21,9 @@ from pathlib import Path
 import numpy as np
 
 from trainer.engine.devices.cpu import native
-from trainer.engine.devices.cpu.runtime import (
-    BARRIER,
-    COUNT,
-    MASKS,
-    READY,
-    RECORD_WORDS,
-    SINGLE,
-    STAMPS,
-    processor_masks,
-    runtime_ir,
-    system_functions,
-)
+from trainer.engine.devices.cpu.control import BARRIER, COUNT, MASKS, READY, RECORD_WORDS, SINGLE, STAMPS
+from trainer.engine.devices.cpu.runtime import runtime_ir
+from trainer.engine.devices.cpu.system import processor_masks, system_functions
 from trainer.engine.graph.storage import aligned_empty
 
 __all__ = ["BARRIER", "RECORD_WORDS", "SCRATCH_BYTES", "SINGLE", "STAMPS", "Pool", "available_threads", "shared_pool"]
