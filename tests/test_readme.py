@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -67,3 +68,44 @@ def test_configurations_in_the_documents_use_keys_that_exist(document):
 
     for block in re.findall(r"```yaml\n(.*?)```", document.read_text(encoding="utf-8"), flags=re.DOTALL):
         assert set(yaml.safe_load(block) or {}) <= set(RunConfig.model_fields)
+
+
+def test_the_code_of_the_python_page_runs(tmp_path: Path):
+    page = (REPOSITORY / "docs" / "python.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
+    assert len(blocks) == 4
+    done = subprocess.run(
+        [sys.executable, "-c", "\n".join(blocks)], cwd=tmp_path, capture_output=True, text=True,
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    *_, first, loss, more, looked, accuracy, last = done.stdout.splitlines()
+    assert first.startswith("done 30 0.") and loss.startswith("30.0 ") and more == "40 2"
+    assert looked.startswith("done ['train/loss'") and 0 <= float(accuracy) <= 1
+    found = [float(text) for text in re.findall(r"[-+.\de]+", last)]
+    assert found == pytest.approx([0.0, 2.0, -1.0], abs=1e-2)
+
+
+def test_the_training_page_lists_every_moment_and_its_hook_works():
+    from trainer.learner import Hook
+    from trainer.learner.hooks import MOMENTS
+
+    page = (REPOSITORY / "docs" / "training.md").read_text(encoding="utf-8")
+    table = page[page.index("| moment | when |") :]
+    assert set(re.findall(r"^\| `(\w+)` \|", table, flags=re.MULTILINE)) == set(MOMENTS)
+    (code,) = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
+    names: dict[str, object] = {}
+    exec(code, names)
+    assert issubclass(names["Tell"], Hook)
+
+
+def test_the_training_page_names_keys_that_are_valid():
+    from trainer.configs import config_from
+    from trainer.configs.problems import Place
+    from trainer.configs.reader import read_yaml
+
+    page = (REPOSITORY / "docs" / "training.md").read_text(encoding="utf-8")
+    first, _ = re.findall(r"```yaml\n(.*?)```", page, flags=re.DOTALL)
+    sections = read_yaml(first, Place("page")).value
+    config = config_from({**sections, "optimizer": {"name": "adam", "learning_rate": 1e-3}})
+    assert config.early_stopping is not None and config.train.minutes == 120

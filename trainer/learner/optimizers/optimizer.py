@@ -147,7 +147,9 @@ class Optimizer:
                 is_due = self.step_count >= member.unfreeze_at_step
                 gate = is_due if gate is None else engine.logical_and(gate, is_due)
             for state, value in ((member.parameter, parameter), *((moments[key], updated[key]) for key in moments)):
-                state.assign(value if gate is None else engine.where(gate, value, state))
+                value = value if gate is None else engine.where(gate, value, state)
+                # A later loss of the same step (a generator's, after its discriminator) takes the weights as given.
+                state.assign(engine.stop_gradient(value))
         self.step_count.assign(count)
 
     def update(
