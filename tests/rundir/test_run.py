@@ -99,6 +99,20 @@ def test_names_text_and_phases(paths: RunPaths) -> None:
     assert len(run.events()) == 3
 
 
+def test_a_run_and_its_metrics_show_themselves(paths: RunPaths) -> None:
+    run = trainer.open_run(paths.root)
+    assert repr(run.metrics) == "no metrics yet" and "<table>" in run._repr_html_()
+    writer = EventWriter(paths.events, attempt=1, process_start=0.0)
+    for step, loss in ((1, 3.0), (2, 0.5), (3, 1.5)):
+        writer(MetricEvent(step, step / 10, "train", {"loss<a>": loss}))
+    writer(EndEvent("done", 0))
+    run.refresh()
+    assert repr(run) == "<run digits, attempt 1: done, 1 metrics>"
+    assert repr(run.metrics) == "train/loss<a>  3 values, last 1.5 at step 3"
+    row = "<tr><td>train/loss&lt;a&gt;</td><td>1.5</td><td>3</td><td>0.5</td><td>3</td></tr>"
+    assert row in run._repr_html_()
+
+
 def test_an_unknown_metric_names_those_that_there_are(paths: RunPaths) -> None:
     EventWriter(paths.events, attempt=1, process_start=0.0).write(metric(1, 1.0))
     with pytest.raises(KeyError, match="train/loss"):
