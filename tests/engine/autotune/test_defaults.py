@@ -104,6 +104,12 @@ def test_only_what_gains_by_it_is_packed():
     assert defaults.prefers_packed(convolutions("forward")[1], AVX512)
 
 
+@pytest.mark.parametrize(("width", "images", "packed"), [(1, 1, False), (1, 8, True), (2, 1, True), (64, 1, True)])
+def test_weights_that_only_one_pixel_reads_are_not_packed(width, images, packed):
+    spec = ConvolutionSpec(dtypes.float32, "forward", images, 512, (width, width), 512, (3, 3), padding=SAME)
+    assert defaults.prefers_packed(spec, AVX512) is packed
+
+
 def product(rows, depth, columns):
     return MatmulSpec(dtypes.float32, rows, columns, depth, (depth, 1), (columns, 1))
 

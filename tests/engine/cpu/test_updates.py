@@ -47,3 +47,19 @@ def test_states_can_be_exchanged(extent: int) -> None:
         for expected in ([1, 2, 0], [2, 0, 1], [0, 1, 2]):
             traced()
             assert [set(state.numpy()) for state in states] == [{number} for number in expected]
+
+
+def test_a_product_is_stored_as_a_states_new_value_unless_it_reads_the_old_one() -> None:
+    """`direct` adds a product in its epilogue; `crossed` multiplies the state itself, whose rows are read again."""
+    values = np.random.default_rng(0).standard_normal((3, 61, 61)).astype(np.float32)
+    a, b, start = values
+    with engine.device(CpuDevice(threads=2)):
+        first, second = engine.State(start, "first"), engine.State(start, "second")
+        direct = engine.trace(lambda x, y: first.assign(first - 0.1 * engine.matmul(x, y)))
+        crossed = engine.trace(lambda x: second.assign(second - 0.1 * engine.matmul(second, x)))
+        direct(a, b)
+        crossed(a)
+        labels = [[each.label for each in traced.programs[0].launches] for traced in (direct, crossed)]
+        assert "update" not in labels[0] and "update" in labels[1]
+        np.testing.assert_allclose(first.numpy(), start - 0.1 * (a.astype(float) @ b), rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(second.numpy(), start - 0.1 * (start.astype(float) @ a), rtol=1e-4, atol=1e-4)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from trainer.engine.autotune import defaults
 from trainer.engine.compile.body import Body, Load, stand_in
 from trainer.engine.compile.calls import emit_call
-from trainer.engine.compile.epilogues import fuse_epilogues
+from trainer.engine.compile.epilogues import Fused, fuse_epilogues
 from trainer.engine.compile.group import Group, group
 from trainer.engine.compile.launch import Address, Buffer, Launch
 from trainer.engine.compile.loops import Target, loop_launch
@@ -80,7 +80,7 @@ class Lowering:
                 self.leaves[node] = self.buffers[node] = Buffer(node.size, node.dtype, storage.name or "leaf", storage)
         groups, fused = fuse_epilogues(group(self.plan), self.plan, set(outputs))
         self._place_results()
-        self._place_updates(groups)
+        self._place_updates(groups, fused)
         for item in groups:
             if item.kind == "loop":
                 self._emit_loop(item)
@@ -158,7 +158,7 @@ class Lowering:
             if node in roots and node not in self.buffers:
                 self.buffers[node] = Buffer(node.size, node.dtype, f"result {index}", result=index)
 
-    def _place_updates(self, groups: Sequence[Group]) -> None:
+    def _place_updates(self, groups: Sequence[Group], fused: Mapping[Node, Fused]) -> None:
         """New values of states are computed straight into the state's memory where nothing reads the old value
         afterwards.
         """
@@ -178,8 +178,8 @@ class Lowering:
             if position is None or node in self.buffers or storage in copied_leaves:
                 continue
             item = groups[position]
-            direct = item.kind == "loop" and last_read.get(storage, -1) <= position
-            if direct and _reads_only_what_it_writes(item, storage) and _lies_alike(node, storage, self.plan):
+            direct = last_read.get(storage, -1) <= position and _lies_alike(node, storage, self.plan)
+            if direct and _reads_only_what_it_writes(item, fused.get(node), storage, self.plan):
                 self.buffers[node] = Buffer(node.size, node.dtype, storage.name or "state", storage)
 
     def _copy_results(self) -> tuple[list[Buffer], list[Layout]]:
@@ -252,14 +252,28 @@ def _lies_alike(node: Node, storage: Storage, plan: Partition) -> bool:
     )
 
 
-def _reads_only_what_it_writes(item: Group, storage: Storage) -> bool:
-    """Whether a loop reads `storage` only at the element that it is about to write."""
-    assert item.body is not None
+def _reads_only_what_it_writes(item: Group, fused: Fused | None, storage: Storage, plan: Partition) -> bool:
+    """Whether a loop, or a contraction in its epilogue, reads `storage` only at the element that it is about to
+    write.
+    """
+    if fused is not None:
+        loads, shape = fused.loads, fused.root.shape
+        if any(_is_in(plan.views[source].base, storage) for source in fused.contraction.inputs):
+            return False
+    elif item.kind == "loop":
+        assert item.body is not None
+        loads, shape = tuple(item.body.loads), item.shape
+    else:
+        return False
     strides = storage.layout.strides(storage.shape)
-    for load in item.body.loads:
-        if load.base is not None and load.base.operation.family == "leaf" and load.base.attributes[0] is storage:
-            if item.shape != storage.shape or load.offset:
+    for load in loads:
+        if load.base is not None and _is_in(load.base, storage):
+            if shape != storage.shape or load.offset:
                 return False
-            if any(a != b for a, b, n in zip(load.strides, strides, item.shape, strict=True) if n != 1):
+            if any(a != b for a, b, n in zip(load.strides, strides, shape, strict=True) if n != 1):
                 return False
     return True
+
+
+def _is_in(node: Node, storage: Storage) -> bool:
+    return node.operation.family == "leaf" and node.attributes[0] is storage

@@ -61,7 +61,9 @@ class MemoryReport:
             lives = f"launches {each.first}-{each.last}"
             lines.append(f"  {_mb(each.nbytes)} {each.label} {each.dtype} {size}, {lives}: {by}")
         total = sum(each.nbytes for each in self.layout_copies)
-        lines.append(f"copies for a layout alone: {len(self.layout_copies)}, {_mb(total)}")
+        again = sum(each.repeats for each in self.layout_copies)
+        repeats = f", {again} of them of what was copied before" if again else ""
+        lines.append(f"copies for a layout alone: {len(self.layout_copies)}, {_mb(total)}{repeats}")
         for copy in self.layout_copies:
             lines.append(f"  launch {copy.launch}: {copy.label} of {copy.of}, {_mb(copy.nbytes)}: {copy.reason}")
         return "\n".join(lines)

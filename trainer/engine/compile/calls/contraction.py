@@ -259,4 +259,22 @@ def _launch(
     further = [lowering.address(load) for load in fused.loads] if fused else []
     reads = tuple(dict.fromkeys(address.buffer for address in (*operands, *further)))
     words: list[int | Address] = [*operands, Address(target), *further]
-    lowering.emit(Launch(source, words, tasks, reads, (target,), label, scratch, tunable))
+    in_place = _exchanges(lowering, fused, operands, target) if fused else ()
+    lowering.emit(Launch(source, words, tasks, reads, (target,), label, scratch, tunable, in_place))
+
+
+def _exchanges(
+    lowering: Lowering, fused: Fused, operands: list[Address], target: Buffer
+) -> tuple[tuple[Buffer, Buffer], ...]:
+    """(output, input) where an epilogue reads an array of the output's size and layout, at each element just before it
+    is stored (`epilogue.EpilogueOperand`), and the kernel reads it in no other way.
+    """
+    places = [lowering.address(load) for load in fused.loads]
+    read = [address.buffer for address in (*operands, *places)]
+    return tuple(
+        (target, place.buffer)
+        for operand, place in zip(fused.epilogue.operands, places, strict=True)
+        if operand.addressing == "same" and not place.byte_offset and read.count(place.buffer) == 1
+        if (place.buffer.size, place.buffer.dtype.itemsize) == (target.size, target.dtype.itemsize)
+        if target.in_arena and place.buffer.in_arena
+    )
