@@ -1,4 +1,4 @@
-"""Contractions that store over a term of their epilogue: the same bits in less memory, and never over their operands."""
+"""Contractions that store over a term of their epilogue: the same bits in less memory, never over their operands."""
 
 from __future__ import annotations
 
