@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 
+from trainer.engine.autotune import defaults
 from trainer.engine.compile.launch import Launch
 from trainer.engine.devices.cpu.device import CpuDevice
 from trainer.engine.devices.reference import evaluate
@@ -98,3 +100,23 @@ def test_a_term_that_is_read_later_is_not_overwritten() -> None:
     device = CpuDevice(threads=2, poison=False)
     assert not sum_of(device, total)[1]
     np.testing.assert_allclose(device.evaluate([total])[0].view(), evaluate([total])[0], rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize("contraction", [product, image, strided_gradient, depthwise, many_channels])
+def test_no_candidate_of_a_kernel_writes_an_element_twice(contraction: Callable[[], Node]) -> None:
+    """A tile or task that overlapped another would add its term a second time."""
+    numerics = "fast" if contraction is many_channels else "exact"
+    first = contraction()
+    total = closing(p.add(first, other(first)))
+    results = []
+    for rank in range(0, 8, 3):
+
+        def choose(spec: Any, rank: int = rank) -> Any:
+            ranked = defaults.candidates(spec)
+            return ranked[min(rank, len(ranked) - 1)]
+
+        device = CpuDevice(threads=2, poison=False, numerics=numerics, choose=choose)
+        assert sum_of(device, total)[1]
+        results.append(device.evaluate([total])[0].view())
+    for result in results[1:]:
+        np.testing.assert_array_equal(result, results[0])
