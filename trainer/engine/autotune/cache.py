@@ -80,15 +80,15 @@ class TuningCache:
         """The decision for a key, as the file held it when it was opened, or as added since."""
         return self._entries.get(key)
 
-    def add(self, entry: Entry) -> None:
-        """Keep a decision, in memory and at the end of the file."""
-        self._entries[entry.key] = entry
+    def add(self, *entries: Entry) -> None:
+        """Keep decisions, in memory and at the end of the file."""
+        self._entries.update({entry.key: entry for entry in entries})
         if native.private_directory(self.path.parent) is None:
             return
         try:
             with _locked(self.path), open(self.path, "a+b") as file:
                 torn = file.tell() > 0 and not _ends_a_line(file)
-                file.write((b"\n" if torn else b"") + entry.line.encode())
+                file.write((b"\n" if torn else b"") + "".join(entry.line for entry in entries).encode())
         except OSError:
             return
 

@@ -38,7 +38,8 @@ class Decision:
 
     label: str
     default: Tunable
-    candidates: list[Any]
+    candidates: list[Any] | None = None
+    """Those that are left to try; None until the first is wanted, since the cost model takes a millisecond for them."""
     cost: float = 0.0
     home: weakref.ref[Program] | None = None
     tried: int = 1
@@ -47,6 +48,13 @@ class Decision:
     skipped: Counter[str] = field(default_factory=Counter)
     survivors: list[tuple[float, Any, Answer]] = field(default_factory=list)
     contest: Contest | None = None
+    find: Callable[[], list[Any]] = list
+
+    def left(self) -> list[Any]:
+        """The candidates that are left to try."""
+        if self.candidates is None:
+            self.candidates = self.find()
+        return self.candidates
 
     def take(self, parameters: Any, answer: Answer, threads: int) -> None:
         """What the helper found of a candidate. Its time is scaled by what its tasks leave of the threads."""
@@ -123,12 +131,12 @@ class Queue:
                 self.processor_seconds += answer.processor_seconds
                 self.tried += 1
                 decision.take(parameters, answer, self._threads)
-                if self._patience is not None and decision.futile >= self._patience and decision.candidates:
-                    decision.skipped["unpromising"] += len(decision.candidates)
-                    decision.candidates.clear()
+                if self._patience is not None and decision.futile >= self._patience and decision.left():
+                    decision.skipped["unpromising"] += len(decision.left())
+                    decision.left().clear()
                     self._waiting.remove(decision)
                 busy = any(other is decision for other, _ in self._at.values())
-                if not decision.candidates and not busy:
+                if not decision.left() and not busy:
                     ready.append(decision)
             if helper not in self._at and allowed():
                 ready += self._send(helper)
@@ -139,9 +147,9 @@ class Queue:
         ready: list[Decision] = []
         while self._waiting:
             decision = max(self._waiting, key=lambda item: item.cost)
-            if decision.candidates:
-                parameters = decision.candidates.pop(0)
-                if not decision.candidates:
+            if decision.left():
+                parameters = decision.left().pop(0)
+                if not decision.left():
                     self._waiting.remove(decision)
                 self._at[helper] = decision, parameters
                 helper.ask(Job(decision.default, parameters, self._target, self._deadline))

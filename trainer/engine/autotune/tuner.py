@@ -13,8 +13,10 @@ its own count of cycles, and the winner stays. All candidates give the same bits
 from __future__ import annotations
 
 import dataclasses
+import time
 import weakref
 from collections.abc import Callable, Sequence
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -54,6 +56,9 @@ START_SECONDS = 0.4
 """Processor time of starting a helper."""
 
 UPFRONT_POLL_SECONDS = 0.05
+LOOK_SECONDS = 0.02
+"""How often answers of the helper are looked for: at every step of a millisecond that would be felt."""
+
 AT_ONCE = 16
 """Upfront so many kernels are measured together while the helpers rest: each lot that is decided is kept on disk, even
 if the rest is interrupted.
@@ -124,6 +129,8 @@ class Tuner:
         self._missed: weakref.WeakKeyDictionary[Program, int] = weakref.WeakKeyDictionary()
         self._new: weakref.WeakSet[Program] = weakref.WeakSet()
         self._told = (0, 0)
+        self._unsaved: list[Entry] = []
+        self._next_look = 0.0
         self._allowance: Allowance | None = None
         self._attached = mode != "off" and hasattr(device, "tuner")
         if not self._attached:
@@ -150,6 +157,7 @@ class Tuner:
             return
         with self._device.pool.lock:
             self._attached, self._device.tuner = False, None
+            self._save()
             self._queue.close()
             for spec, decision in self._open.items():
                 home = None if decision.home is None else decision.home()
@@ -189,11 +197,13 @@ class Tuner:
             places.setdefault(spec, []).append(index)
             if self.mode == "cached" or spec in self._decided or spec in self._open:
                 continue
-            others = [each for each in self._candidates(spec) if each != parameters]
-            self._open[spec] = Decision(launch.label, launch.tunable, others)
+            self._open[spec] = Decision(launch.label, launch.tunable, find=partial(self._others, spec, parameters))
         self._programs[program] = {spec: np.array(indices) for spec, indices in places.items()}
         if not self._open.keys().isdisjoint(places):
             self._new.add(program)
+
+    def _others(self, spec: Any, parameters: Any) -> list[Any]:
+        return [each for each in self._candidates(spec) if each != parameters]
 
     def counts(self, program: Program) -> bool:
         """Whether the next run of `program` must be stamped: it is new, or a contest goes on in it."""
@@ -210,12 +220,17 @@ class Tuner:
 
     def after(self, run: ProgramRun) -> None:
         """A program has just run; change what its next run will be, within a few milliseconds."""
-        if not self._open:
+        if not self._open and not self._unsaved:
             return
+        is_first = self._allowance is None
         if len(run.stamps):
             self._learn(run)
-        if self._allowance is not None and self.mode == "background":
-            self._take_up(self._queue.poll(self._may_go_on))
+        now = time.monotonic()
+        if is_first or self.mode != "background" or now < self._next_look:
+            return  # the first step is waited for: what it showed is kept, and helpers begin, after a later one
+        self._next_look = now + LOOK_SECONDS
+        self._save()
+        self._take_up(self._queue.poll(self._may_go_on))
 
     # Trying
 
@@ -291,7 +306,7 @@ class Tuner:
         """Measure a decision in `program` from here on; what can't be felt there is decided at once."""
         decision.home, decision.cost = weakref.ref(program), cost
         if cost < self._negligible:
-            decision.skipped["negligible"] += len(decision.candidates)
+            decision.skipped["negligible"] += 1
             decision.contest = Contest(decision.default.parameters, [])
             decision.contest.took(seconds)
             self._decide(spec, decision)
@@ -338,8 +353,16 @@ class Tuner:
             decision.tried,
             dict(decision.skipped),
         )
-        self._cache.add(entry)
+        self._unsaved.append(entry)
+        if self.mode != "background":
+            self._save()
         self._tell(entry, "measured", decision.seconds)
+
+    def _save(self) -> None:
+        """Put what was decided since the last time on disk."""
+        if self._unsaved:
+            self._cache.add(*self._unsaved)
+            self._unsaved.clear()
 
     # Telling
 
