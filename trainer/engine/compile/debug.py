@@ -17,6 +17,7 @@ from trainer import TrainerError
 from trainer.engine.compile.launch import Buffer, Launch
 from trainer.engine.compile.layout_copies import layout_copies
 from trainer.engine.compile.plan import barriers
+from trainer.engine.kernels.chained import ChainedKernel
 from trainer.engine.kernels.repeated import RepeatedKernel
 from trainer.engine.kernels.spec import LoopKernel
 
@@ -121,6 +122,10 @@ def _kernel(key: Any) -> Iterator[str]:
     """A kernel's body, a line for each instruction; for a template, what was asked of it and its parameters."""
     if isinstance(key, RepeatedKernel):
         key = key.kernel
+    if isinstance(key, ChainedKernel):
+        for part in key.kernels:
+            yield from _kernel(part)
+        return
     if not isinstance(key, LoopKernel):
         yield from (repr(part) for part in (key if isinstance(key, tuple) else (key,)))
         return

@@ -16,6 +16,7 @@ from trainer.engine.compile.loops import Target, loop_launch
 from trainer.engine.compile.merge import merged
 from trainer.engine.compile.partition import Partition, Policy, partition
 from trainer.engine.compile.reductions import emit_reduction
+from trainer.engine.compile.rows import chained
 from trainer.engine.compile.schedule import schedule
 from trainer.engine.compile.tidy import tidy
 from trainer.engine.compile.views import View, identity, is_dense, strides_over
@@ -90,7 +91,7 @@ class Lowering:
                 emit_call(self, item.roots[0], fused.get(item.roots[0]))
         results, layouts = self._copy_results()
         self._copy_updates()
-        return Lowered(merged(schedule(self.launches)), results, layouts, self.leaves)
+        return Lowered(merged(chained(schedule(self.launches))), results, layouts, self.leaves)
 
     # Buffers
 

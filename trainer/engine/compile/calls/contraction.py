@@ -96,7 +96,7 @@ def _emit_direct(
         return lowering.fill(lowering.buffer_of(root), 0)
     epilogue = fused.epilogue if fused else Epilogue()
     alone = depthwise(_specification(node, direction, x_shape, w.shape, WEIGHTS, epilogue))
-    place, label = _channels_last(lowering, source), _label(node, x_shape, w.shape)
+    place, label = channels_last(lowering, source), _label(node, x_shape, w.shape)
     if alone is not None:
         tunable = Tunable(templates.DEPTHWISE, alone, lowering.choose(alone))
         right = _laid_out(lowering, w, WEIGHTS)
@@ -132,7 +132,7 @@ def emit_weight_gradient(lowering: Lowering, root: Node, fused: Fused | None) ->
         tunable = Tunable(templates.DEPTHWISE_WEIGHTS, alone, lowering.choose(alone))
     else:
         tunable = Tunable(templates.WEIGHT_GRADIENT, spec, lowering.choose(spec))
-    read = _interleaved if spec.pairs else _channels_last
+    read = _interleaved if spec.pairs else channels_last
     places, label = [read(lowering, x), read(lowering, dy)], _label(root, x.shape, root.shape)
     if not weight_gradient.needs_combine(spec):
         return _tunable(lowering, root, None, tunable, places, label)
@@ -164,7 +164,7 @@ def _specification(
     )
 
 
-def _channels_last(lowering: Lowering, node: Node) -> Address:
+def channels_last(lowering: Lowering, node: Node) -> Address:
     """Activations as the templates read them; copied where they lie otherwise."""
     return _laid_out(lowering, node, CHANNELS_LAST)
 
@@ -182,7 +182,7 @@ def _laid_out(lowering: Lowering, node: Node, layout: Layout) -> Address:
 
 def _interleaved(lowering: Lowering, node: Node) -> Address:
     """Pairs of images of `node`; made once for all weight gradients that read it."""
-    place = _channels_last(lowering, node)
+    place = channels_last(lowering, node)
     spec = interleave.InterleaveSpec(node.shape[0], node.size // node.shape[0])
     return _prepared(
         lowering,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from trainer.engine.compile.calls.contraction import _channels_last
+from trainer.engine.compile.calls.contraction import channels_last
 from trainer.engine.compile.launch import Address, KernelSource, Launch
 from trainer.engine.graph.node import Node
 from trainer.engine.graph.primitives.resampling import Band
@@ -86,7 +86,7 @@ def _emit_runs(
     render: Callable[[resample.Resample, str], str],
 ) -> None:
     """A kernel that takes runs of rows and columns of `sources`, which are of one shape."""
-    places = [_channels_last(lowering, source) for source in sources]
+    places = [channels_last(lowering, source) for source in sources]
     (images, channels, height, width), (_, _, down, across) = _four(sources[0].shape), _four(root.shape)
     kernel, share = resample.kernel_for(root.dtype, channels), resample.rows_per_task(rows, columns, channels)
     target = lowering.buffer_of(root)
