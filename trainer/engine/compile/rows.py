@@ -203,6 +203,8 @@ def _rows(launch: Launch, count: int) -> _Rows | None:
         return None
     if not launch.tasks or (kernel.reduction is not None and kernel.reduction.orientation != "row"):
         return None
+    if any(operand.inner == "strided" and not operand.index for operand in kernel.inputs):
+        return None  # many rows at once are cheaper then: a cache line holds elements of several
     operands = [*kernel.inputs, *(operand for _, operand in kernel.outputs)]
     sizes = _extents(launch, kernel)
     length, chunk = sizes[-1], launch.words[-2]

@@ -59,9 +59,8 @@ def render(kernel: ChainedKernel, parts: Sequence[Callable[[str], str]], name: s
 def _with_scratch(writer: Writer, kernel: ChainedKernel, total: int) -> str:
     """A copy of the arguments in which the words of `scratch` are addresses: of where row 0 would lie."""
     copy = writer.value(f"alloca [{total} x i64], align 64")
-    writer.intrinsic(
-        "memcpy.p0.p0.i64", "void", ("ptr", copy), ("ptr", "%arguments"), ("i64", str(8 * total)), ("i1", "false")
-    )
+    block = (("ptr", copy), ("ptr", "%arguments"), ("i64", str(8 * total)), ("i1", "false"))
+    writer.intrinsic("memcpy.inline.p0.p0.i64", "void", *block)  # no call: a kernel's object needs no other
 
     def word(place: int) -> str:
         return writer.value(f"load i64, ptr {writer.value(f'getelementptr i64, ptr %arguments, i64 {place}')}")
