@@ -110,6 +110,8 @@ def chained(launches: Sequence[Launch]) -> list[Launch]:
 
 
 def _closed(chain: _Chain, uses: Counter[Buffer]) -> list[Launch]:
+    if not any(_loop(member).reduction for member, _ in chain.members):
+        return chain.order  # loops alone: what could be one body is one already, and copies may go past the caches
     if len(chain.members) < 2 or chain.shared() < LARGE:
         return chain.order
     return [*chain.before, _joined(chain, uses), *chain.behind]
