@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 
 from tests.engine.compile.graphs import Graph, graphs
-from trainer.engine.compile.partition import CHANNELS_LAST, WEIGHTS, Partition, Policy, partition
+from trainer.engine.compile.convolutions import CHANNELS_LAST, WEIGHTS
+from trainer.engine.compile.partition import Partition, Policy, partition
 from trainer.engine.graph import primitives as p
 from trainer.engine.graph.dtypes import bfloat16, float32
 from trainer.engine.graph.node import Node, topological

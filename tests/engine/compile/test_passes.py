@@ -48,6 +48,23 @@ def test_batch_norm_and_relu_between_convolutions_take_two_passes_each_way() -> 
     assert others[0][0] == "reduce_mean+reduce_deviations"
 
 
+def test_batch_norm_and_relu_before_padding_are_computed_by_the_convolutions_that_read_them() -> None:
+    """Statistics (a read); both sums (two reads), the gradient (two reads, a write). What is applied is not stored: the
+    second convolution and its weight gradient read what the first one left.
+    """
+    net = nn.Sequential(nn.Conv2d(32, 32, 1, bias=False), nn.BatchNorm2d(32), nn.ReLU(), nn.Conv2d(32, 8, 3, padding=1))
+
+    def step(x: Tensor) -> list[Tensor]:
+        y = net(x)
+        return engine.gradients(engine.sum(y * y), list(net.parameters()))
+
+    found = passes(step)
+    others = [entry for entry in found if not entry[0].startswith(("convolution", "relayout", "combine", "pack"))]
+    assert [(read, written) for _, read, written in others] == [(1, 0), (2, 0), (2, 1)], found
+    reads = [entry for entry in found if entry[0].startswith("convolution") and entry[1]]
+    assert len(reads) == 4, "two forward, two weight gradients: what they read is as large as the first one's result"
+
+
 @pytest.mark.parametrize(
     ("layer", "shape", "expected"),
     [

@@ -7,7 +7,7 @@ import pytest
 
 from trainer import engine
 from trainer.engine import State
-from trainer.engine.compile.partition import WEIGHTS
+from trainer.engine.compile.convolutions import WEIGHTS
 from trainer.engine.devices.cpu.device import CpuDevice
 from trainer.engine.graph.storage import Layout
 

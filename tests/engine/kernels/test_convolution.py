@@ -143,10 +143,11 @@ def weigh(
     x: np.ndarray,
     y: np.ndarray,
     operands: Sequence[np.ndarray] = (),
+    prologue: Sequence[np.ndarray] = (),
 ) -> np.ndarray:
     """The weight gradient through the kernels, in logical axes."""
     totals = run_kernel.empty([weight_gradient.totals_size(spec)], spec.dtype.storage)
-    arrays = [run_kernel.aligned(channels_last(x)), run_kernel.aligned(channels_last(y)), totals]
+    arrays = [run_kernel.aligned(channels_last(x)), run_kernel.aligned(channels_last(y)), totals, *prologue]
     tasks = reversed(range(weight_gradient.tasks(spec, parameters)))
     scratch = weight_gradient.scratch_bytes(spec, parameters)
     run_kernel(weight_gradient.render(spec, parameters, "weigh"), "weigh", arrays, tasks, scratch)
@@ -288,3 +289,81 @@ def test_narrow_vectors_give_the_same_bits(
         weigh(run_kernel, weight, defaults.choose(weight, NARROW), x, y),
     ]
     assert [array.tobytes() for array in narrow] == [array.tobytes() for array in wide]
+
+
+SCALED = Epilogue(
+    (
+        EpilogueOperand(F32, "channel"),
+        EpilogueOperand(F32, "channel"),
+        EpilogueOperand(F32, "same"),
+        EpilogueOperand(F32, "scalar"),
+    ),
+    (
+        *(Instruction("load", (), F32, (number,)) for number in range(5)),
+        Instruction("multiply", (0, 1), F32),
+        Instruction("add", (5, 2), F32),
+        Instruction("add", (6, 3), F32),
+        Instruction("maximum", (7, 4), F32),
+    ),
+)
+"""Nothing that it gives is zero, least of all where its input is: padding that went through it would show."""
+
+
+def scaled(source: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
+    """What `SCALED` makes of an array [N, C, H, W], and its operands as kernels take them."""
+    generator = np.random.default_rng(7)
+    scale, shift = (generator.standard_normal((1, source.shape[1], 1, 1)).astype(np.float32) for _ in range(2))
+    added = generator.standard_normal(source.shape).astype(np.float32)
+    least = np.float32(0.25)
+    operands = [scale.ravel(), shift.ravel(), np.ascontiguousarray(channels_last(added)), np.array([least])]
+    return np.maximum(source * scale + shift + added, least), operands
+
+
+@pytest.mark.parametrize("name", GEOMETRIES)
+@pytest.mark.parametrize("direction", ["forward", "input_gradient"])
+def test_a_prologue_gives_the_bits_of_its_work_done_before(
+    run_kernel: KernelRunner, name: str, direction: Direction
+) -> None:
+    spec = specification(name, direction)
+    x, w, y = draw(spec)
+    source = x if direction == "forward" else y
+    made, operands = scaled(source)
+    expected = correlate(run_kernel, spec, defaults.choose(spec), made, w)
+    with_prologue = replace(spec, prologue=SCALED)
+    for parameters in (defaults.choose(with_prologue), *FORWARD_CHOICES):
+        found = correlate(run_kernel, with_prologue, parameters, source, w, operands)
+        assert found.tobytes() == expected.tobytes(), parameters
+
+
+@pytest.mark.parametrize("name", GEOMETRIES)
+def test_a_prologue_of_the_weight_gradient_gives_the_bits_of_its_work_done_before(
+    run_kernel: KernelRunner, name: str
+) -> None:
+    spec = specification(name, "weight_gradient")
+    x, _, y = draw(spec)
+    made, operands = scaled(x)
+    expected = weigh(run_kernel, spec, defaults.choose(spec), made, y)
+    with_prologue = replace(spec, prologue=SCALED)
+    for parameters in (defaults.choose(with_prologue), *WEIGHT_CHOICES):
+        found = weigh(run_kernel, with_prologue, parameters, x, y, prologue=operands)
+        assert found.tobytes() == expected.tobytes(), parameters
+
+
+def test_a_prologue_works_beside_an_epilogue(run_kernel: KernelRunner) -> None:
+    """The epilogue's operands come first in the argument block."""
+    bias = Epilogue(
+        (EpilogueOperand(F32, "channel"),),
+        (
+            Instruction("load", (), F32, (0,)),
+            Instruction("load", (), F32, (1,)),
+            Instruction("add", (0, 1), F32),
+        ),
+    )
+    spec = specification("same 3x3", "forward", epilogue=bias)
+    x, w, _ = draw(spec)
+    made, operands = scaled(x)
+    added = np.random.default_rng(5).standard_normal(spec.filters).astype(np.float32)
+    expected = correlate(run_kernel, spec, defaults.choose(spec), made, w, [added])
+    spec = replace(spec, prologue=SCALED)
+    found = correlate(run_kernel, spec, defaults.choose(spec), x, w, [added, *operands])
+    assert found.tobytes() == expected.tobytes()

@@ -18,6 +18,7 @@ POLICIES = (
     Policy(recompute=False),
     Policy(shared_loads=9, shared_operations=99),
     Policy(channels_last=False),
+    Policy(prologues=False),
 )
 
 SEEDS = [*range(12), *(pytest.param(seed, marks=pytest.mark.full) for seed in range(12, 200))]

@@ -1,4 +1,6 @@
-"""The bits of whole training steps do not depend on the number of threads, nor on what freed memory holds."""
+"""The bits of whole training steps do not depend on the number of threads, on what freed memory holds, nor on which
+values are stored.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +11,7 @@ import pytest
 
 from tests.engine.networks.networks import RESNET_50
 from tests.engine.networks.training import Outcome, Pix2Pix, Residual
+from trainer.engine.compile.partition import Policy
 from trainer.engine.devices.cpu.device import CpuDevice
 
 RUNS = {
@@ -44,6 +47,11 @@ BOTH_TIERS = [
 @pytest.mark.parametrize("name", BOTH_TIERS)
 def test_number_of_threads(name: str, threads: int) -> None:
     check(name, CpuDevice(threads=threads, poison=False))
+
+
+@pytest.mark.parametrize("name", BOTH_TIERS)
+def test_inputs_of_convolutions_stored(name: str) -> None:
+    check(name, CpuDevice(threads=2, poison=False, policy=Policy(prologues=False)))
 
 
 @pytest.mark.parametrize("name", BOTH_TIERS)

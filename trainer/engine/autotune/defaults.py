@@ -18,6 +18,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from trainer.engine.autotune.machine import Machine, host_machine
+from trainer.engine.graph.dtypes import float32
 from trainer.engine.kernels import contraction, convolution, depthwise, depthwise_weights, weight_gradient, winograd
 from trainer.engine.kernels.contraction import MatmulParameters, MatmulSpec
 from trainer.engine.kernels.convolution import ConvolutionParameters
@@ -116,6 +117,15 @@ def prefers_packed(spec: MatmulSpec | ConvolutionSpec, machine: Machine | None =
     weights = math.prod(spec.window) * (spec.channels // spec.groups) * spec.filters * spec.dtype.itemsize
     few = spec.images * math.prod(spec.output_spatial) <= FEW_PIXELS
     return math.prod(spec.window) > 1 and weights > level2 and not few
+
+
+def takes_prologue(spec: ConvolutionSpec) -> bool:
+    """Whether a convolution, or a weight gradient, computes element-wise work on its input rather than have it stored.
+
+    Only where the window is copied into scratch anyway, for its padding: then it costs what reading it costs.
+    """
+    padded = any(map(any, spec.padding))
+    return padded and spec.dtype == float32 and spec.groups == 1 and not spec.pairs
 
 
 def _pieces(total: int, tile: int) -> list[tuple[int, int]]:

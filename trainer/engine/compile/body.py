@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from trainer.engine.compile.views import Coordinates, Linear, View, identity, through
 from trainer.engine.graph import dtypes
 from trainer.engine.graph.node import Node, Shape
+from trainer.engine.graph.storage import Layout
+from trainer.engine.kernels.epilogue import Addressing
 from trainer.engine.kernels.spec import Instruction
 
 
@@ -121,6 +123,21 @@ class Body:
             position = self._known[instruction] = len(self.instructions)
             self.instructions.append(instruction)
         return position
+
+
+def addressing(load: Load, shape: Shape, layout: Layout, channel: int) -> Addressing | None:
+    """How a contraction's kernel finds what `load` reads at each point of `shape`, which lies in `layout`; None where
+    it does not.
+    """
+    if load.base is None:
+        return None
+    steps = {axis: step for axis, step in enumerate(load.strides) if shape[axis] != 1 and step}
+    if not steps:
+        return "scalar"
+    if steps == {channel: 1}:
+        return "channel"
+    dense = {axis: step for axis, step in enumerate(layout.strides(shape)) if shape[axis] != 1}
+    return "same" if steps == dense else None
 
 
 def stand_in(node: Node) -> Node:

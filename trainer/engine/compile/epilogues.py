@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from trainer.engine.compile.body import Body, Load, prune
+from trainer.engine.compile.body import Body, Load, addressing, prune
 from trainer.engine.compile.group import Group
 from trainer.engine.compile.partition import Partition
 from trainer.engine.graph.node import Node
-from trainer.engine.graph.storage import Layout
-from trainer.engine.kernels.epilogue import Addressing, Epilogue, EpilogueOperand
+from trainer.engine.kernels.epilogue import Epilogue, EpilogueOperand
 from trainer.engine.kernels.spec import Instruction
 
 _TAKES = {"matmul": -1, "convolution": 1, "convolution_input_gradient": 1}
@@ -85,10 +84,10 @@ def _fit(contraction: Node, root: Node, body: Body, plan: Partition) -> Fused | 
                 return None
             number[step.attributes[0]] = 0
             continue
-        addressing = _addressing(load, root, layout, channel)
-        if addressing is None:
+        how = addressing(load, root.shape, layout, channel)
+        if how is None:
             return None
-        operands.append(EpilogueOperand(step.dtype, addressing))
+        operands.append(EpilogueOperand(step.dtype, how))
         loads.append(load)
         number[step.attributes[0]] = len(loads)
     instructions = tuple(
@@ -98,15 +97,3 @@ def _fit(contraction: Node, root: Node, body: Body, plan: Partition) -> Fused | 
     if place[position] != len(kept) - 1:
         return None
     return Fused(contraction, root, Epilogue(tuple(operands), instructions), tuple(loads))
-
-
-def _addressing(load: Load, root: Node, layout: Layout, channel: int) -> Addressing | None:
-    if load.base is None:
-        return None
-    steps = {axis: step for axis, step in enumerate(load.strides) if root.shape[axis] != 1 and step}
-    if not steps:
-        return "scalar"
-    if steps == {channel: 1}:
-        return "channel"
-    dense = {axis: step for axis, step in enumerate(layout.strides(root.shape)) if root.shape[axis] != 1}
-    return "same" if steps == dense else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from trainer.engine.autotune import defaults
@@ -74,7 +74,10 @@ class Lowering:
     def run(self) -> Lowered:
         targets = [node for _, node in self.request.updates]
         outputs = [*self.request.results, *targets]
-        self.plan = partition(topological(outputs), outputs, self.policy, self._update_layouts())
+        policy = self.policy
+        if self.request.numerics == "fast":
+            policy = replace(policy, prologues=False)  # Winograd's kernels transform their input as it lies
+        self.plan = partition(topological(outputs), outputs, policy, self._update_layouts())
         for node in self.plan.order:
             if node.operation.family == "leaf":
                 storage = node.attributes[0]

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from trainer.engine.compile.convolutions import CHANNELS_LAST, WEIGHTS
+from trainer.engine.compile.prologues import applied_to, is_all_that_is_read, takes_prologue
 from trainer.engine.compile.views import View, identity, is_dense, through, view_through
 from trainer.engine.graph.node import Node
 from trainer.engine.graph.storage import Layout, Storage
@@ -23,10 +25,6 @@ REDUCTIONS = frozenset({"reduce_sum", "reduce_max", "reduce_min", "reduce_prod",
 CONVOLUTIONS = frozenset({"convolution", "convolution_input_gradient", "convolution_weight_gradient"})
 COSTLY = frozenset({"exp", "expm1", "log", "log1p", "sin", "cos", "tanh", "erf", "logistic", "power", "random_bits"})
 
-CHANNELS_LAST = Layout((0, 2, 3, 1))
-WEIGHTS = Layout((2, 3, 1, 0))
-"""Where output channels are innermost: [R, S, C, K] of the logical [K, C, R, S]."""
-
 
 @dataclass(frozen=True, slots=True)
 class Policy:
@@ -34,7 +32,7 @@ class Policy:
 
     `recompute` off stores everything that has more than one user; `channels_last` off keeps element-wise work in row-
     major order between convolutions, which are channels-last always. The bits are the same, only time and memory
-    differ.
+    differ. `prologues` leaves it to convolutions to compute their input where they can.
     """
 
     recompute: bool = True
@@ -43,6 +41,7 @@ class Policy:
     largest_loads: int = 14
     largest_operations: int = 120
     channels_last: bool = True
+    prologues: bool = True
 
 
 @dataclass(slots=True)
@@ -78,7 +77,7 @@ def partition(
     for node in order:
         for source in dict.fromkeys(node.inputs):
             users[source].append(node)
-    wanted = _wanted_in_memory(order, results)
+    wanted, offered = _wanted_in_memory(order, results, policy)
     costs: dict[Node, Cost] = {}
     for node in order:
         view = _existing_view(node, plan, node in wanted and _reads_dense(node, users))
@@ -87,6 +86,8 @@ def partition(
             costs[node] = Cost(frozenset((view.base,)), 0, False)
             continue
         cost = _cost(node, costs)
+        if node in offered and not _is_prologue(node, cost, plan, policy):
+            wanted.add(node)
         if _stored(node, wanted, users, cost, policy):
             plan.roots.append(node)
             layout = given.get(node) if _any_layout(node) else None
@@ -99,16 +100,25 @@ def partition(
     return plan
 
 
-def _wanted_in_memory(order: Sequence[Node], results: Sequence[Node]) -> set[Node]:
-    """Results, and what kernels other than loops read."""
-    wanted = set(results)
+def _wanted_in_memory(order: Sequence[Node], results: Sequence[Node], policy: Policy) -> tuple[set[Node], set[Node]]:
+    """Results, and what kernels other than loops read; and what these read that may be a prologue of theirs instead."""
+    wanted, offered = set(results), set[Node]()
     for node in order:
         if node.operation.family in ("contraction", "window", "index") or node.name in (
             "cumulative_sum",
             "random_bits",
         ):
-            wanted.update(_unmoved(source) if node.name == "matmul" else source for source in node.inputs)
-    return wanted
+            first = 1 if policy.prologues and takes_prologue(node) else 0
+            offered.update(node.inputs[:first])
+            wanted.update(_unmoved(source) if node.name == "matmul" else source for source in node.inputs[first:])
+    return wanted, offered - wanted
+
+
+def _is_prologue(node: Node, cost: Cost, plan: Partition, policy: Policy) -> bool:
+    """Whether convolutions compute `node` while they copy what it is made of."""
+    if node.operation.family != "elementwise" or cost.costly or cost.operations > policy.shared_operations:
+        return False
+    return not is_all_that_is_read(node, plan.views, plan.users) and applied_to(node, plan.views) is not None
 
 
 def _unmoved(node: Node) -> Node:

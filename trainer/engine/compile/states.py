@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from trainer.engine.compile.partition import WEIGHTS
+from trainer.engine.compile.convolutions import WEIGHTS
 from trainer.engine.graph.node import Node
 from trainer.engine.graph.storage import Storage
 

@@ -5,10 +5,12 @@ ascending. Input gradient: pixels of dy ascending by row, then by column (so r a
 in the padding contribute zeros. Operands of bfloat16 are summed in float32, by pairs of c or of k (`products.py`).
 
 Kernel: `void name(ptr arguments, i64 task, ptr scratch)`; arguments: [input, packed weights, output, epilogue
-operands…], addresses; input and output are channels-last. The weights are packed by the kernel of `pack_spec(spec)`.
+operands…, prologue operands…], addresses; input and output are channels-last. The weights are packed by the kernel of
+`pack_spec(spec)`.
 
 A task copies the input rows that it needs into scratch, padding written as zeros (only where there is padding, or
-where rows in place would crowd a few sets of the cache), and computes its outputs tile by tile.
+where rows in place would crowd a few sets of the cache, or where a prologue works on it meanwhile: once for each
+element and task, not for each tile), and computes its outputs tile by tile.
 """
 
 from __future__ import annotations
@@ -100,8 +102,9 @@ class _Input:
     copied: bool
 
     @classmethod
-    def of(cls, form: Correlation, parameters: ConvolutionParameters) -> _Input:
-        if not (form.leaves_input or parameters.copy):
+    def of(cls, spec: ConvolutionSpec, parameters: ConvolutionParameters) -> _Input:
+        form = correlation(spec)
+        if not (form.leaves_input or parameters.copy or spec.prologue.body):
             row = form.columns.extent * form.inputs
             return cls(form.inputs, row, form.rows.extent * row, False)
         pixel = form.group_inputs + parameters.pixel_padding
@@ -116,7 +119,7 @@ def _reach(axis: Axis, share: int) -> int:
 def scratch_bytes(spec: ConvolutionSpec, parameters: ConvolutionParameters) -> int:
     """Scratch memory that a thread needs."""
     form = correlation(spec)
-    source = _Input.of(form, parameters)
+    source = _Input.of(spec, parameters)
     return source.image * min(parameters.task_images, form.images) * spec.dtype.itemsize if source.copied else 0
 
 
@@ -137,12 +140,13 @@ def render(spec: ConvolutionSpec, parameters: ConvolutionParameters, name: str) 
     if not (spec.packed or (spec.direction == "forward" and spec.weight_order == RSCK and not spec.pairs)):
         raise ValueError(f"only the forward pass of float32 weights in the order {RSCK} can do without packing")
     form = correlation(spec)
-    grid, source = _Grid.of(form, spec.dtype, parameters), _Input.of(form, parameters)
+    grid, source = _Grid.of(form, spec.dtype, parameters), _Input.of(spec, parameters)
     w = LoopWriter()
     w.label("entry")
     element, lanes = MEMORY[spec.dtype.name], lanes_of(spec.dtype)
     x, weights, output = (w.argument(word) for word in range(3))
     operands = OperandPointers.load(w, spec.epilogue, 3)
+    applied = OperandPointers.load(w, spec.prologue, 3 + len(spec.epilogue.operands))
     stored = MEMORY[spec.epilogue.output(spec.dtype).name]
 
     rest, phase = w.divide("%task", grid.phases)
@@ -158,9 +162,11 @@ def render(spec: ConvolutionSpec, parameters: ConvolutionParameters, name: str) 
     first_vector = w.multiply(vector_task, parameters.task_vectors)
     last_vector = w.minimum(w.add(first_vector, parameters.task_vectors), vectors)
 
-    x = w.pointer(x, w.multiply(group, form.group_inputs), element)
+    first_input = w.multiply(group, form.group_inputs)
+    x = w.pointer(x, first_input, element)
     if source.copied:
-        _copy_input(w, spec.dtype, form, source, x, (first_image, last_image), rows, columns)
+        applied = OperandPointers(spec.prologue, tuple(applied.at(w, first_input, first_input)))
+        _copy_input(w, spec.dtype, form, source, x, (first_image, last_image), rows, columns, applied)
         x = "%scratch"
     else:
         top = w.add(rows.input_start, w.multiply(rows.start, form.rows.input_step))
@@ -365,6 +371,7 @@ def _copy_input(
     images: tuple[Integer, Integer],
     rows: _Bounds,
     columns: _Bounds,
+    applied: OperandPointers,
 ) -> None:
     """Bring the input pixels of a task into scratch, zeros where it reads beyond the image."""
 
@@ -377,4 +384,4 @@ def _copy_input(
 
     spatial = form.rows.extent, form.columns.extent
     window = pack.Window(dtype, spatial, form.inputs, form.group_inputs, source.pixel, source.row, source.image)
-    pack.copy_window(w, window, x, images, reach(form.rows, rows), reach(form.columns, columns))
+    pack.copy_window(w, window, x, images, reach(form.rows, rows), reach(form.columns, columns), applied)

@@ -1,4 +1,6 @@
-"""Epilogues: element-wise work done on a contraction's accumulators before they are stored."""
+"""Epilogues: element-wise work done on a contraction's accumulators before they are stored; and prologues, done on a
+convolution's input while it is copied.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,8 @@ class EpilogueOperand:
 class Epilogue:
     """`body` over an accumulator: `load` with attributes (0,) is the accumulator, (i,) is `operands[i - 1]`.
 
-    The last instruction's value is stored; an empty body stores the accumulator.
+    The last instruction's value is stored; an empty body stores the accumulator. As a prologue it works over elements
+    of the input: (0,) is the array that the kernel is handed, and "same" and "channel" speak of the input.
     """
 
     operands: tuple[EpilogueOperand, ...] = ()

@@ -31,7 +31,8 @@ class ConvolutionSpec:
     Activations are dense and channels-last in memory; weights are dense with their axes in `weight_order`. `padding` is
     ((top, bottom), (left, right)). `packed`: the weights are in panels (`convolution.pack_spec`); only the forward
     pass with weights in RSCK order can do without. The epilogue works on the result: y, the gradient of x, or the
-    gradient of w.
+    gradient of w. The prologue works on the elements of x (in the input gradient: of dy) while a task's window of
+    them is copied into scratch, before padding is written; `dtype` is what it is handed and what it gives.
 
     pairs: both operands are bfloat16 and `dtype`, that of sums and results, is float32. Pairs are neighbours along what
     is summed: channels of a group in the forward pass, filters of a group in the input gradient (an even number of
@@ -54,6 +55,7 @@ class ConvolutionSpec:
     weight_order: tuple[int, int, int, int] = RSCK
     packed: bool = True
     epilogue: Epilogue = field(default_factory=Epilogue)
+    prologue: Epilogue = field(default_factory=Epilogue)
     pairs: bool = False
     quads: Quads = ""
 

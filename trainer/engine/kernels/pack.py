@@ -14,10 +14,14 @@ import math
 from dataclasses import dataclass
 
 from trainer.engine.graph.dtypes import DType, bfloat16
+from trainer.engine.kernels.epilogue import Epilogue, OperandPointers
 from trainer.engine.kernels.expression import MEMORY
 from trainer.engine.kernels.loop_writer import Integer, LoopWriter
-from trainer.engine.kernels.tile import lanes_of, load_vector, store_vector
+from trainer.engine.kernels.tile import finish, lanes_of, load_vector, store_vector
 from trainer.engine.kernels.writer import vector
+
+APPLIED_VECTORS = 4
+"""Vectors of a pixel that a prologue handles in one turn of its loop."""
 
 KERNEL_PARAMETERS = "ptr noalias %arguments, i64 %task, ptr noalias %scratch"
 """Parameters of every kernel that may need scratch memory."""
@@ -298,6 +302,39 @@ class Window:
     image: int
 
 
+def define_apply(writer: LoopWriter, window: Window, prologue: Epilogue) -> str:
+    """Define `apply(target, source, operands…, count)`: `count` neighbouring pixels, each element by the prologue.
+
+    Pixel by pixel: a column of them would walk memory in strides, and what belongs to a channel stays in the nearest
+    cache.
+    """
+    element, lanes = MEMORY[window.dtype.name], lanes_of(window.dtype)
+    operands = OperandPointers(prologue, tuple(f"%operand{i}" for i in range(len(prologue.operands))))
+
+    def build(inner: LoopWriter) -> None:
+        def move(first: Integer, channel: Integer, there: str, here: str, active: int) -> None:
+            value = load_vector(inner, window.dtype, inner.pointer(here, channel, element), lanes, active)
+            others = operands.at(inner, inner.add(first, channel), channel)
+            value = finish(inner, prologue, window.dtype, value, others, active)
+            store_vector(inner, window.dtype, value, inner.pointer(there, channel, element), lanes, active)
+
+        strip = APPLIED_VECTORS * lanes
+        whole = window.taken - window.taken % strip
+        with inner.loop(0, "%count") as pixel:
+            first = inner.multiply(pixel.index, window.channels)
+            here = inner.pointer("%source", first, element)
+            there = inner.pointer("%target", inner.multiply(pixel.index, window.pixel), element)
+            if whole:
+                with inner.loop(0, whole, strip) as loop:
+                    for part in range(0, strip, lanes):
+                        move(first, inner.add(loop.index, part), there, here, lanes)
+            for channel in range(whole, window.taken, lanes):
+                move(first, channel, there, here, min(lanes, window.taken - channel))
+
+    parameters = [("ptr noalias", "%target"), ("ptr", "%source"), *(("ptr", base) for base in operands.bases)]
+    return writer.function("apply", [*parameters, ("i64", "%count")], build)
+
+
 def copy_window(
     w: LoopWriter,
     window: Window,
@@ -305,10 +342,14 @@ def copy_window(
     images: tuple[Integer, Integer],
     rows: tuple[Integer, Integer],
     columns: tuple[Integer, Integer],
+    applied: OperandPointers | None = None,
 ) -> None:
-    """Copy images [start, stop), and of each the window of (first, count) rows and columns; zeros beyond the image."""
+    """Copy images [start, stop), and of each the window of (first, count) rows and columns; zeros beyond the image.
+
+    What lies inside goes through the prologue of `applied`, whose pointers belong to the element at `source`.
+    """
     element = MEMORY[window.dtype.name]
-    copy, clear = define_copy(w, window.dtype), define_clear(w, window.dtype)
+    clear = define_clear(w, window.dtype)
 
     def send(verb: str, *arguments: str | Integer) -> None:
         *pointers, count = arguments
@@ -333,15 +374,18 @@ def copy_window(
                 send(clear, target, before)
             pixel = w.add(w.multiply(image.index, window.spatial[0]), input_row)
             pixel = w.add(w.multiply(pixel, window.spatial[1]), valid_left)
-            start = w.pointer(source, w.multiply(pixel, window.channels), element)
-            middle = w.pointer(target, before, element)
-            if window.pixel == window.channels:
-                send(copy, middle, start, valid)
+            first = w.multiply(pixel, window.channels)
+            start, middle = w.pointer(source, first, element), w.pointer(target, before, element)
+            if applied is not None and applied.epilogue.body:
+                count = w.subtract(valid_right, valid_left)
+                send(define_apply(w, window, applied.epilogue), middle, start, *applied.at(w, first, 0), count)
+            elif window.pixel == window.channels:
+                send(define_copy(w, window.dtype), middle, start, valid)
             elif valid != 0:
                 with w.loop(valid_left, valid_right) as column:
                     step = w.subtract(column.index, valid_left)
                     there = w.pointer(middle, w.multiply(step, window.pixel), element)
                     here = w.pointer(start, w.multiply(step, window.channels), element)
-                    send(copy, there, here, window.taken)
+                    send(define_copy(w, window.dtype), there, here, window.taken)
             if after != 0:
                 send(clear, w.pointer(middle, valid, element), after)

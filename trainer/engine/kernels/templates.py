@@ -81,6 +81,7 @@ def _convolution_operands(spec: ConvolutionSpec) -> list[Operand]:
         _prepared(spec, convolution.pack_spec(spec).size if spec.packed else weights),
         Operand(spec.epilogue.output(spec.dtype), target, written=True),
         *_epilogue_operands(spec.epilogue, target, spec.filters if spec.direction == "forward" else spec.channels),
+        *_epilogue_operands(spec.prologue, source, spec.channels if spec.direction == "forward" else spec.filters),
     ]
 
 
@@ -89,7 +90,8 @@ def _weight_gradient_operands(spec: ConvolutionSpec) -> list[Operand]:
     totals = Operand(spec.dtype, weight_gradient.totals_size(spec), written=True)
     if spec.pairs:  # of images, interleaved
         x, y = (elements // max(1, spec.images) * -(-spec.images // 2) for elements in (x, y))
-    return [_prepared(spec, x), _prepared(spec, y), totals]
+    others = _epilogue_operands(spec.prologue, x, spec.channels)
+    return [_prepared(spec, x), _prepared(spec, y), totals, *others]
 
 
 def _winograd_operands(spec: WinogradSpec) -> list[Operand]:

@@ -6,9 +6,9 @@ added to its total in ascending order, starting from zero, and the groups' total
 bfloat16 are summed in float32, by pairs of images (`products.py`): x and dy come interleaved (`interleave.py`), and
 "image" means a pair of them.
 
-Kernel: `void name(ptr arguments, i64 task, ptr scratch)`; arguments: [x, dy, totals], addresses; totals is [groups of
-blocks][R][S][C/groups][K], and the result itself where `needs_combine(spec)` is false. Else the kernel of
-`render_combine` follows; arguments: [totals, output, epilogue operands…].
+Kernel: `void name(ptr arguments, i64 task, ptr scratch)`; arguments: [x, dy, totals, prologue operands…], addresses;
+totals is [groups of blocks][R][S][C/groups][K], and the result itself where `needs_combine(spec)` is false. Else the
+kernel of `render_combine` follows; arguments: [totals, output, epilogue operands…].
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ class _Shape:
             raise ValueError(f"the weight gradient is written in the order {RSCK}, not {spec.weight_order}")
         blocks, channels = pixel_blocks(spec), spec.channels // spec.groups
         padded = any(map(any, spec.padding))
-        copied = padded or parameters.copy
+        copied = padded or parameters.copy or bool(spec.prologue.body)
         reach = _reach(spec, *blocks.block[1:])
         height, width = spec.spatial
         pixel = channels + parameters.pixel_padding if copied else spec.channels
@@ -219,12 +219,16 @@ def render(spec: ConvolutionSpec, parameters: WeightGradientParameters, name: st
     w.label("entry")
     element, lanes = MEMORY[spec.dtype.name], lanes_of(spec.dtype)
     x, dy, totals = (w.argument(word) for word in range(3))
+    applied = OperandPointers.load(w, spec.prologue, 3)
     vector_tasks, line_tasks, _, _ = _grid(spec, shape, parameters)
     rest, vector_task = w.divide("%task", vector_tasks)
     rest, line_task = w.divide(rest, line_tasks)
     block_group, group = w.divide(rest, spec.groups)
     filters, channels = spec.filters // spec.groups, spec.channels // spec.groups
     x = w.pointer(x, w.multiply(group, channels), element)
+    applied = OperandPointers(
+        spec.prologue, tuple(applied.at(w, w.multiply(group, channels), w.multiply(group, channels)))
+    )
     dy = w.pointer(dy, w.multiply(group, filters), element)
     totals = w.pointer(totals, w.add(w.multiply(block_group, _weights(spec)), w.multiply(group, filters)), element)
     first_vector = w.multiply(vector_task, parameters.task_vectors)
@@ -252,7 +256,7 @@ def render(spec: ConvolutionSpec, parameters: WeightGradientParameters, name: st
         pixel = w.add(w.multiply(w.add(w.multiply(starts[0], y_rows), starts[1]), y_columns), starts[2])
         dy_block = w.pointer(dy, w.multiply(pixel, spec.filters), element)
         if shape.copied:
-            _copy_input(w, spec, shape, x, starts, extents)
+            _copy_input(w, spec, shape, x, starts, extents, applied)
             x_block = "%scratch"
         else:
             down = w.multiply(starts[1], spec.strides[0] * shape.row)
@@ -362,7 +366,13 @@ def _clear_totals(
 
 
 def _copy_input(
-    w: LoopWriter, spec: ConvolutionSpec, shape: _Shape, x: str, starts: list[Integer], extents: list[Integer]
+    w: LoopWriter,
+    spec: ConvolutionSpec,
+    shape: _Shape,
+    x: str,
+    starts: list[Integer],
+    extents: list[Integer],
+    applied: OperandPointers,
 ) -> None:
     """Bring the input of a block into scratch, zeros where it reaches beyond the image."""
     spatial = spec.spatial if not _is_product(spec) else (1, shape.blocks.whole[2])
@@ -382,7 +392,7 @@ def _copy_input(
         steps = w.multiply(w.subtract(extents[1 + axis], 1), step)
         count.append(w.add(steps, (spec.window[axis] - 1) * spec.dilation[axis] + 1))
     images = starts[0], w.add(starts[0], extents[0])
-    pack.copy_window(w, window, x, images, (first[0], count[0]), (first[1], count[1]))
+    pack.copy_window(w, window, x, images, (first[0], count[0]), (first[1], count[1]), applied)
 
 
 def combine_tasks(spec: ConvolutionSpec) -> int:

@@ -51,8 +51,9 @@ def work_of(launch: Launch) -> Work:
     if isinstance(spec, DepthwiseSpec | WinogradSpec):
         spec = spec.convolution  # what it stands for; an algorithm with fewer products passes the roofline
     if isinstance(spec, ConvolutionSpec):
-        outputs = launch.writes[0].size
-        return Work(nbytes, 2 * _products(spec) + outputs * _arithmetic(spec.epilogue.body), _dtype(spec))
+        around = launch.writes[0].size * _arithmetic(spec.epilogue.body)
+        around += launch.reads[0].size * _arithmetic(spec.prologue.body)
+        return Work(nbytes, 2 * _products(spec) + around, _dtype(spec))
     return Work(nbytes, None)
 
 

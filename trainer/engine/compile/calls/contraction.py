@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from trainer.engine.autotune import defaults
 from trainer.engine.compile.calls.weights import exchanged_weights, transformed_weights
+from trainer.engine.compile.convolutions import CHANNELS_LAST, NOTHING, WEIGHTS, specification
 from trainer.engine.compile.launch import Address, Buffer, KernelSource, Launch, Tunable
-from trainer.engine.compile.partition import CHANNELS_LAST, WEIGHTS
+from trainer.engine.compile.prologues import Applied, applied_to
 from trainer.engine.compile.views import is_dense
 from trainer.engine.graph.dtypes import float32
 from trainer.engine.graph.node import Node, Shape
@@ -16,7 +17,7 @@ from trainer.engine.graph.storage import Layout
 from trainer.engine.kernels import contraction, convolution, interleave, pack, templates, weight_gradient, winograd
 from trainer.engine.kernels.depthwise import depthwise
 from trainer.engine.kernels.epilogue import Epilogue
-from trainer.engine.kernels.geometry import ConvolutionSpec, Direction
+from trainer.engine.kernels.geometry import Direction
 
 if TYPE_CHECKING:
     from trainer.engine.compile.epilogues import Fused
@@ -94,9 +95,10 @@ def _emit_direct(
         return
     if source.size == 0 or w.size == 0:
         return lowering.fill(lowering.buffer_of(root), 0)
-    epilogue = fused.epilogue if fused else Epilogue()
-    alone = depthwise(_specification(node, direction, x_shape, w.shape, WEIGHTS, epilogue))
-    place, label = channels_last(lowering, source), _label(node, x_shape, w.shape)
+    epilogue = fused.epilogue if fused else NOTHING
+    applied = _applied(lowering, source)
+    alone = depthwise(specification(node, direction, x_shape, w.shape, WEIGHTS, epilogue))
+    place, label = _input(lowering, source, applied), _label(node, x_shape, w.shape)
     if alone is not None:
         tunable = Tunable(templates.DEPTHWISE, alone, lowering.choose(alone))
         right = _laid_out(lowering, w, WEIGHTS)
@@ -105,7 +107,8 @@ def _emit_direct(
     weights, weights_offset, strides = lowering.dense(w, lambda steps: is_dense(w.shape, steps) is not None, WEIGHTS)
     order = is_dense(w.shape, strides)
     assert order is not None
-    spec = _specification(node, direction, x_shape, w.shape, order, epilogue)
+    prologue = applied.prologue if applied else NOTHING
+    spec = specification(node, direction, x_shape, w.shape, order, epilogue, prologue)
     fast = winograd.algorithm(spec) if lowering.request.numerics == "fast" and not spec.pairs else None
     spec = replace(spec, packed=fast is not None or defaults.prefers_packed(spec))
     right = Address(weights, weights_offset * w.dtype.itemsize)
@@ -116,7 +119,7 @@ def _emit_direct(
         tunable = Tunable(templates.WINOGRAD, fast, lowering.choose(fast))
     else:
         tunable = Tunable(templates.CONVOLUTION, spec, lowering.choose(spec))
-    _tunable(lowering, root, fused, tunable, [place, right], label)
+    _tunable(lowering, root, fused, tunable, [place, right], label, applied=applied)
 
 
 def emit_weight_gradient(lowering: Lowering, root: Node, fused: Fused | None) -> None:
@@ -126,42 +129,36 @@ def emit_weight_gradient(lowering: Lowering, root: Node, fused: Fused | None) ->
         return
     if x.size == 0 or dy.size == 0:
         return lowering.fill(lowering.buffer_of(root), 0)
-    spec = _specification(root, "weight_gradient", x.shape, root.shape, WEIGHTS, Epilogue())
+    applied = _applied(lowering, x)
+    prologue = applied.prologue if applied else NOTHING
+    spec = specification(root, "weight_gradient", x.shape, root.shape, prologue=prologue)
     alone = depthwise(spec)
     if alone is not None:
         tunable = Tunable(templates.DEPTHWISE_WEIGHTS, alone, lowering.choose(alone))
     else:
         tunable = Tunable(templates.WEIGHT_GRADIENT, spec, lowering.choose(spec))
-    read = _interleaved if spec.pairs else channels_last
-    places, label = [read(lowering, x), read(lowering, dy)], _label(root, x.shape, root.shape)
+    if spec.pairs:
+        places = [_interleaved(lowering, x), _interleaved(lowering, dy)]
+    else:
+        places = [_input(lowering, x, applied), channels_last(lowering, dy)]
+    label = _label(root, x.shape, root.shape)
     if not weight_gradient.needs_combine(spec):
-        return _tunable(lowering, root, None, tunable, places, label)
+        return _tunable(lowering, root, None, tunable, places, label, applied=applied)
     totals = lowering.temporary(weight_gradient.totals_size(spec), root.dtype, "totals")
-    _tunable(lowering, root, None, tunable, places, label, totals)
+    _tunable(lowering, root, None, tunable, places, label, totals, applied)
+    spec = replace(spec, prologue=NOTHING)
     combine = KernelSource(("combine", spec), lambda name: weight_gradient.render_combine(spec, name))
     _launch(lowering, root, None, combine, [Address(totals)], weight_gradient.combine_tasks(spec), "combine")
 
 
-def _specification(
-    node: Node, direction: Direction, x_shape: Shape, w_shape: Shape, order: Layout, epilogue: Epilogue
-) -> ConvolutionSpec:
-    filters, _, rows, columns = w_shape
-    return ConvolutionSpec(
-        node.dtype,
-        direction,
-        x_shape[0],
-        x_shape[1],
-        (x_shape[2], x_shape[3]),
-        filters,
-        (rows, columns),
-        node.attribute("strides"),
-        node.attribute("padding"),
-        node.attribute("dilation"),
-        node.attribute("groups"),
-        weight_order=(order.order[0], order.order[1], order.order[2], order.order[3]),
-        epilogue=epilogue,
-        pairs=node.attribute("precision") is not None,
-    )
+def _applied(lowering: Lowering, node: Node) -> Applied | None:
+    """What the kernels that read `node` have to do to what it is made of, where it isn't stored."""
+    return None if node in lowering.plan.views else applied_to(node, lowering.plan.views)
+
+
+def _input(lowering: Lowering, node: Node, applied: Applied | None) -> Address:
+    """A convolution's input, or what its prologue makes it of."""
+    return lowering.address(applied.source) if applied else channels_last(lowering, node)
 
 
 def channels_last(lowering: Lowering, node: Node) -> Address:
@@ -235,11 +232,11 @@ def _tunable(
     operands: list[Address],
     label: str,
     output: Buffer | None = None,
+    applied: Applied | None = None,
 ) -> None:
     """Add the launch of a template's kernel."""
-    _launch(
-        lowering, root, fused, tunable.source, operands, tunable.tasks, label, tunable.scratch, output, tunable=tunable
-    )
+    scratch = tunable.scratch
+    _launch(lowering, root, fused, tunable.source, operands, tunable.tasks, label, scratch, output, tunable, applied)
 
 
 def _launch(
@@ -253,10 +250,12 @@ def _launch(
     scratch: int = 0,
     output: Buffer | None = None,
     tunable: Tunable | None = None,
+    applied: Applied | None = None,
 ) -> None:
-    """Add a contraction's launch: operands, output, then the epilogue's operands."""
+    """Add a contraction's launch: operands, output, then the epilogue's operands and the prologue's."""
     target = output or lowering.buffer_of(root)
-    further = [lowering.address(load) for load in fused.loads] if fused else []
+    loads = (*(fused.loads if fused else ()), *(applied.loads if applied else ()))
+    further = [lowering.address(load) for load in loads]
     reads = tuple(dict.fromkeys(address.buffer for address in (*operands, *further)))
     words: list[int | Address] = [*operands, Address(target), *further]
     in_place = _exchanges(lowering, fused, operands, target) if fused else ()
