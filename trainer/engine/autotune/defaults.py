@@ -55,9 +55,8 @@ PACKED_ROWS, PACKED_COLUMNS = 256, 1024
 """Each row of a wider right operand lies on a page of its own; packing it pays from so many rows of the left one on."""
 
 FEW_PIXELS = 1
-"""Weights that so few pixels read are read as they lie, and taps in the padding not at all. For more of them it doesn't
-pay: 16.8 MB of 4x4 weights take one pixel 0.4 ms in place and 1.5 with packing, four as long either way, and 33.6 MB
-sixteen pixels 9.5 ms and 3.8, since rows of a tile are pages apart and it has too few reads under way.
+"""Weights that so few pixels read are read as they lie, and taps in the padding not at all: packing them takes longer
+than the product. For more pixels it didn't pay (pix2pix's step with 256: 565 ms against 324).
 """
 
 FAR_BYTES = 16 << 20
@@ -123,8 +122,8 @@ def takes_prologue(spec: ConvolutionSpec) -> bool:
     """Whether a convolution, or a weight gradient, computes element-wise work on its input rather than have it stored.
 
     Only where the window is copied into scratch anyway, for its padding: then it costs what reading it costs (ResNet-50
-    at batch 8, two threads: 0.99 of the time, 62 MB less in the arena). Had 1x1 layers copied theirs as well, it would
-    have been 1.00 of the time and 110 MB less: tasks over output channels repeat the work.
+    at batch 8 and pix2pix, two threads: no difference in time, 62 and 12 MB less in the arena). 1x1 layers would have
+    to copy theirs for it: 49 MB less still, and no difference in time that could be measured.
     """
     padded = any(map(any, spec.padding))
     return padded and spec.dtype == float32 and spec.groups == 1 and not spec.pairs
