@@ -39,7 +39,7 @@ class Decision:
     label: str
     default: Tunable
     candidates: list[Any] | None = None
-    """Those that are left to try; None until the first is wanted, since the cost model takes a millisecond for them."""
+    """Those that are left to try; None until the first is wanted, which is after the first step."""
     cost: float = 0.0
     home: weakref.ref[Program] | None = None
     tried: int = 1

@@ -24,7 +24,7 @@ import numpy as np
 
 from trainer import TrainerError
 from trainer.engine import devices
-from trainer.engine.autotune import defaults
+from trainer.engine.autotune import choices
 from trainer.engine.autotune.allowance import Allowance, idle_seconds
 from trainer.engine.autotune.cache import Entry, TuningCache, cache_path, decision_key
 from trainer.engine.autotune.contest import Contest
@@ -113,7 +113,7 @@ class Tuner:
         share: float = DEFAULT_SHARE,
         on_record: OnRecord | None = None,
         on_progress: OnProgress | None = None,
-        candidates: Callable[[Any], Sequence[Any]] = defaults.candidates,
+        candidates: Callable[[Any], Sequence[Any]] = choices.candidates,
         memory: int | None = None,
         deadline: float = DEADLINE_SECONDS,
         negligible: float = NEGLIGIBLE,
