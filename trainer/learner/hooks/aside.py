@@ -5,6 +5,7 @@ from __future__ import annotations
 import queue
 import threading
 import traceback
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -40,7 +41,8 @@ class Aside(Hook):
     def close(self, training: Training) -> None:
         """Wait a little for what is still to do, and say what was left out."""
         name = type(self.hook).__name__
-        self._waiting.put(None) if not self._waiting.full() else None
+        with suppress(queue.Full):  # then the hook is at work on one moment all the while
+            self._waiting.put(None, timeout=PATIENCE_SECONDS)
         self._thread.join(PATIENCE_SECONDS)
         if self._thread.is_alive():
             training.tell(WarningEvent(f"the hook {name} is still at work after {PATIENCE_SECONDS:g} s: left behind"))
