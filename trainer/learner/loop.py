@@ -125,7 +125,6 @@ class Learner:
 
     def _train(self, training: Training) -> None:
         """Step until it is over; a rollback goes on from where it led."""
-        progress, accumulate = training.progress, self.config.train.accumulate
         with phase("train", training.tell, unit="step") as running:
             training.hooks("on_start", training)
             while not training.progress.is_over(training.plan):
@@ -134,7 +133,7 @@ class Learner:
                 training.prepare()
                 try:
                     with training.epoch(epoch, first) as batches, training.stopwatch.running():
-                        for step_batches in grouped(batches, accumulate):
+                        for step_batches in grouped(batches, self.config.train.accumulate):
                             training.hooks("before_step", training)
                             training.step(step_batches)
                             training.hooks("after_step", training)

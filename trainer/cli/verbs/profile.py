@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import argparse
 
+from trainer.cli.rehearsal import HINT, WIDTH, add_words, learner_for_steps
+
+__all__ = ["EXAMPLES", "HINT", "describe", "execute"]
+
 EXAMPLES = """\
   trainer profile digits                                  the kernels that take most of a step
   trainer profile config.yaml data.batch_size=8           with other values
@@ -11,17 +15,10 @@ EXAMPLES = """\
   trainer profile digits --trace step.json                every thread's time line, for ui.perfetto.dev
   trainer profile digits --json > profile.json            every launch's figures
 """
-HINT = "Values are set as key=value, for instance data.batch_size=8. "
-WIDTH = 80
 
 
 def describe(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "words",
-        nargs="*",
-        metavar="CONFIG_OR_RECIPE | key=value",
-        help="a YAML file or a recipe's name, then values to set (a.b=c, a[0].b=c; parsed as YAML)",
-    )
+    add_words(parser)
     parser.add_argument("--steps", type=int, default=10, help="steps that are measured (default 10)")
     parser.add_argument("--warm-up", type=int, default=3, help="steps before them (default 3)")
     parser.add_argument(
@@ -34,40 +31,18 @@ def describe(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     import json
-    import os
     import shutil
     import sys
-    import time
     from pathlib import Path
 
-    from trainer import TrainerError, configs
-    from trainer.cli.plain import PlainLines
-    from trainer.cli.prepare import split_words
-    from trainer.rundir import Event, Record, process_age, write_error
+    from trainer import TrainerError
+    from trainer.rundir import write_error
 
     if arguments.steps < 1 or arguments.warm_up < 1 or arguments.rows < 1:
         raise TrainerError("--steps, --warm-up and --rows are counts", expected="at least 1")
-    target, overrides = split_words(arguments.words, resuming=False)
-    assert target is not None
-    loaded = configs.load(target, overrides)
-    if loaded.config.device != "cpu":
-        raise TrainerError("profiles are of compiled programs", found=f"device: {loaded.config.device}",
-                           expected="device: cpu", hint="Add device=cpu.")  # fmt: skip
+    learner = learner_for_steps(arguments.words, "profiles are of compiled programs")
     if arguments.trace and not Path(arguments.trace).absolute().parent.is_dir():
         raise TrainerError("there is no such folder", where=arguments.trace, expected="a file in an existing folder")
-    begun, plain = time.time() - process_age(os.getpid()), PlainLines()
-
-    def show(event: Event) -> None:
-        now = time.time()
-        for line in plain.lines(Record(event, now, now - begun, 1)):
-            print(line, file=sys.stderr, flush=True)
-
-    from trainer.cli.tasks import task_class
-
-    task = task_class(loaded.task)
-    from trainer.learner import Learner
-
-    learner = Learner(task, loaded.config, loaded.options, sink=show)
     found = learner.profile(steps=arguments.steps, warm_up=arguments.warm_up)
     if arguments.trace:
         try:

@@ -5,8 +5,12 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
+from trainer.cli.rehearsal import HINT, WIDTH, add_words, learner_for_steps
+
 if TYPE_CHECKING:
     from trainer.rundir import TuneEvent
+
+__all__ = ["EXAMPLES", "HINT", "describe", "execute", "summary"]
 
 EXAMPLES = """\
   trainer tune digits                            decide all kernels; later runs read the decisions
@@ -14,58 +18,32 @@ EXAMPLES = """\
   trainer tune digits --json > decisions.json    what was decided, and how much it gained
   trainer doctor cache                           what is kept, and where
 """
-HINT = "Values are set as key=value, for instance data.batch_size=8. "
-WIDTH = 80
 
 
 def describe(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "words",
-        nargs="*",
-        metavar="CONFIG_OR_RECIPE | key=value",
-        help="a YAML file or a recipe's name, then values to set (a.b=c, a[0].b=c; parsed as YAML)",
-    )
+    add_words(parser)
     parser.add_argument("--json", action="store_true", help="print the decisions as JSON, and no table")
 
 
 def execute(arguments: argparse.Namespace) -> int:
     import dataclasses
     import json
-    import os
     import sys
-    import time
 
-    from trainer import TrainerError, configs
     from trainer.cli.exit_codes import DONE, INTERRUPTED
-    from trainer.cli.plain import PlainLines
-    from trainer.cli.prepare import split_words
-    from trainer.rundir import Event, Record, TuneEvent, process_age
+    from trainer.rundir import Event, TuneEvent
 
-    target, overrides = split_words(arguments.words, resuming=False)
-    assert target is not None
-    loaded = configs.load(target, overrides)
-    if loaded.config.device != "cpu":
-        raise TrainerError("only compiled kernels are tuned", found=f"device: {loaded.config.device}",
-                           expected="device: cpu", hint="Add device=cpu.")  # fmt: skip
-    begun, plain = time.time() - process_age(os.getpid()), PlainLines()
     decisions: list[TuneEvent] = []
 
-    def show(event: Event) -> None:
+    def taken(event: Event) -> bool:
         if isinstance(event, TuneEvent):
             decisions.append(event)
-            return
-        now = time.time()
-        for line in plain.lines(Record(event, now, now - begun, 1)):
-            print(line, file=sys.stderr, flush=True)
+        return isinstance(event, TuneEvent)
 
-    from trainer.cli.tasks import task_class
-
-    task = task_class(loaded.task)
-    from trainer.learner import Learner
-
+    learner = learner_for_steps(arguments.words, "only compiled kernels are tuned", taken)
     interrupted = False
     try:
-        Learner(task, loaded.config, loaded.options, sink=show).tune()
+        learner.tune()
     except KeyboardInterrupt:
         interrupted = True
         print("interrupted: what is decided is kept, and the same command goes on from there", file=sys.stderr)

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
+from trainer import TrainerError
 from trainer.configs.section import Section
 
 
@@ -70,7 +71,7 @@ class Schedule(Section):
 
     def shape(self, time: Any, stretch: Stretch, xp: Any) -> Any:
         """The factor without warm-up at `time`, a float64 scalar of whole units (steps or epochs) from 0."""
-        raise NotImplementedError(f"{type(self).__name__} has no `shape`")
+        raise TrainerError(f"{type(self).__name__} has no `shape` method")
 
     def factor(self, step: Any, span: Span, xp: Any) -> Any:
         """The factor on the learning rate at `step`, a float64 scalar holding a whole number from 0.

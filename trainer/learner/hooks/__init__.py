@@ -10,7 +10,6 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from trainer import TrainerError
-from trainer.configs.own import own_class
 from trainer.learner.hooks.aside import Aside
 from trainer.learner.hooks.checkpointing import SaveCheckpoints
 from trainer.learner.hooks.early_stopping import EarlyStopping
@@ -22,6 +21,7 @@ from trainer.learner.hooks.plateau import FeedSchedules
 from trainer.learner.hooks.requests import AnswerRequests
 from trainer.learner.hooks.validating import Validate
 from trainer.learner.hooks.watchdog import Watchdog
+from trainer.learner.own import own_subclass
 
 if TYPE_CHECKING:
     from trainer.configs import HookConfig, RunConfig
@@ -80,12 +80,7 @@ def hooks_for(config: RunConfig, further: Sequence[Hook]) -> Hooks:
 
 
 def _own(section: HookConfig) -> Hook:
-    try:
-        kind = own_class(section.name)
-    except ValueError as error:
-        raise TrainerError("no such hook", found=str(error)) from error
-    if not issubclass(kind, Hook):
-        raise TrainerError(f"{section.name} is no hook", expected="a class derived from trainer.learner.Hook")
+    kind = own_subclass(section.name, Hook)
     try:
         made: Hook = kind(**section.options)
     except TypeError as error:

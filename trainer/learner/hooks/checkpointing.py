@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trainer import TrainerError
 from trainer.learner.checkpoints import is_better
-from trainer.learner.hooks.hook import Hook, Moment, is_due
+from trainer.learner.hooks.hook import Hook, Moment, is_due, value_of
 
 if TYPE_CHECKING:
     from trainer.configs import BestConfig, RunConfig
@@ -34,10 +33,7 @@ class SaveCheckpoints(Hook):
         """Note an improvement; the save follows when the step's hooks are done."""
         if self.best is None:
             return
-        value = moment.metrics.get(self.best.metric)
-        if value is None:
-            known = ", ".join(sorted(moment.metrics))
-            raise TrainerError(f"checkpoint.best.metric {self.best.metric!r} is not measured", expected=known)
+        value = value_of(self.best.metric, "checkpoint.best.metric", moment.metrics, moment.metrics)
         if is_better(value, training.progress.best_value, self.best.mode):
             training.progress.best_value = value
             training.progress.best_is_unsaved = True

@@ -6,8 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from trainer import TrainerError
-from trainer.learner.hooks.hook import Hook, Moment
+from trainer.learner.hooks.hook import Hook, Moment, value_of
 
 if TYPE_CHECKING:
     from trainer.configs import EarlyStoppingConfig, RunConfig
@@ -52,10 +51,7 @@ class EarlyStopping(Hook):
             self._measure(training, moment)
 
     def _measure(self, training: Training, moment: Moment) -> None:
-        value = moment.measured.get(self.config.metric)
-        if value is None:
-            known = ", ".join(sorted(moment.metrics))
-            raise TrainerError(f"early_stopping.metric {self.config.metric!r} is not measured", expected=known)
+        value = value_of(self.config.metric, "early_stopping.metric", moment.measured, moment.metrics)
         memory = Patience(*training.progress.patience).after(value, self.config)
         training.progress.patience = (memory.best, memory.waited, memory.measured)
         if memory.waited > self.config.patience:

@@ -7,9 +7,8 @@ import statistics
 from collections import deque
 from typing import TYPE_CHECKING
 
-from trainer import TrainerError
 from trainer.learner.failures import TrainingFailure, not_finite
-from trainer.learner.hooks.hook import Hook, Moment
+from trainer.learner.hooks.hook import Hook, Moment, value_of
 from trainer.learner.optimizers import learning_rates
 from trainer.rundir import WarningEvent
 
@@ -90,10 +89,7 @@ class SpikeGuard(Hook):
 
     def after_log(self, training: Training, moment: Moment) -> None:
         config = self.config
-        value = moment.measured.get(config.metric)
-        if value is None:
-            known = ", ".join(sorted(moment.measured))
-            raise TrainerError(f"train.spike.metric {config.metric!r} is not measured", expected=known)
+        value = value_of(config.metric, "train.spike.metric", moment.measured, moment.measured)
         usual = statistics.median(self._recent) if len(self._recent) == config.window else math.inf
         if value <= config.factor * usual:
             self._recent.append(value)

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from trainer import TrainerError
+
 if TYPE_CHECKING:
     from trainer.configs import RunConfig
     from trainer.learner.training import Training
@@ -33,6 +35,18 @@ class Moment:
     measured: Mapping[str, float] = field(default_factory=dict)
     checkpoint: str | None = None
     error: BaseException | None = None
+
+
+def value_of(metric: str, setting: str, values: Mapping[str, float], known: Mapping[str, float]) -> float:
+    """The value of the metric that a setting of the config names, by "split/name".
+
+    Raises:
+        TrainerError: it is not among `values`; `known` are those that could have been named.
+    """
+    value = values.get(metric)
+    if value is None:
+        raise TrainerError(f"{setting} {metric!r} is not measured", expected=", ".join(sorted(known)))
+    return value
 
 
 class Hook:

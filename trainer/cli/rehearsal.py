@@ -1,0 +1,62 @@
+"""What verbs that look at a config's steps share: they make a learner here, and show its events as plain lines."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from trainer.learner import Learner
+    from trainer.rundir import Event
+
+HINT = "Values are set as key=value, for instance data.batch_size=8. "
+WIDTH = 80
+
+
+def add_words(parser: argparse.ArgumentParser) -> None:
+    """The config or recipe, and values to set."""
+    parser.add_argument(
+        "words",
+        nargs="*",
+        metavar="CONFIG_OR_RECIPE | key=value",
+        help="a YAML file or a recipe's name, then values to set (a.b=c, a[0].b=c; parsed as YAML)",
+    )
+
+
+def learner_for_steps(words: Sequence[str], refusal: str, taken: Callable[[Event], bool] | None = None) -> Learner:
+    """A learner without a run directory, whose events go to standard error but for those that `taken` takes.
+
+    Raises:
+        TrainerError: the config is wrong, or not for the cpu device, which is `refusal`.
+    """
+    import os
+    import sys
+    import time
+
+    from trainer import TrainerError, configs
+    from trainer.cli.plain import PlainLines
+    from trainer.cli.prepare import split_words
+    from trainer.rundir import Record, process_age
+
+    target, overrides = split_words(words, resuming=False)
+    assert target is not None
+    loaded = configs.load(target, overrides)
+    if loaded.config.device != "cpu":
+        raise TrainerError(refusal, found=f"device: {loaded.config.device}",
+                           expected="device: cpu", hint="Add device=cpu.")  # fmt: skip
+    begun, plain = time.time() - process_age(os.getpid()), PlainLines()
+
+    def show(event: Event) -> None:
+        if taken is not None and taken(event):
+            return
+        now = time.time()
+        for line in plain.lines(Record(event, now, now - begun, 1)):
+            print(line, file=sys.stderr, flush=True)
+
+    from trainer.cli.tasks import task_class
+
+    task = task_class(loaded.task)
+    from trainer.learner import Learner
+
+    return Learner(task, loaded.config, loaded.options, sink=show)
