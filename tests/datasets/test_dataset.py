@@ -7,7 +7,6 @@ import pytest
 
 from trainer import TrainerError
 from trainer.datasets import ArrayDataset, Dataset, Subset, split
-from trainer.datasets.dataset import stack
 
 
 def numbers(count: int) -> ArrayDataset:
@@ -42,8 +41,3 @@ def test_arrays_of_different_lengths_are_refused() -> None:
         ArrayDataset({"image": np.zeros(2), "label": np.zeros(3)})
     with pytest.raises(TrainerError, match="no arrays"):
         ArrayDataset({})
-
-
-def test_items_of_different_shapes_do_not_stack() -> None:
-    with pytest.raises(TrainerError, match=r"differ[\s\S]*uint8\[3\][\s\S]*uint8\[2\]"):
-        stack([{"x": np.zeros(2, np.uint8)}, {"x": np.zeros(3, np.uint8)}])

@@ -43,8 +43,8 @@ def test_a_pair_becomes_items(tmp_path: Path) -> None:
     images = np.random.default_rng(0).integers(0, 256, (5, 4, 3), dtype=np.uint8)
     dataset = read_idx_pair(*write_pair(tmp_path, images, np.array([1, 0, 9, 3, 3], np.uint8)), class_names=NAMES)
     assert len(dataset) == 5 and dataset.class_names == NAMES
-    np.testing.assert_array_equal(dataset[2]["image"], images[2][None])
-    assert dataset[2]["label"] == 9 and dataset[2]["label"].dtype == np.int32
+    np.testing.assert_array_equal(dataset[2]["image"], images[2][:, :, None])
+    assert dataset[2]["label"] == 9 and dataset[2]["label"].dtype == np.int64
     assert "images.gz" in dataset.source(2) and "2" in dataset.source(2)
 
 

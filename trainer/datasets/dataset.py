@@ -8,14 +8,13 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from trainer import TrainerError
-
-Item = dict[str, np.ndarray]
-Batch = dict[str, np.ndarray]
+from trainer.datasets.collate import collate, row_of
+from trainer.datasets.fields import FIELDS, OBJECTS, TOKENS, Batch, Item
 
 
 @runtime_checkable
 class Dataset(Protocol):
-    """Items by number, each a dictionary of arrays whose shapes and dtypes are the same for all items."""
+    """Items by number, each a dictionary of arrays; `trainer.datasets.fields` says what is meant by a name."""
 
     @property
     def class_names(self) -> Sequence[str]:
@@ -39,7 +38,13 @@ class BatchedDataset(Dataset, Protocol):
 
 
 class ArrayDataset:
-    """Items that are rows of arrays in memory: `ArrayDataset({"image": images, "label": labels})`."""
+    """Arrays in memory whose rows are items: `ArrayDataset({"image": images, "label": labels})`.
+
+    The arrays are laid out as in a batch: images are [N, C, H, W], their items [H, W, C].
+
+    Raises:
+        TrainerError: the arrays differ in length, or one is of a field of which items have different numbers of rows.
+    """
 
     def __init__(
         self, arrays: Mapping[str, np.ndarray], *, class_names: Sequence[str] = (), name: str = "array"
@@ -51,6 +56,13 @@ class ArrayDataset:
                 found=", ".join(f"{key}: {length}" for key, length in lengths.items()) or "no arrays",
                 expected="at least one array, all of the same length",
             )
+        ragged = [key for key in arrays if key in FIELDS and {OBJECTS, TOKENS} & set(FIELDS[key].axes)]
+        if ragged:
+            raise TrainerError(
+                f"an array can't hold the field {ragged[0]!r}, of which every item has as many rows as it needs",
+                where=name,
+                hint="Write a class with __len__, __getitem__, class_names and source that makes the items.",
+            )
         self.arrays = dict(arrays)
         self.class_names = tuple(class_names)
         self.name = name
@@ -59,7 +71,7 @@ class ArrayDataset:
         return len(next(iter(self.arrays.values())))
 
     def __getitem__(self, index: int) -> Item:
-        return {key: array[index] for key, array in self.arrays.items()}
+        return row_of(self.arrays, index)
 
     def take(self, indices: np.ndarray) -> Batch:
         return {key: array[indices] for key, array in self.arrays.items()}
@@ -113,22 +125,4 @@ def take(dataset: Dataset, indices: np.ndarray) -> Batch:
     """The items `indices` as one batch; at once where the data set can, else item by item."""
     if isinstance(dataset, BatchedDataset):
         return dataset.take(indices)
-    return stack([dataset[int(index)] for index in indices])
-
-
-def stack(items: Sequence[Item]) -> Batch:
-    """Items stacked along a new first axis. Raises `TrainerError` where their keys or shapes differ."""
-    first = items[0]
-    for item in items:
-        if signature(item) != signature(first):
-            raise TrainerError(
-                "items of one batch differ in their fields, shapes or dtypes",
-                found=signature(item),
-                expected=signature(first),
-            )
-    return {key: np.stack([item[key] for item in items]) for key in first}
-
-
-def signature(item: Item) -> dict[str, str]:
-    """Each field's dtype and shape, for messages and comparisons."""
-    return {key: f"{np.asarray(value).dtype}{list(np.shape(value))}" for key, value in item.items()}
+    return collate([dataset[int(index)] for index in indices], where=lambda row: dataset.source(int(indices[row])))

@@ -51,7 +51,7 @@ def read_idx(path: Path | str) -> np.ndarray:
 
 
 def read_idx_pair(images: Path | str, labels: Path | str, *, class_names: Sequence[str]) -> ArrayDataset:
-    """Images and their labels as items {"image": uint8 [1, H, W], "label": int32 []}.
+    """Images and their labels as items {"image": uint8 [H, W, 1], "label": int64 []}.
 
     Raises `TrainerError` where the two files don't belong together or a label has no class name.
     """
@@ -78,7 +78,7 @@ def read_idx_pair(images: Path | str, labels: Path | str, *, class_names: Sequen
             found=f"label {numbers[wrong[0]]} ({len(wrong)} such labels)",
             expected=f"0 to {len(class_names) - 1}",
         )
-    arrays = {"image": pixels[:, None], "label": numbers.astype(np.int32)}
+    arrays = {"image": pixels[:, None], "label": numbers.astype(np.int64)}
     return ArrayDataset(arrays, class_names=class_names, name=str(images))
 
 

@@ -18,11 +18,11 @@ from typing import Literal
 import numpy as np
 
 from trainer import TrainerError
-from trainer.datasets.dataset import Batch, BatchedDataset, Dataset, Item, stack
+from trainer.datasets.collate import FIT, Collation, collate
+from trainer.datasets.dataset import BatchedDataset, Dataset
+from trainer.datasets.fields import WEIGHT, Batch, Item
 from trainer.datasets.order import Draws, epoch_order
 from trainer.datasets.prefetch import Prefetch
-
-WEIGHT = "weight"
 
 BatchTransform = Callable[[Batch, Draws], Batch]
 """Changes a batch (augmentation, say); all that is random in it comes from the `Draws`, one row an item."""
@@ -53,6 +53,8 @@ class Loader:
     that only fills the batch. With `pad_last` the last batch is filled up with rows from the start of the epoch at
     weight 0; without, the rows that don't fill a batch are left out.
 
+    `collation` says to which sizes batches are filled up where items differ (boxes, tokens, sizes of images).
+
     `workers` threads prepare batches ahead; without any each is made when it is asked for. The batches are the same.
     `on_error="skip"` gives an unusable item weight 0 and another item's content; `on_bad_item` hears of it either way,
     from the thread that found it. `data_wait` is the time in seconds spent waiting for batches, by `clock`.
@@ -67,6 +69,7 @@ class Loader:
         pad_last: bool = True,
         *,
         transform: BatchTransform | None = None,
+        collation: Collation = FIT,
         on_error: Literal["raise", "skip"] = "raise",
         on_bad_item: Callable[[BadItem], None] | None = None,
         workers: int = 0,
@@ -82,6 +85,7 @@ class Loader:
             )
         self.dataset, self.batch_size, self.seed = dataset, batch_size, seed
         self.shuffle, self.pad_last = shuffle, pad_last
+        self.collation = collation
         self.transform, self.on_error, self.on_bad_item = transform, on_error, on_bad_item
         self.position = Position(0, 0)
         self.data_wait = 0.0
@@ -141,7 +145,11 @@ class Loader:
                 found=f"{len(items)} unusable items in a row",
                 hint="Each is listed in the run directory with its reason.",
             )
-        return stack([good if item is None else item for item in items])
+        return collate(
+            [good if item is None else item for item in items],
+            self.collation,
+            where=lambda row: self.dataset.source(int(indices[row])),
+        )
 
     def _report(self, index: int, error: TrainerError) -> None:
         action: Literal["skipped", "raised"] = "skipped" if self.on_error == "skip" else "raised"

@@ -1,0 +1,180 @@
+"""How items become a batch: stacked along a new first axis, filled up where they differ in size.
+
+The sizes to which batches are filled up are few, since a training step is compiled for each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from trainer import TrainerError
+from trainer.datasets.fields import (
+    FIELDS,
+    HEIGHT,
+    LENGTH,
+    OBJECTS,
+    TOKENS,
+    WIDTH,
+    Batch,
+    Field,
+    Item,
+    check_item,
+    form,
+    signature,
+)
+
+LEAST_ROOM = 8
+"""Batches have room for at least so many objects or tokens an item."""
+
+Shapes = dict[str, tuple[tuple[int, ...], np.dtype]]
+"""Each field's shape and dtype as it lies in memory: images [B, H, W, C]."""
+
+Where = Callable[[int], str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Collation:
+    """To which sizes batches are filled up.
+
+    Args:
+        objects: room for boxes in each item; None: the next power of two, from 8 on, that the batch needs.
+        tokens: the same for tokens.
+        image_multiple: images of different sizes get the height and width of the largest, rounded up to a multiple of
+            this; None: images of one batch must have one size.
+    """
+
+    objects: int | None = None
+    tokens: int | None = None
+    image_multiple: int | None = None
+
+    def extent(self, axis: str | int, extents: Sequence[int]) -> int | None:
+        """What an axis becomes on which items have these extents; None where they can't go into one batch."""
+        most = max(extents)
+        if axis in (OBJECTS, TOKENS):
+            room = self.objects if axis == OBJECTS else self.tokens
+            if room is None:
+                return max(LEAST_ROOM, 1 << (most - 1).bit_length())
+            return room if most <= room else None
+        if axis in (HEIGHT, WIDTH) and self.image_multiple is not None:
+            return -(-most // self.image_multiple) * self.image_multiple
+        return most if min(extents) == most else None
+
+
+FIT = Collation()
+
+
+def collate(items: Sequence[Item], collation: Collation = FIT, *, where: Where = lambda row: None) -> Batch:
+    """The items as one batch; `where` says where the item of a row comes from.
+
+    Raises:
+        TrainerError: items have other fields, dtypes or (where they are not filled up) extents than the first, more
+            objects or tokens than there is room for, or a field is not of its form (see `FIELDS`).
+    """
+    shapes = batch_shapes(items, collation, where=where)
+    arrays = {name: np.empty(shape, dtype) for name, (shape, dtype) in shapes.items()}
+    fill(arrays, items)
+    return as_batch(arrays)
+
+
+def batch_shapes(items: Sequence[Item], collation: Collation = FIT, *, where: Where = lambda row: None) -> Shapes:
+    """What `fill` writes of these items; raises as `collate` does."""
+    first = items[0]
+    for row, item in enumerate(items):
+        check_item(item, where=where(row))
+        if item.keys() != first.keys():
+            raise _differ(item, first, where(row))
+    shapes: Shapes = {}
+    for name, value in first.items():
+        axes = _axes(name, value)
+        dtype = np.asarray(value).dtype
+        for row, item in enumerate(items):
+            if np.ndim(item[name]) != len(axes) or np.asarray(item[name]).dtype != dtype:
+                raise _differ(item, first, where(row))
+        extents = [len(items)]
+        for place, axis in enumerate(axes):
+            found = [np.shape(item[name])[place] for item in items]
+            extent = collation.extent(axis, found)
+            if extent is None:
+                raise _no_room(name, axis, items, found, collation, where)
+            extents.append(extent)
+        shapes[name] = tuple(extents), dtype
+        if TOKENS in axes:
+            shapes[LENGTH] = (len(items),), np.dtype(np.int64)
+    return shapes
+
+
+def fill(arrays: Mapping[str, np.ndarray], items: Sequence[Item]) -> None:
+    """Write the items into arrays of the shapes that `batch_shapes` says."""
+    for name, array in arrays.items():
+        if name == LENGTH and name not in items[0]:
+            array[:] = [len(item["tokens"]) for item in items]
+            continue
+        field = FIELDS.get(name)
+        for row, item in enumerate(items):
+            value = item[name]
+            if field is not None and value.shape != array.shape[1:]:
+                array[row] = field.fill
+            place: tuple[int | slice, ...] = (row, *(slice(extent) for extent in np.shape(value)))
+            array[place] = value
+
+
+def as_batch(arrays: Mapping[str, np.ndarray]) -> Batch:
+    """Views of what `fill` has written, under a batch's axes: images [B, C, H, W]."""
+    return {name: _channels_first(array) if _is_image(name) else array for name, array in arrays.items()}
+
+
+def row_of(batch: Mapping[str, np.ndarray], row: int) -> Item:
+    """A row of a batch as an item: images [H, W, C]. What fills up the row stays."""
+    return {
+        name: array[row].transpose(1, 2, 0) if _is_image(name) and array.ndim == 4 else array[row]
+        for name, array in batch.items()
+    }
+
+
+def _channels_first(images: np.ndarray) -> np.ndarray:
+    return images.transpose(0, 3, 1, 2)
+
+
+def _is_image(name: str) -> bool:
+    return name in FIELDS and FIELDS[name].is_image
+
+
+def _axes(name: str, value: np.ndarray) -> tuple[str | int, ...]:
+    field: Field | None = FIELDS.get(name)
+    return np.shape(value) if field is None else field.axes
+
+
+def _differ(item: Item, first: Item, where: str | None) -> TrainerError:
+    return TrainerError(
+        "items of one batch differ in their fields, shapes or dtypes",
+        where=where,
+        found=signature(item),
+        expected=signature(first),
+    )
+
+
+def _no_room(
+    name: str, axis: str | int, items: Sequence[Item], found: Sequence[int], collation: Collation, where: Where
+) -> TrainerError:
+    if axis in (OBJECTS, TOKENS):
+        room = collation.objects if axis == OBJECTS else collation.tokens
+        return TrainerError(
+            f"an item has more {axis} than a batch has room for",
+            where=where(int(np.argmax(found))),
+            found=f"{max(found)} {axis}",
+            expected=f"at most {room}",
+            hint=f"Raise data.max_{axis}, or leave it out: batches then have the room that they need.",
+        )
+    row = next(row for row, extent in enumerate(found) if extent != found[0])
+    if axis in (HEIGHT, WIDTH):
+        return TrainerError(
+            f"the field {name!r} differs in size within one batch",
+            where=where(row),
+            found=form(items[row][name]),
+            expected=f"{form(items[0][name])}, as the first item of the batch",
+            hint="Resize or crop to one size in the transforms, or let data.image_multiple fill images up.",
+        )
+    return _differ(items[row], items[0], where(row))
