@@ -1,0 +1,131 @@
+"""Large JSON files of records, decoded without loading them whole: mapped into memory, and kept as places in the file.
+
+`json.load` makes a dictionary of every record, which takes six times the file in memory.
+Here a record stays text (a `msgspec.Raw` is a view of the file) until its few fields of fixed type are read.
+"""
+
+from __future__ import annotations
+
+import mmap
+import re
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+import numpy as np
+
+from trainer import TrainerError
+
+_T = TypeVar("_T")
+_NOT_FINITE = re.compile(rb"(?<=[\[,:\s])(?:NaN|-?Infinity)(?=[\s,\]}]|$)")
+_PLACE = re.compile(r"^(?P<what>.*?)(?: - at `\$(?P<place>.*)`)?$", re.DOTALL)
+_MOST_SHOWN = 160
+
+
+class JsonFile:
+    """A JSON file, open for decoding. Raises `TrainerError` where it is missing, empty, unreadable or not JSON."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            with path.open("rb") as file:
+                self._mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        except FileNotFoundError:
+            raise missing_file(path) from None
+        except ValueError:
+            raise TrainerError("the file is empty", where=str(path), expected="JSON") from None
+        except OSError as error:
+            raise TrainerError("the file can't be read", where=str(path), found=error.strerror or error) from error
+        self._buffer: bytes | mmap.mmap = self._mapped
+        self._base = _address(self._mapped)
+
+    def decode(self, kind: type[_T], expected: str) -> _T:
+        """The whole file as `kind`; parts of it that are to be read later are fields of type `msgspec.Raw`.
+
+        NaN and Infinity, which Python writes though JSON has no such numbers, become texts, so that only a record
+        which holds one is wrong, not the whole file.
+        """
+        try:
+            return self._decoded(kind)
+        except msgspec.ValidationError as error:
+            raise self.wrong_shape(error, "", expected) from None
+
+    def _decoded(self, kind: type[_T]) -> _T:
+        try:
+            return msgspec.json.decode(self._buffer, type=kind)
+        except msgspec.ValidationError:
+            raise
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            patched, count = _NOT_FINITE.subn(lambda found: b'"' + b"N" * (len(found[0]) - 2) + b'"', self._mapped)
+            if not count or self._buffer is not self._mapped:
+                raise self._not_json(error) from None
+            self._buffer, self._base = patched, _address(patched)  # of the same length: places stay what they are
+            return self._decoded(kind)
+
+    def records(self, raw: msgspec.Raw, name: str) -> list[msgspec.Raw]:
+        """The records of the array `raw`, which the file calls `name`."""
+        try:
+            return msgspec.json.decode(raw, type=list[msgspec.Raw])
+        except msgspec.ValidationError as error:
+            raise self.wrong_shape(error, name, "a list of records") from None
+
+    def span(self, raw: msgspec.Raw) -> tuple[int, int]:
+        """(start, length) in bytes of a part of the file; length 0 for a field that is absent."""
+        length = len(memoryview(raw))
+        return (_address(raw) - self._base, length) if length else (0, 0)
+
+    def text(self, raw: msgspec.Raw) -> str:
+        """What the file says there, shortened, for messages."""
+        start, length = self.span(raw)
+        said = bytes(self._mapped[start : start + min(length, 4 * _MOST_SHOWN)]).decode("utf-8", "replace")
+        return shortened(said)
+
+    def wrong_shape(self, error: Exception, place: str, expected: str, found: str | None = None) -> TrainerError:
+        """The error for a file that is JSON, but not of the form that its format asks for."""
+        what, where = describe(error)
+        return TrainerError(
+            "the JSON is not of the expected form",
+            where=f"{self.path}: {place}{where}" if place or where else str(self.path),
+            found=found if found is not None else what,
+            expected=expected,
+        )
+
+    def _not_json(self, error: Exception) -> TrainerError:
+        is_short = "truncated" in str(error)
+        return TrainerError(
+            "the JSON is cut short" if is_short else "the file is not JSON",
+            where=str(self.path),
+            found=f"{len(self._mapped)} bytes, {error}" if is_short else error,
+            hint="Fetch or write the file again." if is_short else None,
+        )
+
+
+def describe(error: Exception) -> tuple[str, str]:
+    """What msgspec found wrong, and where in the record, as in ("Expected `float`, got `str`", "bbox[2]")."""
+    found = _PLACE.match(str(error))
+    assert found is not None
+    return found["what"].replace("`", ""), (found["place"] or "").removeprefix(".")
+
+
+def missing_file(path: Path) -> TrainerError:
+    """The error for a file that is not there, with what is."""
+    found = "no such folder either"
+    if path.parent.is_dir():
+        nearby = sorted(entry.name for entry in path.parent.iterdir())
+        found = f"in that folder: {', '.join(nearby[:8]) or 'nothing'}{', …' if len(nearby) > 8 else ''}"
+    return TrainerError(
+        "no such file",
+        where=str(path),
+        found=found,
+        hint="Paths of a reader are relative to `data.root`, the folder of the data.",
+    )
+
+
+def shortened(text: str) -> str:
+    """The beginning of a long text."""
+    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}…"
+
+
+def _address(buffer: Any) -> int:
+    address: int = np.frombuffer(buffer, np.uint8).__array_interface__["data"][0]
+    return address
