@@ -15,14 +15,14 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
-from trainer.engine.graph import bfloat16, dtypes
+from trainer.engine.graph import dtypes, half
 from trainer.engine.graph import primitives as p
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.node import Node, make_node
 from trainer.engine.graph.primitives import TABLE
 from trainer.engine.graph.storage import Layout, Storage
 
-FLOATS = (dtypes.bfloat16, dtypes.float32, dtypes.float64)
+FLOATS = (dtypes.bfloat16, dtypes.float16, dtypes.float32, dtypes.float64)
 INTEGERS = (dtypes.uint8, dtypes.int32, dtypes.int64)
 NUMBERS = INTEGERS + FLOATS
 ARRANGEMENTS = ("dense", "dense", "layout", "transposed", "flipped", "sliced", "repeated")
@@ -30,7 +30,7 @@ ARRANGEMENTS = ("dense", "dense", "layout", "transposed", "flipped", "sliced", "
 
 @dataclass(frozen=True)
 class Array:
-    """Values of an input (bfloat16 as float32) and how they lie in memory."""
+    """Values of an input (16-bit floats as float32) and how they lie in memory."""
 
     values: np.ndarray
     dtype: DType
@@ -63,8 +63,7 @@ class Array:
         return self.arrangement == "repeated" and self.values.ndim > 0 and self.values.shape[-1] > 0
 
     def _leaf(self, values: np.ndarray) -> Node:
-        bits = bfloat16.to_bits(values) if self.dtype is dtypes.bfloat16 else values
-        storage = Storage.of(bits, self.dtype)
+        storage = Storage.of(half.stored(values, self.dtype), self.dtype)
         if self.arrangement == "layout":
             storage.lay_out(Layout(tuple(range(values.ndim))[::-1]))
         return p.buffer(storage)
@@ -117,10 +116,8 @@ def values_of(
 
 
 def rounded(values: np.ndarray, dtype: DType) -> np.ndarray:
-    """Floats rounded to `dtype`, bfloat16 as float32."""
-    if dtype is dtypes.bfloat16:
-        return bfloat16.rounded(np.asarray(values))
-    return np.asarray(values).astype(dtype.storage)
+    """Floats rounded to `dtype`, 16-bit ones as float32."""
+    return half.rounded(np.asarray(values), dtype)
 
 
 @st.composite
@@ -367,9 +364,10 @@ def _matmul(draw: DrawFn) -> Sample:
 
 
 def _precision(dtype: DType) -> SearchStrategy[DType | None]:
-    """Contractions of float32 and bfloat16 may round their operands to bfloat16."""
-    rounds = dtype in (dtypes.float32, dtypes.bfloat16)
-    return st.sampled_from((None, None, dtypes.bfloat16)) if rounds else st.none()
+    """Contractions of float32 may round their operands to 16 bits, and those of 16 bits give float32."""
+    if dtype is dtypes.float32:
+        return st.sampled_from((None, None, dtypes.bfloat16, dtypes.float16))
+    return st.sampled_from((None, None, dtype)) if dtype.is_half else st.none()
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""autocast: what is computed in bfloat16, what stays float32, and that training with it is right and repeatable."""
+"""autocast: what is computed in 16 bits, what stays float32, and that training with it is right and repeatable."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import pytest
 
 from tests.engine.networks.training import Outcome, Residual
 from trainer import TrainerError, engine
-from trainer.engine import Tensor, nn
+from trainer.engine import DType, Tensor, nn
 from trainer.engine.devices.cpu.device import CpuDevice
-from trainer.engine.graph import bfloat16
+from trainer.engine.graph import half
 from trainer.learner import SGD
 
 NET = Residual(blocks=(1, 1), width=8, size=40, batch=3, steps=3)
@@ -32,38 +32,47 @@ NARROW = {
     "convolution_transpose": lambda: engine.convolution_transpose(random(1, 4, 5, 5), FILTERS, stride=2),
     "Linear": lambda: nn.Linear(6, 3).set_seed(0)(X),
     "Conv2d": lambda: nn.Conv2d(3, 4, 3).set_seed(0)(IMAGE),
-    "BatchNorm2d": lambda: nn.BatchNorm2d(3).set_seed(0)(IMAGE.astype(engine.bfloat16)),
-    "relu": lambda: nn.ReLU()(X.astype(engine.bfloat16)),
 }
-HALF = X.astype(engine.bfloat16)
+FOLLOWING = {"BatchNorm2d": (nn.BatchNorm2d(3).set_seed(0), IMAGE), "relu": (nn.ReLU(), X)}
 WIDE = {
-    "sum": lambda: engine.sum(HALF),
-    "mean": lambda: engine.mean(HALF, axis=1),
-    "var": lambda: engine.var(HALF),
-    "cumulative_sum": lambda: engine.cumulative_sum(HALF, axis=0),
-    "exp": lambda: engine.exp(HALF),
-    "log1p": lambda: engine.log1p(engine.abs(HALF)),
-    "pow": lambda: HALF**2,
-    "softmax": lambda: nn.functional.softmax(HALF),
-    "log_softmax": lambda: nn.functional.log_softmax(HALF),
-    "cross_entropy": lambda: nn.cross_entropy(HALF, engine.asarray([0, 1, 2, 3])),
-    "mse_loss": lambda: nn.mse_loss(HALF, HALF),
-    "l1_loss": lambda: nn.l1_loss(HALF, HALF),
-    "binary_cross_entropy": lambda: nn.binary_cross_entropy_with_logits(HALF, HALF),
-    "float32 elsewhere": lambda: X * X,
+    "sum": engine.sum,
+    "mean": lambda x: engine.mean(x, axis=1),
+    "var": engine.var,
+    "cumulative_sum": lambda x: engine.cumulative_sum(x, axis=0),
+    "exp": engine.exp,
+    "log1p": lambda x: engine.log1p(engine.abs(x)),
+    "pow": lambda x: x**2,
+    "softmax": nn.functional.softmax,
+    "log_softmax": nn.functional.log_softmax,
+    "cross_entropy": lambda x: nn.cross_entropy(x, engine.asarray([0, 1, 2, 3])),
+    "mse_loss": lambda x: nn.mse_loss(x, x),
+    "l1_loss": lambda x: nn.l1_loss(x, x),
+    "binary_cross_entropy": lambda x: nn.binary_cross_entropy_with_logits(x, x),
+    "float32 elsewhere": lambda x: X * X,
 }
+HALVES = pytest.mark.parametrize("half_dtype", [engine.bfloat16, engine.float16], ids=str)
 
 
+@HALVES
 @pytest.mark.parametrize("name", NARROW)
-def test_products_and_what_follows_them_are_bfloat16(name: str) -> None:
-    with engine.autocast("bfloat16"):
-        assert NARROW[name]().dtype is engine.bfloat16
+def test_products_have_16_bits(name: str, half_dtype: DType) -> None:
+    with engine.autocast(half_dtype):
+        assert NARROW[name]().dtype is half_dtype
 
 
+@HALVES
+@pytest.mark.parametrize("name", FOLLOWING)
+def test_what_follows_products_keeps_their_dtype(name: str, half_dtype: DType) -> None:
+    layer, x = FOLLOWING[name]
+    with engine.autocast(half_dtype):
+        assert layer(x.astype(half_dtype)).dtype is half_dtype
+
+
+@HALVES
 @pytest.mark.parametrize("name", WIDE)
-def test_sums_logarithms_and_losses_are_float32(name: str) -> None:
-    with engine.autocast():
-        assert WIDE[name]().dtype is engine.float32
+def test_sums_logarithms_and_losses_are_float32(name: str, half_dtype: DType) -> None:
+    with engine.autocast(half_dtype):
+        assert WIDE[name](X.astype(half_dtype)).dtype is engine.float32
 
 
 def test_it_ends_with_its_block_and_can_be_ended_inside() -> None:
@@ -78,20 +87,24 @@ def test_float64_and_unknown_precisions() -> None:
     wide = X.astype(engine.float64)
     with engine.autocast():
         assert (wide @ W.astype(engine.float64)).dtype is engine.float64
-    with pytest.raises(TrainerError, match="no such precision"), engine.autocast("float16"):
+    with pytest.raises(TrainerError, match="no such precision"), engine.autocast("float8"):
         pass
 
 
+@HALVES
 @pytest.mark.parametrize("device", ["cpu", "reference"])
-def test_a_linear_layer_equals_its_formula(device: str) -> None:
+def test_a_linear_layer_equals_its_formula(device: str, half_dtype: DType) -> None:
     """Forward: operands rounded, exact sum rounded; backward: dy rounded, sums of float32, dw not rounded further."""
     x, w = X.numpy(), W.numpy()
-    with engine.device(device), engine.autocast():
+    with engine.device(device), engine.autocast(half_dtype):
         y = X @ W
         loss = engine.sum(y * y.astype(engine.float32))
         dx, dw = engine.gradients(loss, [X, W])
         found = [array.numpy() for array in (y, dx, dw)]
-    r = bfloat16.rounded
+
+    def r(values: np.ndarray) -> np.ndarray:
+        return half.rounded(values, half_dtype)
+
     product = r(r(x).astype(np.float64) @ r(w))
     dy = r(2 * product)
     np.testing.assert_array_equal(found[0], product)
@@ -146,19 +159,21 @@ def trained(device: CpuDevice, **changes: Any) -> Outcome:
         return NET.run(device, np.float32)
 
 
-def test_training_has_the_same_bits_on_every_setting() -> None:
-    expected = trained(CpuDevice(threads=1, poison=False))
+@HALVES
+def test_training_has_the_same_bits_on_every_setting(half_dtype: DType) -> None:
+    expected = trained(CpuDevice(threads=1, poison=False), dtype=half_dtype)
     assert np.isfinite(expected.losses).all()
     for settings in ({"threads": 2}, {"threads": 2, "poison": True}, {"threads": 3, "narrow": True}):
-        found = trained(CpuDevice(**settings))
+        found = trained(CpuDevice(**settings), dtype=half_dtype)
         np.testing.assert_array_equal(found.losses, expected.losses)
         different = [key for key, value in expected.states.items() if not np.array_equal(found.states[key], value)]
         assert not different, settings
 
 
-def test_training_stays_close_to_float32_and_states_stay_float32() -> None:
+@HALVES
+def test_training_stays_close_to_float32_and_states_stay_float32(half_dtype: DType) -> None:
     device = CpuDevice(threads=2)
-    found, expected = trained(device), trained(device, dtype="float32")
+    found, expected = trained(device, dtype=half_dtype), trained(device, dtype="float32")
     np.testing.assert_allclose(found.losses, expected.losses, rtol=0.03)
     assert not np.array_equal(found.losses, expected.losses)
     for key, value in expected.states.items():

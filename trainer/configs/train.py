@@ -37,8 +37,10 @@ class TrainConfig(Section):
     )
     log_every_steps: int = Field(10, gt=0, description="Steps between two training records.")
     accumulate: int = Field(1, gt=0, description="Batches of data whose gradients are added up for one step.")
-    precision: Literal["float32", "bfloat16"] = Field(
-        "float32", description="What products and convolutions are computed in; weights are always float32."
+    precision: Literal["float32", "bfloat16", "float16"] = Field(
+        "float32",
+        description="What products and convolutions are computed in; weights are always float32. With float16 the loss "
+        "is scaled, and steps whose gradients overflow are left out.",
     )
     gradient_clip_norm: float | None = Field(
         None, gt=0, description="Largest norm of all gradients together; null: no clipping."

@@ -119,7 +119,7 @@ from trainer.engine.functions.reductions import (
     var,
 )
 from trainer.engine.gradients import gradients
-from trainer.engine.graph.dtypes import DType, bfloat16, bool_, float32, float64, int32, int64, uint8
+from trainer.engine.graph.dtypes import DType, bfloat16, bool_, float16, float32, float64, int32, int64, uint8
 from trainer.engine.promotion import can_cast, result_type
 from trainer.engine.state import State
 from trainer.engine.tensor import Tensor, evaluate
@@ -194,6 +194,7 @@ __all__ = [
     "expm1",
     "eye",
     "flip",
+    "float16",
     "float32",
     "float64",
     "floor",

@@ -1,11 +1,11 @@
-"""Mixed precision: which operations compute in bfloat16, and which in float32, while a model stays in float32.
+"""Mixed precision: which operations compute in 16 bits, and which in float32, while a model stays in float32.
 
-Inside `autocast("bfloat16")`
+Inside `autocast("bfloat16")` or `autocast("float16")`
 
 - matmul, tensordot, convolution, convolution_transpose (so Linear, Conv2d and ConvTranspose2d) round their operands to
-  bfloat16, sum in float32 and give bfloat16;
+  it, sum in float32 and give it;
 - exp, expm1, log, log1p, reciprocal, pow, sum, mean, prod, var, std, cumulative_sum, softmax, log_softmax and the
-  losses compute and give float32, also of bfloat16 operands;
+  losses compute and give float32, also of 16-bit operands;
 - everything else is as without: the dtype in which the operands meet;
 
 as in PyTorch's lists. Normalisation layers take their statistics in float32 and give the dtype of their input, in and
@@ -29,7 +29,7 @@ from trainer.engine.graph.errors import refusal
 from trainer.engine.graph.node import Node
 from trainer.engine.tensor import Tensor, wrapped
 
-_PRECISIONS: dict[str, DType | None] = {"bfloat16": dtypes.bfloat16, "float32": None}
+_PRECISIONS: dict[str, DType | None] = {"bfloat16": dtypes.bfloat16, "float16": dtypes.float16, "float32": None}
 _precision: ContextVar[DType | None] = ContextVar("precision", default=None)
 
 
@@ -56,8 +56,8 @@ def current() -> DType | None:
 
 def precision_of(*operands: DType) -> DType | None:
     """The precision of a contraction of these dtypes: autocast leaves float64 and whole numbers alone."""
-    narrow = all(dtype in (dtypes.float32, dtypes.bfloat16) for dtype in operands)
-    return current() if narrow else None
+    precision = current()
+    return precision if all(dtype in (dtypes.float32, precision) for dtype in operands) else None
 
 
 def rounded(node: Node, precision: DType | None) -> Node:
@@ -66,5 +66,5 @@ def rounded(node: Node, precision: DType | None) -> Node:
 
 
 def widened(x: Tensor) -> Tensor:
-    """`x`, where autocast is on and it is bfloat16 in float32: for what should not be computed in bfloat16."""
-    return x if current() is None or x.dtype is not dtypes.bfloat16 else wrapped(p.cast(x.node, dtypes.float32), x)
+    """`x`, where autocast is on and it has 16 bits in float32: for what should not be computed in 16 bits."""
+    return x if current() is None or not x.dtype.is_half else wrapped(p.cast(x.node, dtypes.float32), x)

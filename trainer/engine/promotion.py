@@ -1,6 +1,6 @@
 """Which dtype operands meet in, by the Python array API standard.
 
-Dtypes of one kind promote to the wider one. Kinds never mix by themselves: where an integer meets a float, or a bool a
+Dtypes of one kind promote to the wider one, bfloat16 and float16 to float32. Kinds never mix by themselves: where an integer meets a float, or a bool a
 number, the user says what is meant with `astype`. A Python number takes the dtype of the array beside it, if it is of
 its kind or of a wider one.
 """
@@ -39,7 +39,10 @@ def promoted(operation: str, found: Sequence[DType]) -> DType:
                 expected="dtypes of one kind: bool, integer or floating-point",
                 hint="Convert one of them with `.astype(...)`.",
             )
-        widest = max(dtype, widest, key=lambda candidate: _RANK[candidate.name])
+        if dtype.is_half and widest.is_half:
+            widest = dtypes.float32  # neither holds the other's values
+        else:
+            widest = max(dtype, widest, key=lambda candidate: _RANK[candidate.name])
     return widest
 
 
@@ -74,4 +77,6 @@ def _is_strong(operand: Any) -> bool:
 
 def can_cast(source: DType, target: DType) -> bool:
     """Whether promotion may take values of dtype `source` to `target`."""
-    return _FAMILY[source.kind] == _FAMILY[target.kind] and _RANK[source.name] <= _RANK[target.name]
+    if _FAMILY[source.kind] != _FAMILY[target.kind]:
+        return False
+    return promoted("can_cast", [source, target]) == target

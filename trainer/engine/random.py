@@ -40,7 +40,7 @@ def bits(key: Any, counter: Any, shape: Extents, *, word: int = 0) -> Tensor:
 
 
 def uniform(key: Any, counter: Any, shape: Extents, *, dtype: DType = dtypes.float32) -> Tensor:
-    """Numbers in [0, 1), each a multiple of 2^-24 (float64: 2^-53; bfloat16: 2^-8)."""
+    """Numbers in [0, 1), each a multiple of 2^-24 (float64: 2^-53; bfloat16: 2^-8, float16: 2^-11)."""
     words, sources = _words(key, counter)
     return wrapped(_uniform(words, extents("random.uniform", shape), dtype, 0), *sources)
 
@@ -86,6 +86,8 @@ def _uniform(words: tuple[Node, Node], shape: Shape, dtype: DType, word: int) ->
         return p.multiply(p.add(scaled, p.cast(low, dtype)), p.full(shape, 2.0**-53, dtype))
     if dtype is dtypes.bfloat16:
         return p.multiply(p.cast(_top_bits(words, shape, word, 24), dtype), p.full(shape, 2.0**-8, dtype))
+    if dtype is dtypes.float16:
+        return p.multiply(p.cast(_top_bits(words, shape, word, 21), dtype), p.full(shape, 2.0**-11, dtype))
     if dtype is not dtypes.float32:
         raise refusal("random", "only floating-point dtypes", found=repr(dtype))
     return p.multiply(p.cast(_top_bits(words, shape, word, 8), dtype), p.full(shape, 2.0**-24, dtype))

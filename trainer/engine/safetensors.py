@@ -18,8 +18,8 @@ from trainer.engine.graph.dtypes import DType
 
 LARGEST_HEADER = 100_000_000
 METADATA = "__metadata__"
-_TAGS = {"bool": "BOOL", "uint8": "U8", "int32": "I32", "int64": "I64", "bfloat16": "BF16", "float32": "F32",
-         "float64": "F64"}  # fmt: skip
+_TAGS = {"bool": "BOOL", "uint8": "U8", "int32": "I32", "int64": "I64", "bfloat16": "BF16", "float16": "F16",
+         "float32": "F32", "float64": "F64"}  # fmt: skip
 _DTYPES = {tag: dtypes.BY_NAME[name] for name, tag in _TAGS.items()}
 
 Arrays = dict[str, tuple[np.ndarray, DType]]

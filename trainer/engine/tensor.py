@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from trainer.engine import devices, history, tracing
-from trainer.engine.graph import bfloat16, dtypes
+from trainer.engine.graph import bfloat16, dtypes, half
 from trainer.engine.graph import primitives as p
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.errors import check_dtype, refusal
@@ -331,8 +331,7 @@ def stored_copy(value: Any, dtype: DType | None, name: str, operation: str = "as
             expected=", ".join(map(repr, dtypes.ALL)),
             hint="Convert the array first, or give `dtype`.",
         )
-    if target is dtypes.bfloat16:
-        array = bfloat16.to_bits(array)
+    array = half.stored(array, target)
     return Storage.of(array.astype(target.storage, copy=False), target, name=name)
 
 

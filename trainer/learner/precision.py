@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from trainer import engine
 from trainer.engine import State, Tensor, float32, int64
 
+if TYPE_CHECKING:
+    from trainer.configs import TrainConfig
+
+SMALLEST_FACTOR = 1e-4
+"""Below, no factor helps: the numbers themselves are beyond float16."""
+
 
 class LossScale:
     """The factor on losses before they are differentiated.
 
     A step whose gradients are not finite is left out, and the factor falls to `backoff` of itself; after
-    `growth_interval` good steps in a row it grows by `growth`. PyTorch's GradScaler has the same rules and defaults.
+    `growth_interval` good steps in a row it grows by `growth`, as long as float32 holds it. PyTorch's GradScaler has the
+    same rules and defaults.
     """
 
     def __init__(
@@ -30,9 +38,22 @@ class LossScale:
         """A factor of 1 for good: only leaves out steps whose gradients are not finite, and changes no bits."""
         return cls(1.0, growth=1.0, backoff=1.0)
 
+    @classmethod
+    def for_config(cls, config: TrainConfig) -> LossScale | None:
+        """What `train:` asks for: a factor that moves for float16, a fixed one to leave out bad steps, or none."""
+        if config.precision == "float16":
+            return cls()
+        return cls.fixed() if config.on_nan == "skip" else None
+
+    @property
+    def is_dynamic(self) -> bool:
+        """Whether the factor moves; a fixed one is no state."""
+        return self.backoff != 1.0
+
     def scaled(self, loss: Tensor) -> Tensor:
-        """The loss to differentiate."""
-        return loss * self.factor.astype(loss.dtype)
+        """The loss to differentiate: wide enough for the factor, which float16 is not."""
+        wide = loss.astype(float32) if loss.dtype.is_half else loss
+        return wide * self.factor.astype(wide.dtype)
 
     def unscaled(self, gradients: Sequence[Tensor]) -> list[Tensor]:
         """The gradients of the loss itself."""
@@ -57,7 +78,8 @@ class LossScale:
         self._is_finite.clear()
         good_steps = engine.where(is_good, self.good_steps + 1, engine.zeros_like(self.good_steps))
         is_due = good_steps >= self.growth_interval
-        grown = engine.where(is_due, self.factor * self.growth, self.factor)
+        larger = self.factor * self.growth
+        grown = engine.where(engine.logical_and(is_due, engine.isfinite(larger)), larger, self.factor)
         self.factor.assign(engine.where(is_good, grown, self.factor * self.backoff))
         self.good_steps.assign(engine.where(is_due, engine.zeros_like(good_steps), good_steps))
         return is_good

@@ -66,6 +66,7 @@ class Training:
         self._sink = sink
         self._valid_sums = Accumulators("valid")
         self._random = RandomState(config.seed)
+        self.loss_scale = LossScale.for_config(config.train)
         self._number = State(np.zeros((), np.int64), "step", int64)
         self._compile_phases = CompilePhases(self.tell)
         self._keeper = (
@@ -79,7 +80,7 @@ class Training:
             self.train_sums,
             self._compiling,
             self._number,
-            loss_scale=LossScale.fixed() if config.train.on_nan == "skip" else None,
+            loss_scale=self.loss_scale,
             ema=self.ema,
         )
         self._valid_program = evaluation_program(task, self._valid_sums, self._compiling)
@@ -165,7 +166,7 @@ class Training:
         reading = self.stopwatch.take(self.splits.train.data_wait)
         speed = {} if reading is None else {"samples_per_second": round(reading.samples_per_second, 3)}
         rates = learning_rates(self.parts.optimizers, self.progress.step)
-        self._tell_metrics("train", {**values, **rates, **speed})
+        self._tell_metrics("train", {**values, **rates, **self._scaling(), **speed})
         if reading is not None:
             self.tell(SystemEvent(data_wait=round(reading.data_wait, 4), step_ms=round(reading.step_ms, 3)))
         self._note("after_log", "train", values)
@@ -220,6 +221,11 @@ class Training:
     def skipped_steps(self) -> int:
         """How many steps were left out so far because a gradient was not finite."""
         return max((int(one.skipped_steps.item()) for one in self.parts.optimizers.values()), default=0)
+
+    def _scaling(self) -> dict[str, float]:
+        if self.loss_scale is None or not self.loss_scale.is_dynamic:
+            return {}
+        return {"loss_scale": self.loss_scale.factor.item(), "skipped_steps": self.skipped_steps()}
 
     def _evaluate(self, loader: Loader, name: str, limit: int | None) -> dict[str, float]:
         total = min(loader.steps_per_epoch, limit or loader.steps_per_epoch)
@@ -290,6 +296,8 @@ class Training:
         training = training_states(self.parts)
         training[self._random.counter.name] = self._random.counter
         training.update(self.train_sums.named_states())
+        if self.loss_scale is not None and self.loss_scale.is_dynamic:
+            training.update(self.loss_scale.named_states())
         groups = {"model": model_states(self.parts), "training": training}
         if self.ema is not None:
             training[self.ema.steps.name] = self.ema.steps

@@ -7,7 +7,7 @@ import pytest
 
 from trainer.engine.compile.legalise import legalise
 from trainer.engine.devices.reference import evaluate
-from trainer.engine.graph import bfloat16, dtypes
+from trainer.engine.graph import dtypes, half
 from trainer.engine.graph import primitives as p
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.node import Node, topological
@@ -16,8 +16,7 @@ from trainer.engine.graph.storage import Storage
 
 def leaf(shape: tuple[int, ...], dtype: DType) -> Node:
     values = np.random.default_rng(0).integers(1, 200, shape)
-    array = bfloat16.to_bits(values.astype(np.float32)) if dtype is dtypes.bfloat16 else values.astype(dtype.storage)
-    return p.buffer(Storage.of(array, dtype))
+    return p.buffer(Storage.of(half.stored(values, dtype).astype(dtype.storage), dtype))
 
 
 ACCUMULATIONS = {
@@ -29,7 +28,9 @@ ACCUMULATIONS = {
 
 
 @pytest.mark.parametrize(
-    ("dtype", "wide"), [(dtypes.bfloat16, dtypes.float32), (dtypes.uint8, dtypes.int32)], ids=["bfloat16", "uint8"]
+    ("dtype", "wide"),
+    [(dtypes.bfloat16, dtypes.float32), (dtypes.float16, dtypes.float32), (dtypes.uint8, dtypes.int32)],
+    ids=["bfloat16", "float16", "uint8"],
 )
 @pytest.mark.parametrize("name", sorted(ACCUMULATIONS))
 def test_narrow_types_accumulate_in_wide_ones_and_round_once(name: str, dtype: DType, wide: DType) -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.engine.samples import Sample, samples
 from trainer.engine.devices.cpu.device import CpuDevice
 from trainer.engine.devices.reference import ReferenceDevice
-from trainer.engine.graph import bfloat16, dtypes
+from trainer.engine.graph import half
 from trainer.engine.graph.primitives import TABLE
 from trainer.engine.graph.storage import Storage
 
@@ -28,8 +28,8 @@ SUMMED = {"reduce_sum", "reduce_prod", "cumulative_sum", "matmul", "scatter_add"
     "resample",
     "window_max_gradient",
 }
-EPSILON = {"bfloat16": 2.0**-7, "float32": 2.0**-22, "float64": 2.0**-50}
-"""Four units in the last place (bfloat16: one, since it is rounded from float32)."""
+EPSILON = {"bfloat16": 2.0**-7, "float16": 2.0**-10, "float32": 2.0**-22, "float64": 2.0**-50}
+"""Four units in the last place (bfloat16 and float16: one, since they are rounded from float32)."""
 
 reference = ReferenceDevice()
 
@@ -40,8 +40,7 @@ def cpu() -> CpuDevice:
 
 
 def values(storage: Storage) -> np.ndarray:
-    view = storage.view()
-    return bfloat16.from_bits(view) if storage.dtype is dtypes.bfloat16 else view
+    return half.widened(storage.view(), storage.dtype)
 
 
 def check(sample: Sample, device: CpuDevice) -> None:
@@ -54,7 +53,7 @@ def check(sample: Sample, device: CpuDevice) -> None:
         relative, absolute = 4 * epsilon, 1e-300
         if sample.name == "reduce_prod" and expected_values.size:
             factors = sample.arrays()[0].size // expected_values.size
-            relative += factors * EPSILON["float32" if node.dtype is dtypes.bfloat16 else node.dtype.name]
+            relative += factors * EPSILON["float32" if node.dtype.is_half else node.dtype.name]
         elif sample.name in SUMMED and expected_values.size:
             terms = [
                 np.abs(array[np.isfinite(array)].astype(np.float64))

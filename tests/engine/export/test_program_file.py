@@ -108,6 +108,7 @@ def everything(x: Any, i: Any) -> list[Any]:
     return [
         spread,
         x.astype(engine.bfloat16) * 1.1,
+        x.astype(engine.float16) * 1.1,
         engine.concat([engine.flip(x, axis=1), engine.pad(x, ((0, 0), (1, 2)), value=0.1)], axis=1),
         engine.cumulative_sum(engine.take(x, i, axis=0), axis=1),
         engine.argmax(x, axis=1),

@@ -2,7 +2,8 @@
 the graph says.
 
 A contraction of bfloat16 becomes one of precision bfloat16 whose operands are bfloat16, along an even number of terms
-(`kernels/products.py`); or where pairs can't be had, one of float32 on the same values.
+(`kernels/products.py`); or where pairs can't be had, one of float32 on the same values. One of float16 always becomes
+that: the products of two float16 are exact in float32.
 """
 
 from __future__ import annotations
@@ -15,7 +16,12 @@ from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.node import Node, make_node, topological
 from trainer.engine.kernels.depthwise import SMALL_GROUPS
 
-_WIDE: dict[DType, DType] = {dtypes.bfloat16: dtypes.float32, dtypes.uint8: dtypes.int32, dtypes.bool_: dtypes.int32}
+_WIDE: dict[DType, DType] = {
+    dtypes.bfloat16: dtypes.float32,
+    dtypes.float16: dtypes.float32,
+    dtypes.uint8: dtypes.int32,
+    dtypes.bool_: dtypes.int32,
+}
 _CONTRACTIONS = frozenset({"matmul", "convolution", "convolution_input_gradient", "convolution_weight_gradient"})
 _ACCUMULATING = _CONTRACTIONS | {"reduce_sum", "reduce_prod", "scatter_add", "scatter_add_along", "cumulative_sum"}
 _REARRANGING = frozenset({"reshape", "permute", "expand"})
@@ -24,7 +30,7 @@ _PAIRED_AXES = {"matmul": (-1, -2), "convolution": (1, 1), "convolution_input_gr
 
 
 def legalise(outputs: Sequence[Node]) -> list[Node]:
-    """Graph to graph: accumulate bfloat16 in float32 (rounding once, at the end) and bytes in int32; drop spent
+    """Graph to graph: accumulate 16-bit floats in float32 (rounding once, at the end) and bytes in int32; drop spent
     markers.
     """
     fresh: dict[Node, Node] = {}
@@ -32,8 +38,8 @@ def legalise(outputs: Sequence[Node]) -> list[Node]:
         inputs = tuple(fresh[source] for source in node.inputs)
         if node.name == "stop_gradient":
             fresh[node] = inputs[0]
-        elif node.name in _CONTRACTIONS and (node.dtype is dtypes.bfloat16 or node.attribute("precision") is not None):
-            fresh[node] = _cast(_in_pairs(node, inputs), node.dtype)
+        elif node.name in _CONTRACTIONS and (node.dtype.is_half or node.attribute("precision") is not None):
+            fresh[node] = _cast(_of_half(node, inputs), node.dtype)
         elif node.name in _ACCUMULATING and node.dtype in _WIDE:
             wide = _WIDE[node.dtype]
             widened = tuple(_cast(source, wide) if source.dtype is node.dtype else source for source in inputs)
@@ -43,12 +49,15 @@ def legalise(outputs: Sequence[Node]) -> list[Node]:
     return [fresh[node] for node in outputs]
 
 
-def _in_pairs(node: Node, inputs: tuple[Node, ...]) -> Node:
-    """The contraction with float32 sums of bfloat16 operands."""
-    operands = [narrowed(source) for source in inputs]
+def _of_half(node: Node, inputs: tuple[Node, ...]) -> Node:
+    """The contraction with float32 sums of operands of 16 bits: in pairs where they are bfloat16."""
+    precision: DType | None = node.dtype if node.dtype.is_half else node.attribute("precision")
+    assert precision is not None
+    operands = [narrowed(source, precision) for source in inputs]
     groups = 1 if node.name == "matmul" else node.attribute("groups")
-    precision: DType | None = dtypes.bfloat16
-    if node.name in _PAIRED_AXES:
+    if precision is dtypes.float16:
+        operands, precision = [_cast(source, dtypes.float32) for source in operands], None
+    elif node.name in _PAIRED_AXES:
         axes = _PAIRED_AXES[node.name]
         extent = operands[0].shape[axes[0]] // groups
         if extent % 2 and groups == 1:
@@ -73,15 +82,15 @@ def _has_small_groups(node: Node, operands: Sequence[Node]) -> bool:
     return others[node.name] == channels and channels // groups in SMALL_GROUPS
 
 
-def narrowed(node: Node) -> Node:
-    """`node` rounded to bfloat16; what was widened or only moved is not rounded or stored anew."""
-    if node.dtype is dtypes.bfloat16:
+def narrowed(node: Node, dtype: DType = dtypes.bfloat16) -> Node:
+    """`node` rounded to a `dtype` of 16 bits; what was widened or only moved is not rounded or stored anew."""
+    if node.dtype is dtype:
         return node
-    if node.name == "cast" and node.inputs[0].dtype is dtypes.bfloat16:
+    if node.name == "cast" and node.inputs[0].dtype is dtype:
         return node.inputs[0]
     if node.name in _REARRANGING:
-        return make_node(node.operation, (narrowed(node.inputs[0]),), node.attributes)
-    return _cast(node, dtypes.bfloat16)
+        return make_node(node.operation, (narrowed(node.inputs[0], dtype),), node.attributes)
+    return _cast(node, dtype)
 
 
 def _one_more(node: Node, axis: int) -> Node:

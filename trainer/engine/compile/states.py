@@ -21,7 +21,7 @@ def settle_layouts(order: Sequence[Node], updates: Sequence[tuple[Storage, Node]
         if node.name in ("convolution", "convolution_input_gradient"):
             weight = node.inputs[1]
             if weight.name == "cast":
-                weight = weight.inputs[0]  # rounded to bfloat16
+                weight = weight.inputs[0]  # rounded to 16 bits
             if weight in states:
                 wanted.add(states[weight])
     neighbours = [(storage, _elementwise_sources(node)) for storage, node in updates if len(storage.shape) == 4]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from trainer.engine.graph import bfloat16, dtypes
+from trainer.engine.graph import dtypes, half
 from trainer.engine.graph import primitives as p
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.node import Node, topological
@@ -17,6 +17,7 @@ from trainer.engine.graph.storage import Storage
 _TINY = {
     "float32": np.finfo(np.float32).tiny,
     "bfloat16": np.finfo(np.float32).tiny,
+    "float16": 0.0,  # its subnormal numbers are ordinary ones of float32, which they are computed with as
     "float64": np.finfo(np.float64).tiny,
 }
 _MOVES_BITS = frozenset({"negative", "abs", "where", "bitcast", "isfinite", "isnan", "isinf", "gather", "take_along"})
@@ -92,7 +93,7 @@ class ReferenceProgram:
 def evaluate(
     nodes: Sequence[Node], given: Mapping[Node, np.ndarray] | None = None, *, flush_subnormals: bool = False
 ) -> list[np.ndarray]:
-    """The values of `nodes` as arrays (bfloat16 widened to float32); `given` overrides the values of some nodes."""
+    """The values of `nodes` as arrays (16-bit floats widened to float32); `given` overrides the values of some nodes."""
     values: dict[Node, np.ndarray] = dict(given or {})
     order = topological(nodes)
     users = Counter(source for node in order for source in node.inputs)
@@ -119,16 +120,14 @@ def _value(node: Node, arguments: list[np.ndarray], flush_subnormals: bool) -> n
 
 
 def _moves_bits(node: Node) -> bool:
-    """Whether integer instructions do it, which flush nothing: rounding to bfloat16 and widening are such."""
+    """Whether instructions do it that flush nothing: rounding to 16 bits and widening are such."""
     if node.name == "cast":
-        return {node.dtype, node.inputs[0].dtype} <= {dtypes.float32, dtypes.bfloat16}
+        return {node.dtype, node.inputs[0].dtype} <= {dtypes.float32, dtypes.bfloat16, dtypes.float16}
     return node.name in _MOVES_BITS
 
 
 def _rounded(value: np.ndarray, dtype: DType) -> np.ndarray:
-    if dtype is dtypes.bfloat16:
-        return bfloat16.rounded(value)
-    return value.astype(dtype.storage, copy=False)
+    return half.rounded(value, dtype)
 
 
 def _flushed(value: np.ndarray, dtype: DType) -> np.ndarray:
@@ -138,7 +137,7 @@ def _flushed(value: np.ndarray, dtype: DType) -> np.ndarray:
 
 
 def _bits(value: np.ndarray, dtype: DType) -> np.ndarray:
-    return bfloat16.to_bits(value) if dtype is dtypes.bfloat16 else value
+    return half.stored(value, dtype)
 
 
 def _stored(value: np.ndarray, node: Node) -> Storage:
@@ -146,8 +145,8 @@ def _stored(value: np.ndarray, node: Node) -> Storage:
 
 
 def _widened(storage: Storage) -> np.ndarray:
-    """The values of a storage, bfloat16 as float32."""
-    return bfloat16.from_bits(storage.view()) if storage.dtype is dtypes.bfloat16 else storage.view()
+    """The values of a storage, 16-bit floats as float32."""
+    return half.widened(storage.view(), storage.dtype)
 
 
 def _bound(node: Node) -> Node:

@@ -49,7 +49,7 @@ def any(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
 
 
 def mean(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """The arithmetic mean of floating-point elements; bfloat16 is summed in float32."""
+    """The arithmetic mean of floating-point elements; 16-bit floats are summed in float32."""
     tensor = _floating("mean", x)
     axes = rising_axes("mean", axis, tensor.ndim)
     return wrapped(_kept(_narrowed(_mean(_widened(tensor.node), axes), tensor.dtype), axes, tensor, keepdims), tensor)
@@ -66,7 +66,7 @@ def std(x: Any, /, *, axis: Axis = None, correction: float = 0.0, keepdims: bool
 
 
 def moments(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> tuple[Tensor, Tensor]:
-    """Mean and (biased) variance, read from memory in one pass; bfloat16 gives float32.
+    """Mean and (biased) variance, read from memory in one pass; 16-bit floats give float32.
 
     Each block, of a length that the shape fixes, takes distances from its first elements' mean; blocks are merged by
     Chan's formula (Chan, Golub & LeVeque 1979): right to rounding however far from zero the mean is.
@@ -172,7 +172,7 @@ def _floating(name: str, x: Any) -> Tensor:
 
 
 def _widened(node: Node) -> Node:
-    return p.cast(node, dtypes.float32) if node.dtype is dtypes.bfloat16 else node
+    return p.cast(node, dtypes.float32) if node.dtype.is_half else node
 
 
 def _narrowed(node: Node, dtype: DType) -> Node:

@@ -1,7 +1,7 @@
 """The element types and their promotion, after the Python array API standard.
 
-bfloat16 is a storage type: NumPy has none, so its arrays are carried as ``uint16`` bit patterns
-(`DType.storage`), and every operation on it computes in float32 and rounds to nearest even.
+bfloat16 and float16 are for storing: every operation on them computes in float32 and rounds to nearest even (`half.py`).
+NumPy has no bfloat16, so its arrays are carried as ``uint16`` bit patterns (`DType.storage`).
 """
 
 from __future__ import annotations
@@ -40,6 +40,11 @@ class DType:
     def is_integer(self) -> bool:
         return self.kind in ("int", "uint")
 
+    @property
+    def is_half(self) -> bool:
+        """Whether it is a float of 16 bits, which operations widen to float32."""
+        return self.kind == "float" and self.itemsize == 2
+
 
 bool_ = DType("bool", "bool", 1, np.dtype(np.bool_))
 uint8 = DType("uint8", "uint", 1, np.dtype(np.uint8))
@@ -49,10 +54,11 @@ int8 = DType("int8", "int", 1, np.dtype(np.int8))
 int32 = DType("int32", "int", 4, np.dtype(np.int32))
 int64 = DType("int64", "int", 8, np.dtype(np.int64))
 bfloat16 = DType("bfloat16", "float", 2, np.dtype(np.uint16))
+float16 = DType("float16", "float", 2, np.dtype(np.float16))
 float32 = DType("float32", "float", 4, np.dtype(np.float32))
 float64 = DType("float64", "float", 8, np.dtype(np.float64))
 
-ALL: tuple[DType, ...] = (bool_, uint8, int32, int64, bfloat16, float32, float64)
+ALL: tuple[DType, ...] = (bool_, uint8, int32, int64, bfloat16, float16, float32, float64)
 BY_NAME: dict[str, DType] = {dtype.name: dtype for dtype in ALL}
 
 

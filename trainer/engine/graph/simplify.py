@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from trainer.engine.graph import bfloat16, dtypes
+from trainer.engine.graph import half
 from trainer.engine.graph import primitives as p
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.node import Node, make_node, topological
@@ -26,7 +26,7 @@ _FOLDED = frozenset(
     | {"maximum", "minimum", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_invert"}
 )
 _COPIES = frozenset({"reshape", "permute", "expand", "slice", "flip", "barrier", "stop_gradient"})
-_SMALLEST = {"float64": float(np.finfo(np.float64).tiny)}  # of normal numbers; bfloat16 has float32's exponents
+_SMALLEST = {"float64": float(np.finfo(np.float64).tiny)}  # of normal numbers; 16-bit floats are computed with as float32
 _SMALLEST_SINGLE = float(np.finfo(np.float32).tiny)
 
 
@@ -65,7 +65,7 @@ def _folded(node: Node) -> Node | None:
     arrays = [_array(value, source.dtype) for value, source in zip(values, node.inputs, strict=True)]
     with np.errstate(all="ignore"):
         result = np.asarray(node.operation.reference(node.attributes, *arrays))
-    result = bfloat16.rounded(result) if node.dtype is dtypes.bfloat16 else result.astype(node.dtype.storage)
+    result = half.rounded(result, node.dtype)
     if any(_is_subnormal(array, source.dtype) for array, source in zip(arrays, node.inputs, strict=True)):
         return None
     if _is_subnormal(result, node.dtype):
@@ -74,7 +74,7 @@ def _folded(node: Node) -> Node | None:
 
 
 def _array(value: bool | int | float | None, dtype: DType) -> np.ndarray:
-    return np.asarray(value, np.float32 if dtype is dtypes.bfloat16 else dtype.storage)
+    return np.asarray(value, np.float32 if dtype.is_half else dtype.storage)
 
 
 def _is_subnormal(array: np.ndarray, dtype: DType) -> bool:
@@ -155,11 +155,12 @@ def _logical_or(node: Node) -> Node | None:
 # --- casts ------------------------------------------------------------------------------------------------------------
 
 _HOLDS = {
-    "uint8": ("int32", "int64", "bfloat16", "float32", "float64"),
+    "uint8": ("int32", "int64", "bfloat16", "float16", "float32", "float64"),
     "int32": ("int64", "float64"),
     "bfloat16": ("float32", "float64"),
+    "float16": ("float32", "float64"),
     "float32": ("float64",),
-    "bool": ("uint8", "int32", "int64", "bfloat16", "float32", "float64"),
+    "bool": ("uint8", "int32", "int64", "bfloat16", "float16", "float32", "float64"),
 }
 """dtype -> the wider ones that hold each of its values exactly."""
 

@@ -1,7 +1,7 @@
 """How two partial results of a reduction become one; the same code for lanes, blocks and both orientations.
 
 A partial result is a list of vectors: one of values, and for argmax and argmin also their int64
-positions. bfloat16 accumulates in float32 and is rounded when it is stored.
+positions. 16-bit floats accumulate in float32 and are rounded when they are stored.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Accumulator:
     @property
     def working(self) -> DType:
         """The dtype in which values accumulate."""
-        return float32 if self.dtype.name == "bfloat16" else self.dtype
+        return float32 if self.dtype.is_half else self.dtype
 
     @property
     def result(self) -> DType:

@@ -2,20 +2,21 @@
 
 The body is always written for `LANES` lanes, whatever the dtype and the machine, and LLVM splits them; so no result
 depends on the width of the host's registers. A value in a body has the *compute* type of its dtype: bool is i1,
-bfloat16 is a float that has been rounded to bfloat16, all others are themselves. `widen` and `narrow` convert from
-and to the *memory* type (bool i8, bfloat16 i16).
+bfloat16 and float16 are floats that have been rounded to them, all others are themselves. `widen` and `narrow` convert
+from and to the *memory* type (bool i8, bfloat16 and float16 i16).
 
 Conversions: float to integer truncates towards zero, saturates at the integer's range, and NaN gives 0; float to bool
-is "not equal to zero"; anything to bfloat16 goes through float32.
+is "not equal to zero"; anything to bfloat16 or float16 goes through float32.
 """
 
 from __future__ import annotations
 
-import math
-import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
+from trainer.engine.graph import half
 from trainer.engine.graph.dtypes import DType, bool_
 from trainer.engine.kernels import integers, mathematics, powers, remainders, trigonometry
 from trainer.engine.kernels.spec import Instruction
@@ -26,9 +27,9 @@ LANES = 16
 
 COMPUTE = {
     "bool": "i1", "uint8": "i8", "int8": "i8", "int32": "i32", "int64": "i64",
-    "bfloat16": "float", "float32": "float", "float64": "double",
+    "bfloat16": "float", "float16": "float", "float32": "float", "float64": "double",
 }  # fmt: skip
-MEMORY = {**COMPUTE, "bool": "i8", "bfloat16": "i16"}
+MEMORY = {**COMPUTE, "bool": "i8", "bfloat16": "i16", "float16": "i16"}
 
 
 def compute_type(dtype: DType, lanes: int = LANES) -> str:
@@ -44,7 +45,7 @@ def memory_type(dtype: DType, lanes: int = LANES) -> str:
 def literal(dtype: DType, value: float) -> str:
     """A Python number as a scalar constant of `dtype`'s compute type; integers wrap, floats round."""
     if dtype.is_float:
-        return float_literal(_bfloat16(value) if dtype.name == "bfloat16" else value, COMPUTE[dtype.name])
+        return float_literal(_half(value, dtype) if dtype.is_half else value, COMPUTE[dtype.name])
     if dtype.kind == "bool":
         return "true" if value else "false"
     bits = 8 * dtype.itemsize
@@ -57,14 +58,9 @@ def constant(dtype: DType, value: float) -> str:
     return splat(COMPUTE[dtype.name], literal(dtype, value))
 
 
-def _bfloat16(value: float) -> float:
-    """The bfloat16 nearest to a Python number, through float32."""
-    single = to_float32(value)
-    if not math.isfinite(single):
-        return single
-    (bits,) = struct.unpack("<I", struct.pack("<f", single))
-    rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000
-    return float(struct.unpack("<f", struct.pack("<I", rounded))[0])
+def _half(value: float, dtype: DType) -> float:
+    """The number of a 16-bit `dtype` nearest to a Python number, through float32."""
+    return float(half.rounded(np.asarray(to_float32(value), np.float32), dtype))
 
 
 def widen(writer: Writer, value: str, dtype: DType, lanes: int = LANES) -> str:
@@ -76,11 +72,14 @@ def widen(writer: Writer, value: str, dtype: DType, lanes: int = LANES) -> str:
         bits = vector("i32", lanes)
         shifted = writer.value(f"shl {bits} {writer.value(f'zext {memory} {value} to {bits}')}, {splat('i32', '16')}")
         return writer.value(f"bitcast {bits} {shifted} to {vector('float', lanes)}")
+    if dtype.name == "float16":
+        cast = writer.value(f"bitcast {memory} {value} to {vector('half', lanes)}")
+        return writer.value(f"fpext {vector('half', lanes)} {cast} to {vector('float', lanes)}")
     return value
 
 
 def narrow(writer: Writer, value: str, dtype: DType, lanes: int = LANES) -> str:
-    """From the compute type to the memory type; a bfloat16 value has been rounded before."""
+    """From the compute type to the memory type; a value of 16 bits has been rounded before."""
     memory = memory_type(dtype, lanes)
     if dtype.name == "bool":
         return writer.value(f"zext {vector('i1', lanes)} {value} to {memory}")
@@ -89,7 +88,17 @@ def narrow(writer: Writer, value: str, dtype: DType, lanes: int = LANES) -> str:
         cast = writer.value(f"bitcast {vector('float', lanes)} {value} to {bits}")
         shifted = writer.value(f"lshr {bits} {cast}, {splat('i32', '16')}")
         return writer.value(f"trunc {bits} {shifted} to {memory}")
+    if dtype.name == "float16":
+        cut = writer.value(f"fptrunc {vector('float', lanes)} {value} to {vector('half', lanes)}")
+        return writer.value(f"bitcast {vector('half', lanes)} {cut} to {memory}")
     return value
+
+
+def round_to_half(writer: Writer, value: str, dtype: DType, lanes: int = LANES) -> str:
+    """Floats rounded to a `dtype` of 16 bits (F16C and every NEON have instructions for float16)."""
+    if dtype.name == "bfloat16":
+        return round_to_bfloat16(writer, value, lanes)
+    return widen(writer, narrow(writer, value, dtype, lanes), dtype, lanes)
 
 
 def round_to_bfloat16(writer: Writer, value: str, lanes: int = LANES) -> str:
@@ -284,7 +293,7 @@ def _where(s: Step) -> str:
 
 
 def cast(writer: Writer, value: str, source: DType, target: DType, lanes: int = LANES) -> str:
-    """Between compute types; rounds to `target` (to bfloat16 as well)."""
+    """Between compute types; rounds to `target` (to 16 bits as well)."""
     if source == target:
         return value
     start, end = compute_type(source, lanes), compute_type(target, lanes)
@@ -308,7 +317,7 @@ def cast(writer: Writer, value: str, source: DType, target: DType, lanes: int = 
         return writer.value(f"trunc {start} {value} to {end}")
     else:
         return writer.value(f"{'s' if source.kind == 'int' else 'z'}ext {start} {value} to {end}")
-    return round_to_bfloat16(writer, result, lanes) if target.name == "bfloat16" else result
+    return round_to_half(writer, result, target, lanes) if target.is_half else result
 
 
 def _cast(s: Step) -> str:
@@ -383,7 +392,7 @@ RENDERERS: dict[str, Renderer] = {
     "random_bits": _random_bits,
 }
 
-_EXACT_IN_BFLOAT16 = frozenset(
+_EXACT_IN_16_BITS = frozenset(
     {"negative", "abs", "sign", "floor", "ceil", "round", "trunc", "maximum", "minimum", "where", "cast", "bitcast"}
 )
 
@@ -417,7 +426,7 @@ def render_body(
                 [a.attributes[0] if a.operation == "constant" else None for a in arguments],
             )
             result = render(step)
-            if instruction.dtype.name == "bfloat16" and instruction.operation not in _EXACT_IN_BFLOAT16:
-                result = round_to_bfloat16(writer, result, lanes)
+            if instruction.dtype.is_half and instruction.operation not in _EXACT_IN_16_BITS:
+                result = round_to_half(writer, result, instruction.dtype, lanes)
             values.append(result)
     return values

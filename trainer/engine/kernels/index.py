@@ -42,7 +42,7 @@ class IndexKernel:
 
     `table_strides` are 0 along dimensions that select a position on the axis (those of gather's indices, or the axis of
     take_along). Addresses: gather (table, indices, dense); scatter_add (dense, indices, table), which is cleared first.
-    A bfloat16 scatter adds into a float32 table; to round it is another kernel's work.
+    A scatter of 16-bit floats adds into a float32 table; to round it is another kernel's work.
     """
 
     operation: Literal["gather", "scatter_add"]
@@ -57,7 +57,7 @@ class IndexKernel:
 
     @property
     def table_dtype(self) -> DType:
-        return float32 if self.operation == "scatter_add" and self.dtype.name == "bfloat16" else self.dtype
+        return float32 if self.operation == "scatter_add" and self.dtype.is_half else self.dtype
 
 
 def gather(

@@ -35,7 +35,7 @@ _TASK_ELEMENTS = 16384
 
 @dataclass(frozen=True, slots=True)
 class CumulativeSum:
-    """y = numpy.cumsum(x, axis) in x's dtype; bfloat16 accumulates in float32. Addresses: (x, y).
+    """y = numpy.cumsum(x, axis) in x's dtype; 16-bit floats accumulate in float32. Addresses: (x, y).
 
     Strides are in elements along the logical axes.
     """
@@ -115,7 +115,7 @@ def _scan(
 ) -> None:
     """One vector (or one element) of the kept axes, along the whole axis."""
     dtype = kernel.dtype
-    working = float32 if dtype.name == "bfloat16" else dtype
+    working = float32 if dtype.is_half else dtype
     operand, element, itemsize = Operand(dtype, "contiguous"), MEMORY[dtype.name], dtype.itemsize
     add = [
         Instruction("load", (), working, (0,)),

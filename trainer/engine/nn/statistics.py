@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from trainer import engine
-from trainer.engine import Tensor, bfloat16, float32
+from trainer.engine import Tensor, float32
 from trainer.engine.graph.dtypes import DType
 
 
 class Moments(NamedTuple):
     """Mean and variance of x around a pivot; `centered` = x − pivot, `offset` = mean − pivot (zero in value).
 
-    bfloat16 is widened: all four are float32 then. `offset` is None where the mean is a constant.
+    16-bit floats are widened: all four are float32 then. `offset` is None where the mean is a constant.
     """
 
     centered: Tensor
@@ -39,8 +39,8 @@ def around(x: Tensor, mean: Tensor, variance: Tensor) -> Moments:
 
 
 def wide(x: Tensor) -> Tensor:
-    """`x`, or its values in float32 where it is bfloat16."""
-    return x.astype(float32) if x.dtype is bfloat16 else x
+    """`x`, or its values in float32 where it has 16 bits."""
+    return x.astype(float32) if x.dtype.is_half else x
 
 
 def standardized(found: Moments, eps: float, weight: Tensor | None, bias: Tensor | None, dtype: DType) -> Tensor:

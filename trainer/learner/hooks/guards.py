@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from trainer.learner.failures import TrainingFailure, not_finite
 from trainer.learner.hooks.hook import Hook, Moment, value_of
 from trainer.learner.optimizers import learning_rates
+from trainer.learner.precision import SMALLEST_FACTOR
 from trainer.rundir import WarningEvent
 
 if TYPE_CHECKING:
@@ -44,8 +45,15 @@ class NanGuard(Hook):
             TrainingFailure: the run ends.
             RolledBack: it goes on from its last checkpoint.
         """
-        if self.action == "skip":
-            self._count_skipped(training)
+        scale = training.loss_scale
+        if scale is not None:
+            self._count_skipped(training, is_limited=not scale.is_dynamic)
+            if scale.factor.item() < SMALLEST_FACTOR:
+                raise TrainingFailure(
+                    "the gradients overflow float16, however small the loss is scaled",
+                    found=f"a loss scale of {scale.factor.item():g}",
+                    hint="Try train.precision=bfloat16 (of float32's range), a lower learning rate or a warm-up.",
+                )
         found = training.train_sums.first_not_finite()
         if found is None:
             return
@@ -56,14 +64,15 @@ class NanGuard(Hook):
             raise failure
         roll_back(training, failure, self.limit)
 
-    def _count_skipped(self, training: Training) -> None:
+    def _count_skipped(self, training: Training, *, is_limited: bool) -> None:
+        """Tell of steps that were left out; of a scale that looks for its level (float16) there may be any number."""
         skipped = training.skipped_steps()
         if skipped > self._skipped:
             training.tell(WarningEvent(
                 f"{skipped - self._skipped} steps were left out: their gradients were not finite ({skipped} in all)"
             ))  # fmt: skip
             self._skipped = skipped
-        if skipped > self.limit:
+        if is_limited and skipped > self.limit:
             raise TrainingFailure(
                 f"{skipped} steps had gradients that were not finite",
                 expected=f"at most {self.limit} (train.nan_limit)",

@@ -3,8 +3,8 @@
 Convolution and its gradients are the three derivatives of one trilinear form, sum(dy · convolution(x, w)), so each
 one's gradients are the other two.
 
-`precision` is None, or bfloat16: then the operands, float32 or bfloat16, are rounded to bfloat16, and their products
-are summed in float32, which is the result's dtype.
+`precision` is None, or a 16-bit float: then the operands, float32 or of that dtype, are rounded to it, and their
+products are summed in float32, which is the result's dtype.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from trainer.engine.graph import bfloat16, dtypes
+from trainer.engine.graph import dtypes, half
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.errors import describe, refusal
 from trainer.engine.graph.node import Node, Primitive, Shape, make_node
@@ -45,9 +45,9 @@ def _result_dtype(name: str, kinds: tuple[str, ...], position: int) -> DTypeRule
         precision = attributes[position]
         if precision is None:
             return alike(inputs, attributes)
-        narrow = {dtypes.bfloat16, dtypes.float32}
-        if precision is not dtypes.bfloat16 or not narrow.issuperset(source.dtype for source in inputs):
-            found, expected = f"{describe(inputs)}, precision {precision}", "float32 or bfloat16, rounded to bfloat16"
+        if not precision.is_half or not {precision, dtypes.float32}.issuperset(source.dtype for source in inputs):
+            expected = "float32 or a 16-bit float, rounded to it"
+            found = f"{describe(inputs)}, precision {precision}"
             raise refusal(name, "no such precision", found=found, expected=expected)
         return dtypes.float32
 
@@ -73,7 +73,7 @@ def _matmul_gradient(node: Node, dy: Node) -> tuple[Node, Node]:
 
 def _widened(array: np.ndarray, precision: DType | None) -> np.ndarray:
     if precision is not None:
-        array = bfloat16.rounded(array)
+        array = half.rounded(array, precision)
     return array.astype(np.float64) if array.dtype.kind == "f" else array
 
 

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from trainer.engine.graph import bfloat16 as bfloat16_bits
-from trainer.engine.graph import dtypes, philox
+from trainer.engine.graph import dtypes, half, philox
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.errors import check_dtype, describe, refusal
 from trainer.engine.graph.node import Node, Primitive, Shape, make_node
@@ -51,7 +50,7 @@ def canonical(value: Any, dtype: DType) -> bool | int | float:
     else:
         with np.errstate(over="ignore"):
             single = np.float32(value)
-        number = float(single if dtype is dtypes.float32 else bfloat16_bits.rounded(np.asarray(single)))
+        number = float(half.rounded(np.asarray(single), dtype))
     if number == 0.0:
         return NEGATIVE_ZERO if math.copysign(1.0, number) < 0 else 0.0
     return math.nan if number != number else number
@@ -66,8 +65,7 @@ def _buffer_dtype(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> DType:
 
 
 def _buffer_reference(attributes: tuple[Any, ...]) -> np.ndarray:
-    view = attributes[0].view()
-    return bfloat16_bits.from_bits(view) if attributes[0].dtype is dtypes.bfloat16 else view
+    return half.widened(attributes[0].view(), attributes[0].dtype)
 
 
 BUFFER = register(Primitive("buffer", "leaf", _buffer_shape, _buffer_dtype, None, _buffer_reference, ("storage",)))

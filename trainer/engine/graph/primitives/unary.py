@@ -137,15 +137,16 @@ def _cast_gradient(node: Node, dy: Node) -> tuple[Node | None]:
 
 def _bitcast_shape(inputs: Any, attributes: tuple[Any, ...]) -> Shape:
     (x,), (dtype,) = inputs, attributes
-    if x.dtype.itemsize != dtype.itemsize or ("bool" in (x.dtype.kind, dtype.kind) and x.dtype != dtype):
+    is_of_values = "bool" in (x.dtype.kind, dtype.kind) or dtype.is_half  # which are no whole words when computed with
+    if x.dtype.itemsize != dtype.itemsize or (is_of_values and x.dtype != dtype):
         raise refusal("bitcast", "widths differ", found=f"{describe([x])} to {dtype}", expected="dtypes of one width")
     return x.shape
 
 
 def _bitcast_reference(attributes: tuple[Any, ...], x: np.ndarray) -> np.ndarray:
-    """`x` arrives widened where it is bfloat16; the only such bitcast is to itself."""
+    """`x` arrives widened where it has 16 bits; the only such bitcast is to itself."""
     (dtype,) = attributes
-    return x if dtype is dtypes.bfloat16 else np.ascontiguousarray(x).view(dtype.storage).reshape(x.shape)
+    return x if dtype.is_half else np.ascontiguousarray(x).view(dtype.storage).reshape(x.shape)
 
 
 _CAST = register(
