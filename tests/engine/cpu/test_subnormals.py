@@ -34,7 +34,9 @@ EXACT: dict[str, Callable[[Node, Node], Node]] = {
     "to bfloat16 and back": lambda x, y: p.cast(p.cast(x, dtypes.bfloat16), dtypes.float32),
     "to bfloat16 and back, times 1": lambda x, y: p.multiply(p.cast(p.cast(x, dtypes.bfloat16), dtypes.float32), y),
     "to float16 and back": lambda x, y: p.cast(p.cast(x, dtypes.float16), dtypes.float32),
-    "products of float16": lambda x, y: p.multiply(p.cast(x, dtypes.float16), p.full_like(p.cast(y, dtypes.float16), 1e-7)),
+    "products of float16": lambda x, y: p.multiply(
+        p.cast(x, dtypes.float16), p.full_like(p.cast(y, dtypes.float16), 1e-7)
+    ),
     "argmax": lambda x, y: p.argmax(p.reshape(x, (12, 12)), 1),
     "maximum of windows": lambda x, y: p.window_max(p.reshape(x, (1, 1, 12, 12)), *WINDOW),
     "maximum of windows, channels last": lambda x, y: p.window_max(

@@ -26,7 +26,9 @@ _FOLDED = frozenset(
     | {"maximum", "minimum", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_invert"}
 )
 _COPIES = frozenset({"reshape", "permute", "expand", "slice", "flip", "barrier", "stop_gradient"})
-_SMALLEST = {"float64": float(np.finfo(np.float64).tiny)}  # of normal numbers; 16-bit floats are computed with as float32
+_SMALLEST = {
+    "float64": float(np.finfo(np.float64).tiny)
+}  # of normal numbers; 16-bit floats are computed with as float32
 _SMALLEST_SINGLE = float(np.finfo(np.float32).tiny)
 
 
