@@ -1,8 +1,8 @@
 """Which dtype operands meet in, by the Python array API standard.
 
-Dtypes of one kind promote to the wider one, bfloat16 and float16 to float32. Kinds never mix by themselves: where an integer meets a float, or a bool a
-number, the user says what is meant with `astype`. A Python number takes the dtype of the array beside it, if it is of
-its kind or of a wider one.
+Dtypes of one kind promote to the wider one, bfloat16 and float16 to float32. Kinds never mix by themselves: where an
+integer meets a float, or a bool a number, the user says what is meant with `astype`. A Python number takes the dtype of
+the array beside it, if it is of its kind or of a wider one.
 """
 
 from __future__ import annotations

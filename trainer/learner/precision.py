@@ -21,8 +21,8 @@ class LossScale:
     """The factor on losses before they are differentiated.
 
     A step whose gradients are not finite is left out, and the factor falls to `backoff` of itself; after
-    `growth_interval` good steps in a row it grows by `growth`, as long as float32 holds it. PyTorch's GradScaler has the
-    same rules and defaults.
+    `growth_interval` good steps in a row it grows by `growth`, as long as float32 holds it. PyTorch's GradScaler has
+    the same rules and defaults.
     """
 
     def __init__(
