@@ -130,5 +130,5 @@ def test_gradients_that_no_scale_helps_end_the_run_with_what_to_do(blobs: Any, c
             self.optimizer.minimize(nn.cross_entropy(logits * 1e30, batch["label"]) * 1e30)
             return {}
 
-    with pytest.raises(Exception, match="(?s)overflow float16.*train.precision=bfloat16"):
+    with pytest.raises(Exception, match=r"(?s)overflow float16.*train.precision=bfloat16"):
         Learner(Beyond, config(train={"epochs": 20, "precision": "float16", "log_every_steps": 5})).run().check()

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from tests.engine.samples import Sample, rounded, samples
 from trainer.engine.devices.reference import evaluate
-from trainer.engine.graph import dtypes
 from trainer.engine.graph.primitives import TABLE
 
 QUICK = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)

@@ -93,7 +93,7 @@ class ReferenceProgram:
 def evaluate(
     nodes: Sequence[Node], given: Mapping[Node, np.ndarray] | None = None, *, flush_subnormals: bool = False
 ) -> list[np.ndarray]:
-    """The values of `nodes` as arrays (16-bit floats widened to float32); `given` overrides the values of some nodes."""
+    """The values of `nodes` as arrays (16-bit floats as float32); `given` overrides the values of some nodes."""
     values: dict[Node, np.ndarray] = dict(given or {})
     order = topological(nodes)
     users = Counter(source for node in order for source in node.inputs)

@@ -1,6 +1,6 @@
 """The element types and their promotion, after the Python array API standard.
 
-bfloat16 and float16 are for storing: every operation on them computes in float32 and rounds to nearest even (`half.py`).
+bfloat16 and float16 are for storing: operations on them compute in float32 and round to nearest even (`half.py`).
 NumPy has no bfloat16, so its arrays are carried as ``uint16`` bit patterns (`DType.storage`).
 """
 
