@@ -1,7 +1,7 @@
 """The run directory: the contract between training and everything that looks at it. Standard library only."""
 
 from trainer.rundir.attempts import without_superseded
-from trainer.rundir.codec import decode, encode
+from trainer.rundir.codec import decode, encode, json_value
 from trainer.rundir.control import REQUESTS, Request, send_request, take_requests, waiting_requests
 from trainer.rundir.events import (
     BadItemEvent,
@@ -26,8 +26,9 @@ from trainer.rundir.events import (
 from trainer.rundir.layout import RunPaths, create_run, create_run_at, latest_run, list_runs
 from trainer.rundir.lock import LockState, RunLock, read_lock
 from trainer.rundir.processes import host_name, process_age, process_is_alive
-from trainer.rundir.reader import EventTail, last_records, read_events, sample_events
+from trainer.rundir.reader import EventTail, first_records, last_records, read_events, sample_events
 from trainer.rundir.run import Metrics, Run, Series, open_run
+from trainer.rundir.summary import RunSummary, summarize
 from trainer.rundir.writer import EventWriter, write_error
 
 __all__ = [
@@ -53,6 +54,7 @@ __all__ = [
     "RunEvent",
     "RunLock",
     "RunPaths",
+    "RunSummary",
     "SampleEvent",
     "Series",
     "SystemEvent",
@@ -63,7 +65,9 @@ __all__ = [
     "create_run_at",
     "decode",
     "encode",
+    "first_records",
     "host_name",
+    "json_value",
     "last_records",
     "latest_run",
     "list_runs",
@@ -74,6 +78,7 @@ __all__ = [
     "read_lock",
     "sample_events",
     "send_request",
+    "summarize",
     "take_requests",
     "waiting_requests",
     "without_superseded",

@@ -32,12 +32,12 @@ def encode(event: Event, *, time: float, since_start: float, attempt: int) -> by
         "attempt": attempt,
     }
     if isinstance(event, UnknownEvent):
-        line.update(_plain(event.fields))
+        line.update(json_value(event.fields))
     else:
         for name in _field_names(type(event)):
             value = getattr(event, name)
             if value is not None:
-                line[name] = _plain(value)
+                line[name] = json_value(value)
     return (
         json.dumps(line, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode("utf-8", "backslashreplace")
         + b"\n"
@@ -106,14 +106,14 @@ def _plain_metric(fields: dict[str, Any]) -> MetricEvent | None:
     return MetricEvent(step, epoch, split, values, final)
 
 
-def _plain(value: Any) -> Any:
-    """The value in JSON's own types; NumPy scalars count as the numbers they are."""
+def json_value(value: Any) -> Any:
+    """The value in JSON's own types; non-finite numbers as text, NumPy scalars as the numbers they are."""
     if value is None or isinstance(value, str | bool):
         return value
     if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): json_value(item) for key, item in value.items()}
     if isinstance(value, Sequence):
-        return [_plain(item) for item in value]
+        return [json_value(item) for item in value]
     if isinstance(value, os.PathLike):
         return os.fspath(value)
     if hasattr(value, "__index__"):

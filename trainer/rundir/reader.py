@@ -132,6 +132,16 @@ def sample_events(path: str | os.PathLike[str], *, pieces: int = 64, piece_bytes
     return without_superseded(records)
 
 
+def first_records(path: str | os.PathLike[str], *, first_bytes: int = 1 << 14) -> list[Record]:
+    """The records at the beginning of the file, in its order, however long the file is; empty without a file."""
+    try:
+        with open(path, "rb") as file:
+            lines = file.read(first_bytes).split(b"\n")
+    except FileNotFoundError:
+        return []
+    return [record for record in decode_lines(lines[:-1]) if record is not None]
+
+
 def last_records(path: str | os.PathLike[str], *, last_bytes: int = 1 << 16) -> list[Record]:
     """The records at the end of the file, in its order, however long the file is; empty without a file."""
     try:

@@ -118,12 +118,7 @@ class Run:
     @property
     def status(self) -> str:
         """done, stopped, interrupted or failed; running or starting; or lost: its process is gone without an end."""
-        if self.end is not None:
-            return self.end.status
-        lock = read_lock(self.paths)
-        if lock is not None:
-            return "running" if lock.alive else "lost"
-        return "starting" if time.time() - self._last_time < STARTING_SECONDS else "lost"
+        return status_of(self.paths, self.end, self._last_time)
 
     @property
     def config_text(self) -> str:
@@ -179,6 +174,16 @@ def open_run(path: str | os.PathLike[str]) -> Run:
             hint="Runs lie in ./runs by default.",
         )
     return Run(paths)
+
+
+def status_of(paths: RunPaths, end: EndEvent | None, last_time: float) -> str:
+    """The status of a run whose current attempt has this end, or none, and was last heard of at `last_time`."""
+    if end is not None:
+        return end.status
+    lock = read_lock(paths)
+    if lock is not None:
+        return "running" if lock.alive else "lost"
+    return "starting" if time.time() - last_time < STARTING_SECONDS else "lost"
 
 
 def _in_short(series: Series) -> tuple[float, float, float, float]:

@@ -39,6 +39,11 @@ class Chart:
         return (self.title, self.best, *((layer.name, layer.series.version) for layer in self.layers))
 
 
+def better(name: str) -> Literal["min", "max"]:
+    """Which end of a metric is the good one, as far as its name tells."""
+    return "min" if any(word in name for word in LESS_IS_BETTER) else "max"
+
+
 def loss_chart(view: View) -> Chart | None:
     """The training losses, raw and smoothed, and the validation loss as points."""
     train = dict(_of(view, "train"))
@@ -63,8 +68,7 @@ def valid_chart(view: View) -> Chart | None:
     name = next((name for name in valid if "loss" not in name), next(iter(valid), None))
     if name is None:
         return None
-    mode = "min" if any(word in name for word in LESS_IS_BETTER) else "max"
-    best = valid[name].best(mode)
+    best = valid[name].best(better(name))
     if view.best_step is not None:
         marked = [pair for pair in zip(valid[name].steps, valid[name].values, strict=True) if pair[0] == view.best_step]
         best = marked[-1] if marked else best

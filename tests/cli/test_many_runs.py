@@ -1,0 +1,109 @@
+"""`trainer runs` and `trainer compare`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.tui.synthetic_run import CONFIG, append, make_folder, write_run
+from trainer.cli import main
+from trainer.cli.comparison import ABSENT, compare
+from trainer.cli.curves import overlaid
+from trainer.rundir import EndEvent, MetricEvent, open_run
+
+
+@pytest.fixture
+def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with runs `one` (done) and `two` (failed, another learning rate, a worse accuracy)."""
+    monkeypatch.chdir(tmp_path)
+    write_run(tmp_path / "runs/one")
+    paths = make_folder(tmp_path / "runs/two")
+    paths.config(1).write_text(CONFIG.replace("0.001", "0.1").replace("  epochs: 8", "  minutes: 3"))
+    append(paths, MetricEvent(10, 1.0, "valid", {"accuracy": 0.25, "loss": 1.0}), 1.0)
+    append(paths, MetricEvent(20, 2.0, "valid", {"accuracy": 0.5, "loss": float("nan")}), 2.0)
+    append(paths, EndEvent("failed", 1, 20), 3.0)
+    return tmp_path
+
+
+def test_runs_lists_each_run_with_its_status_and_metrics(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["runs"]) == 0
+    header, one, two = capsys.readouterr().out.splitlines()
+    assert header.split() == [
+        "run", "task", "status", "started", "took", "step", "test/accuracy", "valid/accuracy", "valid/loss",
+    ]  # fmt: skip
+    assert one.split()[:3] == ["one", "digits", "done"] and "0.9913" in one.split()
+    assert two.split()[:3] == ["two", "-", "failed"] and two.split()[-3:] == ["-", "0.5", "nan"]
+
+
+def test_the_best_of_a_metric_comes_last(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["runs", "--sort", "valid/accuracy", "--json"])
+    assert [json.loads(line)["name"] for line in capsys.readouterr().out.splitlines()] == ["two", "one"]
+    main(["runs", "--sort", "valid/loss", "--json"])  # two's is nan: not better than anything
+    assert [json.loads(line)["name"] for line in capsys.readouterr().out.splitlines()] == ["two", "one"]
+
+
+def test_runs_in_json_says_numbers_that_are_not_finite_as_events_do(
+    runs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["runs", "--status", "failed", "--json"]) == 0
+    (line,) = capsys.readouterr().out.splitlines()
+    assert json.loads(line, parse_constant=pytest.fail)["metrics"] == {"valid/accuracy": 0.5, "valid/loss": "nan"}
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["runs", "elsewhere"], "no runs here"),
+        (["runs", "--metric", "valid/acuracy"], "did you mean 'valid/accuracy'?"),
+        (["compare", "one"], "2 to 26 runs"),
+        (["compare", "one", "tow"], "no such run: tow, did you mean 'two'?"),
+        (["compare", "one", "two", "--metric", "loss"], "none of these runs has the metric loss"),
+    ],
+)
+def test_mistakes_are_told(runs: Path, words: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words) == 2
+    assert told in capsys.readouterr().err
+
+
+def test_a_comparison_tells_best_values_and_only_what_differs(runs: Path) -> None:
+    found = compare([open_run(runs / "runs/one"), open_run(runs / "runs/two")])
+    assert found.names == ("one", "two")
+    assert dict(found.config) == {
+        "optimizer.learning_rate": (0.001, 0.1),
+        "train.epochs": (8, ABSENT),
+        "train.minutes": (ABSENT, 3),
+    }
+    one, two = found.metrics["valid/loss"]
+    assert one is not None and one.best == one.last == min(open_run(runs / "runs/one").metrics["valid/loss"].value)
+    assert two is not None and (two.best, two.best_step) == (1.0, 10) and two.last != two.last
+    assert found.metrics["test/accuracy"][1] is None
+
+
+def test_compare_prints_table_curves_and_differences(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", "one", "two"]) == 0
+    text = capsys.readouterr().out
+    assert "A  one  (done)" in text and "B  two  (failed)" in text
+    assert "valid/accuracy   (* where curves meet)" in text
+    assert "optimizer.learning_rate  0.001  0.1" in text and "environment: no difference" in text
+
+
+def test_compare_in_json(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", "one", "two", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
+    assert [run["status"] for run in told["runs"]] == ["done", "failed"]
+    assert told["metrics"]["valid/loss"][1] == {"last": "nan", "last_step": 20.0, "best": 1.0, "best_step": 10.0}
+    assert told["config"]["train.minutes"] == ["-", 3]
+
+
+def test_curves_that_rise_and_fall_stand_where_their_values_are(tmp_path: Path) -> None:
+    rising, falling = make_folder(tmp_path / "a"), make_folder(tmp_path / "b")
+    for step in range(9):
+        append(rising, MetricEvent(step, 0.0, "train", {"x": float(step)}), 0.0)
+        append(falling, MetricEvent(step, 0.0, "train", {"x": float(8 - step)}), 0.0)
+    series = {"A": open_run(rising.root).metrics["train/x"], "B": open_run(falling.root).metrics["train/x"]}
+    lines = overlaid(series, 30, 10)
+    assert lines[0].startswith("8│B") and lines[0].endswith("A")
+    assert lines[8].startswith("0│A") and lines[8].endswith("B")
+    assert any("*" in line for line in lines[3:6]) and lines[9].endswith("step 8")

@@ -1,0 +1,129 @@
+"""`trainer report`: one file, nothing from elsewhere, whatever the run holds."""
+
+from __future__ import annotations
+
+import json
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from tests.tui.synthetic_run import append, make_folder, write_run
+from trainer.cli import main
+from trainer.cli.report import report_page
+from trainer.cli.report.sections import Source
+from trainer.cli.report.svg import COLUMNS, Curve, chart
+from trainer.rundir import MetricEvent, ReportEvent, RunPaths, SampleEvent, TuneEvent, WarningEvent, open_run
+
+VOID = {"meta", "img", "br"}
+
+
+class Page(HTMLParser):
+    """Counts elements and checks that they nest; keeps what points elsewhere."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.count: dict[str, int] = {}
+        self.addresses: list[str] = []
+        self.text = ""
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.count[tag] = self.count.get(tag, 0) + 1
+        self.addresses += [value or "" for name, value in attrs if name in ("src", "href", "xlink:href", "data")]
+        assert not any(name.startswith("on") for name, _ in attrs)
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.count[tag] = self.count.get(tag, 0) + 1
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def page_of(paths: RunPaths) -> Page:
+    return Page(report_page(Source(open_run(paths.root))))
+
+
+def test_a_finished_run_becomes_one_file_that_loads_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_run(tmp_path / "runs/digits")
+    assert main(["report"]) == 0
+    page = Page((tmp_path / "digits.html").read_text())
+    assert page.addresses == [] and "script" not in page.count
+    assert page.count["svg"] == 3  # loss, accuracy, learning rate
+    assert (
+        "0.9913" in page.text and "learning_rate: 0.001" in page.text and "3 of 10000 pictures are blank" in page.text
+    )
+
+
+def test_samples_are_taken_in_with_their_boxes(tmp_path: Path) -> None:
+    paths = make_folder(tmp_path / "run")
+    for step in range(1, 7):
+        folder = paths.samples / f"step-{step}"
+        folder.mkdir()
+        Image.new("RGB", (8, 6), (step, 0, 0)).save(folder / "cells.png")
+        (folder / "cells.json").write_text(json.dumps({"boxes": [[1, 2, 4, 5]], "classes": ["red <b>"], "scores": [1]}))
+        append(paths, SampleEvent(step, "valid", "cells", f"samples/step-{step}/cells.png", f"at {step}"), 0.0)
+    page = page_of(paths)
+    assert len(page.addresses) == 4 and all(at.startswith("data:image/png;base64,") for at in page.addresses)
+    assert page.count["rect"] == 4 and "red <b> 1" in page.text
+    assert "at 6" in page.text and "at 2" not in page.text
+
+
+def test_what_a_run_says_is_text_and_never_markup(tmp_path: Path) -> None:
+    paths = make_folder(tmp_path / "run")
+    hostile = "<script>alert(1)</script>"
+    append(paths, MetricEvent(1, 0.0, "train", {hostile: 1.0}), 0.0)
+    append(paths, WarningEvent(hostile), 0.0)
+    append(paths, TuneEvent("key", hostile, hostile, 2.0, 1.0, 3, {hostile: 1}), 0.0)
+    (paths.reports / "table.json").write_text(json.dumps({"rows": [{hostile: hostile}]}))
+    append(paths, ReportEvent(1, "valid", hostile, "reports/table.json", hostile), 0.0)
+    page = page_of(paths)
+    assert "script" not in page.count and page.text.count("alert(1)") >= 8
+
+
+def test_files_outside_the_run_are_not_taken_in(tmp_path: Path) -> None:
+    paths = make_folder(tmp_path / "run")
+    Image.new("L", (2, 2)).save(tmp_path / "secret.png")
+    append(paths, SampleEvent(1, "valid", "a", "../secret.png"), 0.0)
+    append(paths, SampleEvent(1, "valid", "b", str(tmp_path / "secret.png")), 0.0)
+    append(paths, SampleEvent(1, "valid", "c", "samples/missing.png"), 0.0)
+    assert page_of(paths).addresses == []
+
+
+def test_a_run_without_anything_still_makes_a_page(tmp_path: Path) -> None:
+    paths = make_folder(tmp_path / "run")
+    paths.events.touch()
+    assert "run" in page_of(paths).text
+
+
+def test_a_value_that_is_not_finite_is_a_gap_in_the_curve() -> None:
+    drawn = chart([Curve("loss", [0, 1, 2, 3], [1.0, float("nan"), 2.0, 3.0], "train")])
+    assert drawn.count("M") == 2 and drawn.count("L") == 1
+
+
+def test_a_long_curve_is_thinned_but_keeps_its_extremes() -> None:
+    values = [0.0] * 50_000
+    values[31_234], values[12_345] = 9.0, -7.0
+    drawn = chart([Curve("loss", list(range(50_000)), values, "train")])
+    path = drawn.partition(' d="')[2].partition('"')[0]
+    heights = {float(point.split(" ")[1]) for point in path.replace("M", "L").split("L")[1:]}
+    assert path.count("L") < 2 * COLUMNS and len(heights) == 3
+
+
+def test_an_output_that_can_not_be_written_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_run(tmp_path / "runs/digits")
+    assert main(["report", "digits", "-o", "none/report.html"]) == 2
+    assert "none/report.html" in capsys.readouterr().err

@@ -1,0 +1,99 @@
+"""Several runs side by side: how each metric went, and in what their configurations and environments differ."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from trainer.configs.problems import Place
+from trainer.configs.reader import read_yaml
+from trainer.rundir import Run, Series
+from trainer.tui.charts import better
+
+NOT_COMPARED = ("command", "started", "python", "platform", "directory")
+"""Of an environment, what two runs need not share to be alike."""
+
+ABSENT = "-"
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One metric of one run; `best` is its least or greatest value, as the metric's name tells."""
+
+    last: float
+    last_step: float
+    best: float
+    best_step: float
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What `compare` finds.
+
+    Attributes:
+        metrics: by "split/name", a reading for each run; None where a run has none.
+        config, environment: by dotted key, the value in each run (`ABSENT` where it has none); only what differs.
+    """
+
+    names: tuple[str, ...]
+    metrics: Mapping[str, tuple[Reading | None, ...]]
+    config: Mapping[str, tuple[Any, ...]]
+    environment: Mapping[str, tuple[Any, ...]]
+
+
+def compare(runs: Sequence[Run]) -> Comparison:
+    """The runs side by side, in their order."""
+    names = sorted(dict.fromkeys(name for run in runs for name in run.metrics), key=_splits_in_order)
+    return Comparison(
+        names=tuple(run.name for run in runs),
+        metrics={name: tuple(_reading(name, run.metrics.get(name)) for run in runs) for name in names},
+        config=_differences([_config(run) for run in runs]),
+        environment=_differences([_environment(run) for run in runs]),
+    )
+
+
+def _splits_in_order(name: str) -> tuple[int, str]:
+    return ({"test": 0, "valid": 1}.get(name.partition("/")[0], 2), name)
+
+
+def _reading(name: str, series: Series | None) -> Reading | None:
+    if series is None or not len(series):
+        return None
+    finite = [index for index, value in enumerate(series.value) if math.isfinite(value)]
+    sign = 1 if better(name) == "min" else -1
+    best = min(finite, key=lambda index: sign * series.value[index], default=len(series) - 1)
+    return Reading(series.value[-1], series.step[-1], series.value[best], series.step[best])
+
+
+def _differences(trees: Sequence[Mapping[str, Any]]) -> dict[str, tuple[Any, ...]]:
+    rows = [dict(_leaves(tree)) for tree in trees]
+    keys = dict.fromkeys(key for row in rows for key in row)
+    columns = {key: tuple(row.get(key, ABSENT) for row in rows) for key in keys}
+    return {key: values for key, values in columns.items() if any(value != values[0] for value in values)}
+
+
+def _leaves(tree: Mapping[str, Any], at: str = "") -> list[tuple[str, Any]]:
+    found: list[tuple[str, Any]] = []
+    for key, value in tree.items():
+        here = f"{at}{key}"
+        if isinstance(value, Mapping) and value:
+            found += _leaves(value, f"{here}.")
+        else:
+            found.append((here, value))
+    return found
+
+
+def _config(run: Run) -> Mapping[str, Any]:
+    value = read_yaml(run.config_text, Place(run.name)).value
+    return value if isinstance(value, dict) else {}
+
+
+def _environment(run: Run) -> Mapping[str, Any]:
+    try:
+        told = json.loads(run.paths.environment(max(run.paths.last_attempt, 1)).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return {key: value for key, value in told.items() if key not in NOT_COMPARED} if isinstance(told, dict) else {}

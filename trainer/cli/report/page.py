@@ -1,0 +1,57 @@
+"""The page: a title, the sections that have something to say, a style sheet; light or dark as the reader's system."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from html import escape
+
+from trainer.cli.report.sections import SECTIONS, Source
+
+STYLE = """
+:root { color-scheme: light dark; --ink: #1c1f23; --quiet: #68707a; --line: #d9dde2; --paper: #fff;
+  --train: #0072b2; --valid: #d55e00; --ema: #009e73; }
+@media (prefers-color-scheme: dark) { :root { --ink: #e4e7ea; --quiet: #98a1ab; --line: #3a4048; --paper: #16181b;
+  --train: #56b4e9; --valid: #e69f00; --ema: #2bc49a; } }
+body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper); margin: 2rem auto;
+  max-width: 1180px; padding: 0 1rem; }
+h1 { font-size: 1.5rem; margin: 0; } h2 { font-size: 1.1rem; margin: 2rem 0 .6rem; } h3 { font-size: 1rem; margin: 0; }
+.quiet, text { color: var(--quiet); fill: var(--quiet); } text { font-size: 11px; }
+.scroll { overflow-x: auto; } table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
+th, td { text-align: left; padding: .15rem .9rem .15rem 0; border-bottom: 1px solid var(--line); vertical-align: top; }
+td.number, th.number { text-align: right; }
+.charts, .samples { display: grid; grid-template-columns: repeat(auto-fill, minmax(340px, 1fr)); gap: 1rem; }
+.samples { grid-template-columns: repeat(auto-fill, minmax(200px, 1fr)); }
+figure { margin: 0; } figcaption { font-size: .85rem; } svg { width: 100%; height: auto; }
+.picture { position: relative; } .picture img { width: 100%; image-rendering: pixelated; display: block; }
+.picture svg { position: absolute; inset: 0; height: 100%; }
+.grid { stroke: var(--line); } path { fill: none; stroke-width: 1.6; } rect { fill: none; stroke-width: 1.5; }
+path.train { stroke: var(--train); } path.valid { stroke: var(--valid); } path.ema { stroke: var(--ema); }
+circle.train { fill: var(--train); } circle.valid { fill: var(--valid); } circle.ema { fill: var(--ema); }
+.key { font-size: .85rem; } .key b { font-weight: 600; } .key .train { color: var(--train); }
+.key .valid { color: var(--valid); } .key .ema { color: var(--ema); }
+rect.box { stroke: var(--valid); vector-effect: non-scaling-stroke; }
+pre { overflow-x: auto; font-size: 13px; line-height: 1.35; } summary { cursor: pointer; }
+"""
+
+Progress = Callable[[int, int, str], None]
+"""Hears of the sections: done, total, what it is on."""
+
+
+def report_page(source: Source, progress: Progress = lambda done, total, now: None) -> str:
+    """The whole page as HTML."""
+    run = source.run
+    body = []
+    for done, (title, section) in enumerate(SECTIONS):
+        progress(done, len(SECTIONS), title)
+        content = section(source)
+        if content:
+            body.append(f"<section><h2>{escape(title)}</h2>{content}</section>" if title else content)
+    progress(len(SECTIONS), len(SECTIONS), "")
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; img-src data:; '
+        "style-src 'unsafe-inline'\">"
+        f"<title>{escape(run.name)} · trainer</title><style>{STYLE}</style></head>"
+        f"<body>{''.join(body)}</body></html>\n"
+    )

@@ -1,0 +1,285 @@
+"""What stands on the page, in its order: a table of sections, each a function from the run to HTML."""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from trainer.cli.report.html import folded, preformatted, table
+from trainer.cli.report.svg import Curve, chart
+from trainer.rundir import (
+    BadItemEvent,
+    CheckpointEvent,
+    Record,
+    ReportEvent,
+    Run,
+    SampleEvent,
+    Series,
+    TuneEvent,
+    WarningEvent,
+)
+from trainer.tui.charts import better
+from trainer.tui.numbers import duration, number, size
+
+MOST_LISTED = 200
+"""Rows of a table that grows with the run."""
+
+LOG_SCALE_FROM = 100.0
+"""A learning rate that spans at least this factor is drawn on a logarithmic scale."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """The run, and how many pictures of each name are taken in, the newest first."""
+
+    run: Run
+    samples: int = 4
+
+    @cached_property
+    def records(self) -> list[Record]:
+        """All records that still count."""
+        return self.run.events()
+
+    def of(self, kind: type[Any]) -> list[Any]:
+        """The events of one kind, in their order."""
+        return [record.event for record in self.records if isinstance(record.event, kind)]
+
+    def inside(self, file: str) -> Path | None:
+        """A file that an event names, if it lies in the run directory and is there."""
+        root = self.run.paths.root.resolve()
+        path = (root / file).resolve()
+        return path if path.is_relative_to(root) and path.is_file() else None
+
+
+def head(source: Source) -> str:
+    """Which run it is and how it ended."""
+    run = source.run
+    told = [run.status + (f", attempt {run.attempt}" if run.attempt > 1 else "")]
+    if source.records:
+        first, last = source.records[0], source.records[-1]
+        told.append(time.strftime("%Y-%m-%d %H:%M", time.localtime(first.time)))
+        told.append(duration(last.time - first.time))
+    if run.head is not None:
+        threads = f", {run.head.threads} threads" if run.head.threads else ""
+        told += [f"task {run.head.task}", f"{run.head.device}{threads}", run.head.host, f"trainer {run.head.version}"]
+    reason = f"<p>{escape(run.end.reason)}</p>" if run.end is not None and run.end.reason else ""
+    return f'<h1>{escape(run.name)}</h1><p class="quiet">{escape(" · ".join(told))}</p>{reason}'
+
+
+def results(source: Source) -> str:
+    """The last and the best of each metric."""
+    rows = []
+    for name, series in source.run.metrics.items():
+        if not len(series):
+            continue
+        pick = min if better(name) == "min" else max
+        finite = [(value, step) for value, step in zip(series.value, series.step, strict=True) if value == value]
+        best, at = pick(finite, key=lambda pair: pair[0]) if finite else (None, None)
+        rows.append((name, series.value[-1], series.step[-1], best, at))
+    rows.sort(key=lambda row: ({"test": 0, "valid": 1}.get(row[0].partition("/")[0], 2), row[0]))
+    return table(("metric", "last", "at step", "best", "at step"), rows) if rows else ""
+
+
+def curves(source: Source) -> str:
+    """A chart for each metric: training, validation and averaged weights in one."""
+    groups: dict[str, list[tuple[str, Series]]] = {}
+    for name, series in source.run.metrics.items():
+        split, _, rest = name.partition("/")
+        if len(series) and split in ("train", "valid"):
+            groups.setdefault(rest.removeprefix("ema/"), []).append((name, series))
+    charts = "".join(_figure(title, members) for title, members in groups.items())
+    return f'<div class="charts">{charts}</div>' if charts else ""
+
+
+def _figure(title: str, members: Sequence[tuple[str, Series]]) -> str:
+    drawn = [
+        Curve(name, series.step, series.value, _style(name), has_points=not name.startswith("train/"))
+        for name, series in members
+    ]
+    positive = [value for _, series in members for value in series.value if value > 0]
+    log_scale = "learning_rate" in title and bool(positive) and max(positive) >= LOG_SCALE_FROM * min(positive)
+    key = "  ".join(
+        f'<b class="{_style(name)}">{escape(name)}</b> {number(series.value[-1])}' for name, series in members
+    )
+    caption = f'<figcaption class="key">{key}</figcaption>'
+    return f"<figure><h3>{escape(title)}</h3>{caption}{chart(drawn, log_scale=log_scale)}</figure>"
+
+
+def _style(name: str) -> str:
+    return "ema" if "/ema/" in name else name.partition("/")[0]
+
+
+def samples(source: Source) -> str:
+    """The newest pictures of each name, with their boxes drawn over them."""
+    by_name: dict[str, list[SampleEvent]] = {}
+    for event in source.of(SampleEvent):
+        by_name.setdefault(f"{event.split}/{event.name}", []).append(event)
+    shown = [figure for events in by_name.values() for event in events[: -source.samples - 1 : -1]
+             if (figure := _sample(source, event)) is not None]  # fmt: skip
+    return f'<div class="samples">{"".join(shown)}</div>' if shown else ""
+
+
+def _sample(source: Source, event: SampleEvent) -> str | None:
+    path = source.inside(event.file)
+    if path is None:
+        return None
+    told = f"{event.name}, step {event.step}" + (f": {event.caption}" if event.caption else "")
+    if path.suffix != ".png":
+        content = preformatted(path.read_text(encoding="utf-8", errors="replace"))
+    else:
+        data = base64.b64encode(path.read_bytes()).decode()
+        image = f'<img alt="{escape(told)}" src="data:image/png;base64,{data}">'
+        content = f'<div class="picture">{image}{_boxes(path)}</div>'
+    return f"<figure>{content}<figcaption>{escape(told)}</figcaption></figure>"
+
+
+def _boxes(path: Path) -> str:
+    """The boxes that belong to a picture, as an SVG of its size over it."""
+    from PIL import Image
+
+    annotations = _json(path.with_suffix(".json"))
+    boxes = annotations.get("boxes") if isinstance(annotations, dict) else None
+    if not isinstance(boxes, list):
+        return ""
+    with Image.open(path) as image:
+        width, height = image.size
+    classes, scores = annotations.get("classes", []), annotations.get("scores", [])
+    drawn = []
+    for index, box in enumerate(boxes):
+        if isinstance(box, list) and len(box) == 4 and all(isinstance(edge, int | float) for edge in box):
+            left, top, right, bottom = box
+            words = [str(column[index]) for column in (classes, scores) if index < len(column)]
+            drawn.append(
+                f'<rect class="box" x="{left}" y="{top}" width="{right - left}" height="{bottom - top}">'
+                f"<title>{escape(' '.join(words))}</title></rect>"
+            )
+    return f'<svg viewBox="0 0 {width} {height}">{"".join(drawn)}</svg>'
+
+
+def evaluation(source: Source) -> str:
+    """The latest report of each name."""
+    latest = {f"{event.split}/{event.name}": event for event in source.of(ReportEvent)}
+    parts = []
+    for name, event in latest.items():
+        path = source.inside(event.file)
+        if path is not None:
+            told = f"{name}, step {event.step}" + (f": {event.caption}" if event.caption else "")
+            parts.append(folded(told, _report(_json(path))))
+    return "".join(parts)
+
+
+def _report(content: Any) -> str:
+    """Rows of equal keys and lists of numbers as tables, all else as it stands in the file."""
+    if isinstance(content, dict):
+        return "".join(
+            f"<h3>{escape(str(key))}</h3>{_report(value)}" if isinstance(value, dict | list) else
+            f"<p>{escape(str(key))}: {escape(str(value))}</p>"
+            for key, value in content.items()
+        )  # fmt: skip
+    if isinstance(content, list) and content and all(isinstance(row, dict) for row in content):
+        keys = list(dict.fromkeys(str(key) for row in content for key in row))
+        return table(keys, ([row.get(key) for key in keys] for row in content[:MOST_LISTED]))
+    if isinstance(content, list) and content and all(isinstance(row, list) for row in content):
+        width = max(map(len, content))
+        rows = ([*row, *[None] * (width - len(row))] for row in content[:MOST_LISTED])
+        return table([str(column) for column in range(width)], rows)
+    return preformatted(json.dumps(content))
+
+
+def events_of_note(source: Source) -> str:
+    """Warnings, and items of the data that could not be used."""
+    warnings = [("warning", event.message, event.where) for event in source.of(WarningEvent)]
+    bad = [("bad item", f"{event.reason} ({event.action})", event.source) for event in source.of(BadItemEvent)]
+    found = [*warnings, *bad]
+    more = f'<p class="quiet">and {len(found) - MOST_LISTED} more</p>' if len(found) > MOST_LISTED else ""
+    return table(("kind", "what", "where"), found[:MOST_LISTED]) + more if found else ""
+
+
+def checkpoints(source: Source) -> str:
+    """Which checkpoints were written, and what that took."""
+    rows = [
+        (event.step, ", ".join(event.reasons), size(event.bytes or 0), event.copy_ms, event.write_s)
+        for event in source.of(CheckpointEvent)[-MOST_LISTED:]
+    ]
+    return folded(
+        f"{len(rows)} written", table(("step", "reasons", "size", "copied in ms", "written in s"), rows)
+    ) if rows else ""  # fmt: skip
+
+
+def phases(source: Source) -> str:
+    """What came before and beside the steps, and how long it took."""
+    began: dict[str, float] = {}
+    took: dict[str, float] = {}
+    from trainer.rundir import PhaseEvent
+
+    for record in source.records:
+        event = record.event
+        if isinstance(event, PhaseEvent):
+            if event.state == "started":
+                began[event.name] = record.time
+            elif event.state in ("finished", "failed") and event.name in began:
+                took[event.name] = took.get(event.name, 0.0) + record.time - began.pop(event.name)
+    return table(("phase", "took"), [(name, duration(seconds)) for name, seconds in took.items()]) if took else ""
+
+
+def kernels(source: Source) -> str:
+    """What tuning decided, the largest gain first."""
+    rows = []
+    for event in source.of(TuneEvent):
+        gain = event.default_ms / event.best_ms if event.default_ms and event.best_ms else None
+        skipped = ", ".join(f"{count} {reason}" for reason, count in (event.skipped or {}).items())
+        rows.append(
+            (event.operation, event.shape, event.default_ms, event.best_ms, gain, event.candidates, skipped,
+             event.source)
+        )  # fmt: skip
+    rows.sort(key=lambda row: -(row[4] or 0.0))
+    header = ("operation", "shape", "default ms", "best ms", "times", "candidates", "skipped", "from")
+    return folded(f"{len(rows)} decisions", table(header, rows)) if rows else ""
+
+
+def configuration(source: Source) -> str:
+    """The configuration as resolved, with where each value came from."""
+    try:
+        return folded("as resolved", preformatted(source.run.config_text))
+    except OSError:
+        return ""
+
+
+def environment(source: Source) -> str:
+    """Command, versions, devices."""
+    path = source.run.paths.environment(max(source.run.paths.last_attempt, 1))
+    told = _json(path)
+    if not isinstance(told, dict):
+        return ""
+    command = told.get("command")
+    line = preformatted(" ".join(map(str, command))) if isinstance(command, list) else ""
+    return line + folded("versions and devices", preformatted(json.dumps(told, indent=1)))
+
+
+def _json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+
+
+SECTIONS: tuple[tuple[str, Callable[[Source], str]], ...] = (
+    ("", head),
+    ("Results", results),
+    ("Curves", curves),
+    ("Samples", samples),
+    ("Evaluation", evaluation),
+    ("Warnings and bad items", events_of_note),
+    ("Phases", phases),
+    ("Checkpoints", checkpoints),
+    ("Kernels", kernels),
+    ("Configuration", configuration),
+    ("Environment", environment),
+)

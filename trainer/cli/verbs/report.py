@@ -1,0 +1,54 @@
+"""`trainer report`: one run as a web page in a single file that opens without a network."""
+
+from __future__ import annotations
+
+import argparse
+
+EXAMPLES = """\
+  trainer report                       the latest run, to digits.html for a run named digits
+  trainer report digits-2 -o report.html
+  trainer report digits --samples 20   more of the pictures' history
+"""
+
+HINT = ""
+
+
+def describe(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "run", nargs="?", metavar="RUN", help="a run directory, or its name below runs/ (default: the latest)"
+    )
+    parser.add_argument("-o", "--output", metavar="FILE", help="where to write (default: the run's name with .html)")
+    parser.add_argument("--samples", type=int, default=4, metavar="N", help="pictures of each name (default: 4)")
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    import os
+    import sys
+    from pathlib import Path
+
+    from trainer import TrainerError
+    from trainer.cli.find import find_run
+    from trainer.cli.report import report_page
+    from trainer.cli.report.sections import Source
+    from trainer.rundir import open_run, write_error
+    from trainer.tui.numbers import size
+
+    if arguments.samples < 0:
+        raise TrainerError("no such number of pictures", found=str(arguments.samples), expected="0 or more")
+    run = open_run(find_run(arguments.run).root)
+    file = Path(arguments.output or f"{run.name}.html")
+
+    def progress(done: int, total: int, now: str) -> None:
+        if sys.stderr.isatty():
+            sys.stderr.write(f"\r\x1b[K{done}/{total} {now}" if done < total else "\r\x1b[K")
+            sys.stderr.flush()
+
+    page = report_page(Source(run, arguments.samples), progress)
+    unfinished = file.with_name(f".{file.name}.{os.getpid()}")
+    try:
+        unfinished.write_text(page, encoding="utf-8")
+        unfinished.replace(file)
+    except OSError as error:
+        raise write_error(file, error) from error
+    print(f"{file} ({size(len(page.encode()))})")
+    return 0

@@ -1,0 +1,83 @@
+"""A run in a few numbers, at a cost that does not grow with its length: from both ends of its events."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from trainer.rundir.events import EndEvent, MetricEvent, Record, ResumedEvent, RunEvent
+from trainer.rundir.layout import RunPaths
+from trainer.rundir.reader import first_records, last_records
+from trainer.rundir.run import status_of
+
+NEAR_THE_END, FAR_FROM_IT = 1 << 16, 1 << 22
+"""Bytes read at the end of the events; and how many where those tell of no evaluation."""
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """What a list of runs shows of one.
+
+    Attributes:
+        status: as `Run.status`.
+        started: seconds since 1970, of the first attempt; None without any event.
+        seconds: from there to the last event.
+        step, epoch: of the last metrics; None before there are any.
+        metrics: the latest of each metric by "split/name", as far back as was read.
+    """
+
+    paths: RunPaths
+    task: str | None
+    device: str | None
+    status: str
+    attempt: int
+    started: float | None
+    seconds: float | None
+    step: int | None
+    epoch: float | None
+    metrics: Mapping[str, float]
+
+    @property
+    def name(self) -> str:
+        return self.paths.name
+
+
+def summarize(paths: RunPaths) -> RunSummary:
+    """The run's summary, from the beginning and the end of its events."""
+    first = first_records(paths.events)
+    last = last_records(paths.events, last_bytes=NEAR_THE_END)
+    if not any(isinstance(record.event, MetricEvent) and record.event.split != "train" for record in last):
+        last = last_records(paths.events, last_bytes=FAR_FROM_IT)
+    attempt = last[-1].attempt if last else 1
+    head = next((record.event for record in (*reversed(last), *first) if isinstance(record.event, RunEvent)), None)
+    end = last[-1].event if last and isinstance(last[-1].event, EndEvent) else None
+    metrics, step, epoch = _latest(last)
+    if end is not None:
+        metrics, step = {**metrics, **end.metrics}, end.step if end.step is not None else step
+    return RunSummary(
+        paths=paths,
+        task=head.task if head else None,
+        device=head.device if head else None,
+        status=status_of(paths, end, last[-1].time if last else 0.0),
+        attempt=attempt,
+        started=first[0].time if first else None,
+        seconds=last[-1].time - first[0].time if first and last else None,
+        step=step,
+        epoch=epoch,
+        metrics=metrics,
+    )
+
+
+def _latest(records: list[Record]) -> tuple[dict[str, float], int | None, float | None]:
+    """The latest of each metric, without what a resumed attempt took back; and the last of them's step and epoch."""
+    metrics: dict[str, tuple[int, float]] = {}
+    step: int | None = None
+    epoch: float | None = None
+    for record in records:
+        event = record.event
+        if isinstance(event, MetricEvent):
+            metrics.update({f"{event.split}/{name}": (event.step, value) for name, value in event.values.items()})
+            step, epoch = event.step, event.epoch
+        elif isinstance(event, ResumedEvent):
+            metrics = {name: value for name, value in metrics.items() if value[0] <= event.from_step}
+    return {name: value for name, (_, value) in metrics.items()}, step, epoch
