@@ -1,0 +1,45 @@
+"""Arrays of pixels through Pillow's resampling, whatever their axes and dtype.
+
+Pillow is several times faster than NumPy at each of these, the conversions there and back (25 µs each for 224 x 224 in
+colour) included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+Operation = Callable[["Image"], "Image"]
+
+
+def to_picture(pixels: np.ndarray) -> Image:
+    """A Pillow image of [H, W], [H, W, 1] or [H, W, 3]: uint8, or int32, float32 and bool without colours."""
+    from PIL import Image
+
+    if pixels.ndim == 3 and pixels.shape[2] == 1:
+        pixels = pixels[..., 0]
+    return Image.fromarray(pixels.view(np.uint8) if pixels.dtype == bool else pixels)
+
+
+def resampled(pixels: np.ndarray, operation: Operation, *, is_image: bool) -> np.ndarray:
+    """`operation` on pixels [H, W, C] of an image, else on a mask [H, W] or on each of [N, H, W]; the dtype is kept."""
+    if is_image and (pixels.shape[2] == 1 or (pixels.shape[2] == 3 and pixels.dtype == np.uint8)):
+        result = np.asarray(operation(to_picture(pixels)))
+        return result.reshape(*result.shape[:2], pixels.shape[2])
+    if is_image:
+        return np.stack([_plane(pixels[..., channel], operation) for channel in range(pixels.shape[2])], axis=2)
+    if pixels.ndim == 2:
+        return _plane(pixels, operation)
+    if len(pixels) == 0:
+        return np.zeros((0, *_plane(np.zeros(pixels.shape[1:], bool), operation).shape), pixels.dtype)
+    return np.stack([_plane(plane, operation) for plane in pixels])
+
+
+def _plane(pixels: np.ndarray, operation: Operation) -> np.ndarray:
+    result = np.asarray(operation(to_picture(pixels)))
+    return result.view(bool) if pixels.dtype == bool else result

@@ -1,0 +1,92 @@
+"""Other sizes: exact, within a frame, by the shorter side, to a multiple."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from trainer.datasets.fields import Item
+from trainer.datasets.transforms import geometry
+from trainer.datasets.transforms.draws import ItemDraws
+from trainer.datasets.transforms.transform import Size, Transform
+
+
+@dataclass
+class Resize(Transform):
+    """To `size` (height, width), whatever that does to the proportions."""
+
+    minds_scale: ClassVar[bool] = False
+
+    size: Size
+
+    def __call__(self, item: Item, draws: ItemDraws) -> Item:
+        return geometry.resize(item, self.size)
+
+    @property
+    def decode_hint(self) -> Size | None:
+        return self.size
+
+
+@dataclass
+class Letterbox(Transform):
+    """As large as fits into `size` (height, width) with its proportions, in the middle of a frame of colour `fill`."""
+
+    minds_scale: ClassVar[bool] = False
+
+    size: Size
+    fill: int = 114
+
+    def __call__(self, item: Item, draws: ItemDraws) -> Item:
+        return letterbox(item, self.size, self.fill)
+
+    @property
+    def decode_hint(self) -> Size | None:
+        return self.size
+
+
+@dataclass
+class ResizeShorterSide(Transform):
+    """The shorter side to `size` with the proportions kept, or less where the longer one would exceed `longest`."""
+
+    minds_scale: ClassVar[bool] = False
+
+    size: int
+    longest: int | None = None
+
+    def __call__(self, item: Item, draws: ItemDraws) -> Item:
+        height, width = geometry.image_size(item)
+        scale = self.size / min(height, width)
+        if self.longest is not None:
+            scale = min(scale, self.longest / max(height, width))
+        return geometry.resize(item, (_pixels(height * scale), _pixels(width * scale)))
+
+    @property
+    def decode_hint(self) -> Size | None:
+        return self.size, self.size
+
+
+@dataclass
+class ResizeToMultiple(Transform):
+    """Each side to the nearest multiple of `multiple`, for networks that halve the picture again and again."""
+
+    multiple: int
+
+    def __call__(self, item: Item, draws: ItemDraws) -> Item:
+        height, width = geometry.image_size(item)
+        return geometry.resize(item, (self._nearest(height), self._nearest(width)))
+
+    def _nearest(self, extent: int) -> int:
+        return max(1, round(extent / self.multiple)) * self.multiple
+
+
+def letterbox(item: Item, size: Size, fill: int) -> Item:
+    """As large as fits into `size`, in the middle of it."""
+    height, width = geometry.image_size(item)
+    scale = min(size[0] / height, size[1] / width)
+    inner = min(_pixels(height * scale), size[0]), min(_pixels(width * scale), size[1])
+    place = (size[0] - inner[0]) // 2, (size[1] - inner[1]) // 2
+    return geometry.pad(geometry.resize(item, inner), *place, size, fill=fill)
+
+
+def _pixels(extent: float) -> int:
+    return max(1, round(extent))
