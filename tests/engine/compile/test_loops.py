@@ -47,9 +47,15 @@ def test_large_outputs_in_whole_lines_that_the_loop_does_not_read_are_stored_pas
     assert is_streamed(p.buffer(state), [(state, p.negative(p.buffer(state)))]) == [False]
 
 
-def test_storing_past_the_caches_leaves_the_values_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_smallest_output_stored_past_the_caches_is_work_for_many_threads() -> None:
+    (launch,) = CpuDevice(threads=1).compile([p.negative(leaf((LARGE, 1024)))]).launches
+    assert launch.tasks >= 2 * ENOUGH_TASKS
+
+
+@pytest.mark.parametrize("apart", [False, True], ids=["in a row", "transposed"])
+def test_storing_past_the_caches_leaves_the_values_alone(apart: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     x = leaf((3, 50, 32))
-    node = p.tanh(p.cast(p.permute(x, (0, 2, 1)), float32))
+    node = p.tanh(p.cast(p.permute(x, (0, 2, 1)) if apart else x, float32))
     results = []
     for limit in (STREAMED_BYTES, 1):
         monkeypatch.setattr(loops, "STREAMED_BYTES", limit)
