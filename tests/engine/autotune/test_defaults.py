@@ -127,3 +127,10 @@ def test_a_right_operand_is_packed_where_its_rows_lie_pages_apart_and_many_rows_
         (4096, 4096, 10, False),
     ):
         assert defaults.prefers_packed(product(rows, depth, columns), AVX512) is packed
+
+
+@pytest.mark.parametrize("channels", [1000, 1024, 2048])
+def test_a_tile_does_not_read_more_pixels_of_one_cache_set_than_it_has_ways(channels):
+    layer = ConvolutionSpec(dtypes.float32, "forward", 8, channels, (14, 14), 512, (1, 1), (1, 1), ((0, 0), (0, 0)))
+    chosen = defaults.choose(layer, AVX512)
+    assert (chosen.tile_rows * chosen.tile_columns < defaults.WAYS) == (channels != 1000)
