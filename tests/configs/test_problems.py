@@ -71,6 +71,8 @@ devise: cpu
         ("numerics: {class: loose}", "config.yaml:2:19 numerics.class: expected 'exact' or 'fast', found 'loose'"),
         ("device: reference\nnumerics: {class: fast}",
          "config.yaml:3:19 numerics.class: 'fast' is the cpu device's: the reference device is exact"),
+        ("device: reference\nnumerics: {bfloat16: tiles}",
+         "config.yaml:3:22 numerics.bfloat16: 'tiles' is the cpu device's: the reference device is exact"),
         ("options: 5", "config.yaml:2:10 options: expected a mapping"),
         ("task: tinny", "config.yaml:2:7 task: no recipe 'tinny', did you mean 'tiny'? "
                         "(a task of your own is ./file.py:Class)"),

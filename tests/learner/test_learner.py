@@ -14,6 +14,7 @@ from PIL import Image
 from trainer import TrainerError, engine
 from trainer.learner import Learner, Plan, Sample, Task
 from trainer.learner.checkpoints import pointed, read_checkpoint, steps_in
+from trainer.learner.progress import Progress
 from trainer.rundir import (
     CheckpointEvent,
     EndEvent,
@@ -151,6 +152,16 @@ def test_resuming_in_another_numerics_class_is_refused(blobs, config, tmp_path):
     Learner(blobs, config(train={"steps": 1}), paths=paths).run().check()
     outcome = Learner(blobs, config(device="cpu", numerics={"class": "fast"}), paths=paths, resume=paths.root).run()
     assert (outcome.status, outcome.exit_code) == ("failed", 2) and "another numerics" in outcome.reason
+
+
+def test_a_checkpoint_from_before_a_class_was_named_is_resumed_in_what_was_the_only_one(config):
+    plan, where, warned = Plan(4, 8), "a checkpoint", []
+    state = Progress(step=3).to_json(config(), plan, {}, {})
+    del state["numerics"]["bfloat16"]
+    assert Progress.from_json(state, config(), plan, warned.append, where=where).step == 3
+    tiles = config(device="cpu", numerics={"bfloat16": "tiles"})
+    with pytest.raises(TrainerError, match="another numerics"):
+        Progress.from_json(state, tiles, plan, warned.append, where=where)
 
 
 def test_requests_are_carried_out_within_a_step(blobs, config, tmp_path):

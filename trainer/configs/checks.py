@@ -112,13 +112,11 @@ def _warmup_fits(config: RunConfig) -> Iterator[Finding]:
 
 def _reference_is_exact(config: RunConfig) -> Iterator[Finding]:
     """The reference device is what both classes are compared with."""
-    if config.device == "reference" and config.numerics.class_ != "exact":
-        here = ("numerics", "class")
-        yield (
-            here,
-            f"'{config.numerics.class_}' is the cpu device's: the reference device is exact",
-            (here, ("device",)),
-        )
+    given = {"class": config.numerics.class_, "bfloat16": config.numerics.bfloat16}
+    for key, plain in (("class", "exact"), ("bfloat16", "pairs")):
+        if config.device == "reference" and given[key] != plain:
+            here = ("numerics", key)
+            yield here, f"'{given[key]}' is the cpu device's: the reference device is exact", (here, ("device",))
 
 
 _RULES: tuple[Callable[[RunConfig], Iterator[Finding]], ...] = (

@@ -12,8 +12,9 @@ def device_for(config: RunConfig) -> Any:
     """What to hand to `engine.device`: the name of the process's device, or one with a thread pool of its own size
     or of another numerics class.
     """
-    if config.device == "cpu" and (config.threads is not None or config.numerics.class_ != "exact"):
+    numerics = config.numerics
+    if config.device == "cpu" and (config.threads is not None or numerics != type(numerics)()):
         from trainer.engine.devices.cpu.device import CpuDevice
 
-        return CpuDevice(threads=config.threads, numerics=config.numerics.class_)
+        return CpuDevice(threads=config.threads, numerics=numerics.class_, bfloat16=numerics.bfloat16)
     return config.device

@@ -81,6 +81,8 @@ class Progress:
             "seed": config.seed,
             "numerics": config.numerics.model_dump(mode="json"),
         }
+        known = type(config.numerics)().model_dump(mode="json")  # classes that came later than the checkpoint
+        state = {**state, "numerics": {**known, **state["numerics"]}}
         for name, value in expected.items():
             if state[name] != value:
                 raise TrainerError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 import pytest
@@ -17,6 +17,9 @@ class KernelRunner:
 
     target: native.Target | None = None
     """Compile for another machine than the host: one with narrower vectors."""
+
+    rewrite: Callable[[str], str] | None = None
+    """What is done to the text of each module before it is compiled: instructions that the host lacks, emulated."""
 
     def aligned(self, array: np.ndarray) -> np.ndarray:
         """A 64-byte aligned copy in row-major order."""
@@ -34,6 +37,8 @@ class KernelRunner:
         self, ir: str, name: str, arrays: Sequence[np.ndarray], tasks: Iterable[int], scratch_bytes: int = 0
     ) -> None:
         """Call the tasks of a kernel whose argument block is the addresses of `arrays`."""
+        if self.rewrite is not None:
+            ir = self.rewrite(ir)
         library = native.link({name: native.compile_object(ir, self.target)})
         function = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)(library[name])
         words = np.array([array.ctypes.data for array in arrays], np.int64)

@@ -29,9 +29,10 @@ DEVICES = {"host": CpuDevice(threads=2), "narrow": WIDENED}
 
 
 def draw(shape: tuple[int, ...], seed: int = 0) -> np.ndarray:
-    """bfloat16 values of magnitude 0.5 to 1, as float32."""
+    """bfloat16 values of magnitude 2^-5 to 2^5, as float32: their products span so many bits that sums round."""
     random = np.random.default_rng(seed)
-    return bfloat16.rounded(random.uniform(0.5, 1, shape) * random.choice([-1, 1], shape))
+    values = np.ldexp(random.uniform(0.5, 1, shape), random.integers(-4, 6, shape))
+    return bfloat16.rounded(values * random.choice([-1, 1], shape))
 
 
 def leaf(values: np.ndarray) -> Node:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tests.engine.cpu.objects import TARGETS, wanted_from_outside
+from tests.engine.kernels import amx
 from tests.engine.kernels.conftest import KernelRunner
 from tests.engine.kernels.test_contraction import multiply
 from tests.engine.kernels.test_convolution import correlate, trilinear
@@ -29,14 +30,18 @@ WAYS: dict[str, tuple[Machine, str]] = {
     "vnni": (replace(AVX512, int8=True), ""),
     "widened": (AVX512, ""),
     "narrow": (NARROW, "narrow"),
+    "tiles": (replace(AVX512, int8=True, int8_tiles=True), ""),
 }
 
 
-@pytest.fixture(params=["vnni", pytest.param("widened", marks=pytest.mark.full), "narrow"])
+@pytest.fixture(params=["vnni", pytest.param("widened", marks=pytest.mark.full), "narrow", "tiles"])
 def way(request: pytest.FixtureRequest, run_kernel: KernelRunner, monkeypatch: pytest.MonkeyPatch) -> Machine:
     """The machine whose parameters are used, its kernels compiled for it."""
     machine, narrow = WAYS[request.param]
-    if machine.int8 and not native.host_features().get("avx512vnni"):
+    if machine.int8_tiles:  # emulated where the processor lacks them
+        if not native.host_features().get("amx-int8"):
+            monkeypatch.setattr(run_kernel, "rewrite", amx.emulated)
+    elif machine.int8 and not native.host_features().get("avx512vnni"):
         pytest.skip("this processor has no AVX-512-VNNI")
     monkeypatch.setattr(run_kernel, "target", native.host_target(narrow=bool(narrow)))
     return machine

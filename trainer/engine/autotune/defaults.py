@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import TypeVar
 
+from trainer.engine.autotune import tile_shapes
 from trainer.engine.autotune.machine import Machine, host_machine
 from trainer.engine.graph.dtypes import float32
 from trainer.engine.kernels import contraction, convolution, depthwise, depthwise_weights, weight_gradient, winograd
@@ -198,8 +199,15 @@ def _cheapest_tiles(options: Iterable[tuple[float, Shape]]) -> list[tuple[float,
     return sorted(set(options))[:MOST_TILES]
 
 
+def _by_tiles(spec: MatmulSpec | ConvolutionSpec, machine: Machine) -> bool:
+    """Whether AMX multiplies: pairs where the class says so, quads where it can."""
+    return spec.tiled or (bool(spec.quads) and machine.int8_tiles)
+
+
 def _instructions(spec: MatmulSpec | ConvolutionSpec, machine: Machine) -> tuple[bool, bool]:
     """(whether one instruction multiplies the elements of pairs or quads, whether the tile needs further registers)."""
+    if _by_tiles(spec, machine):
+        return False, False
     if spec.quads:
         return machine.int8, spec.quads == "signed" or not machine.int8
     return spec.pairs and machine.bfloat16, spec.pairs and not machine.bfloat16
@@ -208,21 +216,31 @@ def _instructions(spec: MatmulSpec | ConvolutionSpec, machine: Machine) -> tuple
 def _matmul(spec: MatmulSpec, machine: Machine) -> tuple[MatmulParameters, ...]:
     native, crowded = _instructions(spec, machine)
     vectors, matrices = -(-spec.columns // lanes_of(spec.dtype)), math.prod(spec.batch)
-    tiles = _cheapest_tiles(
-        [
-            (_cut_cycles([_pieces(spec.rows, m)], _pieces(vectors, v), spec.steps), (m, v))
-            for v in range(1, min(vectors, 4) + 1)
-            for m in range(1, min(spec.rows, machine.vectors) + 1)
-            if _fits(m, v, machine, widened=crowded)
-        ]
-    )
+    by_tiles = _by_tiles(spec, machine)
+    if by_tiles:
+        tiles = _cheapest_tiles(
+            [
+                (tile_shapes.cycles([_pieces(spec.rows, m)], _pieces(vectors, v), spec.steps, 1), (m, v))
+                for v in range(1, min(vectors, tile_shapes.MOST_VECTORS) + 1)
+                for m in tile_shapes.heights(spec.rows)
+            ]
+        )
+    else:
+        tiles = _cheapest_tiles(
+            [
+                (_cut_cycles([_pieces(spec.rows, m)], _pieces(vectors, v), spec.steps), (m, v))
+                for v in range(1, min(vectors, 4) + 1)
+                for m in range(1, min(spec.rows, machine.vectors) + 1)
+                if _fits(m, v, machine, widened=crowded)
+            ]
+        )
     right = vectors * spec.steps * 64
     options: list[tuple[float, MatmulParameters]] = []
     for cycles, (m, v) in tiles:
         sizes = []
         for task_vectors in _steps(v, vectors):
             for task_rows in _steps(m, spec.rows):
-                parameters = MatmulParameters(m, v, task_rows, task_vectors, native=native)
+                parameters = MatmulParameters(m, v, task_rows, task_vectors, native=native, tiles=by_tiles)
                 tasks = contraction.tasks(spec, parameters)
                 rows = min(task_rows, spec.rows) * spec.steps * spec.dtype.itemsize
                 left_reads = tasks * rows * _reads(rows, v * spec.steps * 64, -(-task_vectors // v), machine)
@@ -235,7 +253,7 @@ def _matmul(spec: MatmulSpec, machine: Machine) -> tuple[MatmulParameters, ...]:
 
 
 def _matmul_variants(spec: MatmulSpec, choice: MatmulParameters) -> Iterator[MatmulParameters]:
-    if spec.steps > 1:
+    if spec.steps > 1 and not choice.tiles:
         yield replace(choice, unroll=2)
     packed = replace(choice, pack_rows=True)
     read_again = choice.task_vectors > choice.tile_vectors and spec.a_strides[1] == 1
@@ -262,23 +280,30 @@ def _convolution(spec: ConvolutionSpec, machine: Machine) -> tuple[ConvolutionPa
     depth = form.packing.depth / len(form.phases)
     pixels = form.images * form.groups * len(form.phases)
     in_place, apart = not (form.leaves_input or spec.prologue.body), form.columns.input_step * form.inputs * itemsize
+    by_tiles = _by_tiles(spec, machine)
     tiles = []
     for v in range(1, min(vectors, 4) + 1):
-        for tile_columns in range(1, min(width, machine.vectors) + 1):
-            for tile_rows in range(1, (min(height, 4) if tile_columns < width else height) + 1):
-                if _fits(tile_rows * tile_columns, v, machine, widened=crowded):
-                    cuts = [_pieces(height, tile_rows), _pieces(width, tile_columns)]
-                    cycles = _cut_cycles(cuts, _pieces(vectors, v), depth * _rows_inside(form.rows, tile_rows))
+        for tile_columns in tile_shapes.heights(width) if by_tiles else range(1, min(width, machine.vectors) + 1):
+            for tile_rows in range(1, (min(height, 4) if by_tiles or tile_columns < width else height) + 1):
+                cuts = [_pieces(height, tile_rows), _pieces(width, tile_columns)]
+                met = _rows_inside(form.rows, tile_rows)
+                if by_tiles:
+                    runs = met * depth / form.group_inputs
+                    cycles = tile_shapes.cycles(cuts, _pieces(vectors, v), form.group_inputs, runs)
+                elif _fits(tile_rows * tile_columns, v, machine, widened=crowded):
+                    cycles = _cut_cycles(cuts, _pieces(vectors, v), depth * met)
                     if in_place and apart % PAGE_BYTES == 0 and tile_rows * tile_columns >= WAYS:
                         cycles *= CROWDED
-                    tiles.append((pixels * cycles, (tile_rows, tile_columns, v)))
+                else:
+                    continue
+                tiles.append((pixels * cycles, (tile_rows, tile_columns, v)))
     options: list[tuple[float, ConvolutionParameters]] = []
     for cycles, (tile_rows, tile_columns, v) in _cheapest_tiles(tiles):
         sizes = []
         for task_vectors in _steps(v, vectors):
             for task_rows, task_columns, task_images in _areas(height, width, form.images, tile_rows, tile_columns):
                 narrow = len(form.phases) == 1 and spec.window[1] > 1 and width <= 2 * tile_columns
-                trim = narrow and form.group_inputs >= TRIMMED_CHANNELS
+                trim = narrow and form.group_inputs >= TRIMMED_CHANNELS and not by_tiles
                 parameters = ConvolutionParameters(
                     tile_rows,
                     tile_columns,
@@ -289,6 +314,7 @@ def _convolution(spec: ConvolutionSpec, machine: Machine) -> tuple[ConvolutionPa
                     task_vectors,
                     trim=trim,
                     native=native,
+                    tiles=by_tiles,
                 )
                 scratch = convolution.scratch_bytes(spec, parameters)
                 if scratch > SCRATCH_LIMIT:
@@ -307,7 +333,7 @@ def _convolution(spec: ConvolutionSpec, machine: Machine) -> tuple[ConvolutionPa
 
 
 def _convolution_variants(spec: ConvolutionSpec, choice: ConvolutionParameters) -> Iterator[ConvolutionParameters]:
-    if correlation(spec).group_inputs > 1:
+    if correlation(spec).group_inputs > 1 and not choice.tiles:
         yield replace(choice, unroll=2)
     padded = replace(choice, copy=True, pixel_padding=PADDING)
     if convolution.scratch_bytes(spec, padded) <= SCRATCH_LIMIT:

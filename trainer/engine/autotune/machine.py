@@ -11,7 +11,7 @@ from trainer.engine.devices.cpu import native
 @dataclass(frozen=True, slots=True)
 class Machine:
     """Vector registers counted in units of 64 bytes, cache sizes of a core, and whether it multiplies pairs of bfloat16
-    (AVX-512-BF16) and quads of 8-bit integers (AVX-512-VNNI).
+    (AVX-512-BF16) and quads of 8-bit integers (AVX-512-VNNI), and either by tiles (AMX).
     """
 
     vectors: int
@@ -19,6 +19,8 @@ class Machine:
     level2_bytes: int = 1 << 20
     bfloat16: bool = False
     int8: bool = False
+    bfloat16_tiles: bool = False
+    int8_tiles: bool = False
 
 
 AVX512 = Machine(32)
@@ -32,4 +34,10 @@ def host_machine() -> Machine:
     features = native.host_features()
     if not features.get("avx512f"):
         return NARROW
-    return replace(AVX512, bfloat16=bool(features.get("avx512bf16")), int8=bool(features.get("avx512vnni")))
+    return replace(
+        AVX512,
+        bfloat16=bool(features.get("avx512bf16")),
+        int8=bool(features.get("avx512vnni")),
+        bfloat16_tiles=bool(features.get("amx-bf16")),
+        int8_tiles=bool(features.get("amx-int8")),
+    )

@@ -106,6 +106,8 @@ def _summary(program: Any, waits: int) -> str:
     ]
     if program.device.numerics != "exact":
         parts.insert(1, f"numerics {program.device.numerics}")
+    if program.device.bfloat16 != "pairs":
+        parts.insert(1, f"bfloat16 by {program.device.bfloat16}")
     made: Compilation | None = program.compilation
     if made is not None:
         parts[-1] += f" ({made.compiled} compiled, {made.cached} from the cache)"

@@ -28,16 +28,20 @@ from trainer.engine.kernels.spec import Instruction
 Numerics = Literal["exact", "fast"]
 """How sums are formed (docs/engine.md): decided before the first step, by nothing but the user."""
 
+Bfloat16 = Literal["pairs", "tiles"]
+"""How sums of bfloat16 products are formed: by pairs on every processor, or as AMX does. Decided likewise."""
+
 
 @dataclass(frozen=True, slots=True)
 class Request:
     """What a program must deliver: results in memory of their own, and new values of states, updated in place; and in
-    which numerics class.
+    which numerics classes.
     """
 
     results: tuple[Node, ...]
     updates: tuple[tuple[Storage, Node], ...] = ()
     numerics: Numerics = "exact"
+    bfloat16: Bfloat16 = "pairs"
 
 
 @dataclass

@@ -1,7 +1,8 @@
 """Matrix products: the template around the micro-kernel for batches of a[M, K] @ b[K, N].
 
 Numerics class "exact": every output element is one chain of fused multiply-adds over k ascending, started from zero.
-Operands of bfloat16 are summed in float32, by pairs of k (`products.py`).
+Operands of bfloat16 are summed in float32, by pairs of k (`products.py`), in the class "tiles" by blocks of them
+(`tile_registers.py`).
 
 Kernel: `void name(ptr arguments, i64 task, ptr scratch)`; arguments: [a, b, output, epilogue operands…], addresses.
 `b` is packed by the kernel of `pack_spec(spec)` where `spec.packed` says so.
@@ -13,7 +14,7 @@ import math
 from dataclasses import dataclass, field
 
 from trainer.engine.graph.dtypes import DType
-from trainer.engine.kernels import pack
+from trainer.engine.kernels import pack, tile_registers
 from trainer.engine.kernels.epilogue import Epilogue, OperandPointers
 from trainer.engine.kernels.expression import MEMORY
 from trainer.engine.kernels.loop_writer import Integer, LoopWriter
@@ -31,6 +32,7 @@ class MatmulSpec:
     packed: `b` is in panels, one for each matrix that `pack_spec` lists; otherwise its column stride is 1.
     pairs: both operands are bfloat16 and `dtype` is float32. K and the strides of `a` are even, its column stride is 1,
     and `b` is packed.
+    tiled: pairs are summed as AMX does, a numerics class of its own.
     quads: both operands are 8-bit integers in quads along K and `dtype` is int32. K and all strides count quads.
     """
 
@@ -46,6 +48,7 @@ class MatmulSpec:
     packed: bool = True
     epilogue: Epilogue = field(default_factory=Epilogue)
     pairs: bool = False
+    tiled: bool = False
     quads: Quads = ""
 
     @property
@@ -65,7 +68,7 @@ class MatmulParameters:
 
     tile_rows x tile_vectors accumulators, `unroll` steps of k at once; one task covers task_rows x task_vectors vectors
     (multiples of the tile's). pack_rows copies a task's rows of `a` into scratch first. `native` multiplies pairs by
-    AVX-512-BF16's instruction, quads by AVX-512-VNNI's.
+    AVX-512-BF16's instruction, quads by AVX-512-VNNI's; `tiles` multiplies quads, and pairs that are `tiled`, by AMX.
     """
 
     tile_rows: int
@@ -75,6 +78,7 @@ class MatmulParameters:
     unroll: int = 1
     pack_rows: bool = False
     native: bool = False
+    tiles: bool = False
 
 
 def pack_spec(spec: MatmulSpec) -> pack.PackSpec:
@@ -116,11 +120,13 @@ def render(spec: MatmulSpec, parameters: MatmulParameters, name: str) -> str:
     """The module of the kernel."""
     if spec.pairs and (not spec.packed or spec.a_strides[1] != 1 or spec.depth % 2 or spec.a_strides[0] % 2):
         raise ValueError(f"bfloat16 is multiplied in pairs along rows of `a`, `b` packed: {spec}")
+    products = products_of(spec.pairs, parameters.native, spec.quads, tile_registers.checked(spec, parameters.tiles))
     w = LoopWriter()
     w.label("entry")
     element, lanes = MEMORY[spec.dtype.name], lanes_of(spec.dtype)
     a, b, output = (w.argument(word) for word in range(3))
     operands = OperandPointers.load(w, spec.epilogue, 3)
+    configured = [tile_registers.begin(w)] if parameters.tiles else []
 
     vectors = _vectors(spec)
     rest, column_task = w.divide("%task", -(-vectors // parameters.task_vectors))
@@ -154,7 +160,7 @@ def render(spec: MatmulSpec, parameters: MatmulParameters, name: str) -> str:
             parameters.unroll,
             b_masked=not spec.packed,
             epilogue=spec.epilogue,
-            products=products_of(spec.pairs, parameters.native, spec.quads),
+            products=products,
         )
 
     tail = spec.columns - (vectors - 1) * lanes
@@ -172,7 +178,9 @@ def render(spec: MatmulSpec, parameters: MatmulParameters, name: str) -> str:
                 for rows, _ in w.cut(strip.index, spec.rows, parameters.tile_rows):
                     shape = tile(rows, width, tail if last else lanes)
                     function = define_tile(w, f"tile_{rows}x{width}_{shape.lanes}", shape)
-                    call_tile(w, function, (a_here, b_here, result, *pointers))
+                    call_tile(w, function, (a_here, b_here, result, *pointers, *configured))
+    if configured:
+        tile_registers.end(w)
     w.emit("ret void")
     return w.module(name, pack.KERNEL_PARAMETERS)
 

@@ -2,7 +2,8 @@
 
 Numerics class "exact": each output element is one chain of fused multiply-adds from zero. Forward: (r, s, c)
 ascending. Input gradient: pixels of dy ascending by row, then by column (so r and s descend), then k ascending. Taps
-in the padding contribute zeros. Operands of bfloat16 are summed in float32, by pairs of c or of k (`products.py`).
+in the padding contribute zeros. Operands of bfloat16 are summed in float32, by pairs of c or of k (`products.py`), in
+the class "tiles" by blocks of such pairs of one tap (`tile_registers.py`).
 
 Kernel: `void name(ptr arguments, i64 task, ptr scratch)`; arguments: [input, packed weights, output, epilogue
 operands…, prologue operands…], addresses; input and output are channels-last. The weights are packed by the kernel of
@@ -20,7 +21,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from trainer.engine.graph.dtypes import DType
-from trainer.engine.kernels import pack
+from trainer.engine.kernels import pack, tile_registers
 from trainer.engine.kernels.epilogue import OperandPointers
 from trainer.engine.kernels.expression import MEMORY
 from trainer.engine.kernels.geometry import RSCK, Axis, ConvolutionSpec, Correlation, correlation
@@ -36,7 +37,7 @@ class ConvolutionParameters:
     A tile is tile_rows x tile_columns pixels by tile_vectors vectors of channels. A task covers task_images images of
     task_rows x task_columns pixels and task_vectors vectors (multiples of the tile's). `copy` brings the input into
     scratch even where nothing is padded, its pixels `pixel_padding` elements further apart. `native` multiplies pairs
-    by AVX-512-BF16's instruction.
+    by AVX-512-BF16's instruction, `tiles` quads, and pairs that are `tiled`, by AMX.
     """
 
     tile_rows: int
@@ -51,6 +52,7 @@ class ConvolutionParameters:
     pixel_padding: int = 0
     trim: bool = False
     native: bool = False
+    tiles: bool = False
 
 
 def pack_spec(spec: ConvolutionSpec) -> pack.PackSpec:
@@ -141,8 +143,10 @@ def render(spec: ConvolutionSpec, parameters: ConvolutionParameters, name: str) 
         raise ValueError(f"only the forward pass of float32 weights in the order {RSCK} can do without packing")
     form = correlation(spec)
     grid, source = _Grid.of(form, spec.dtype, parameters), _Input.of(spec, parameters)
+    products = products_of(spec.pairs, parameters.native, spec.quads, tile_registers.checked(spec, parameters.tiles))
     w = LoopWriter()
     w.label("entry")
+    configured = [tile_registers.begin(w)] if parameters.tiles else []
     element, lanes = MEMORY[spec.dtype.name], lanes_of(spec.dtype)
     x, weights, output = (w.argument(word) for word in range(3))
     operands = OperandPointers.load(w, spec.epilogue, 3)
@@ -181,8 +185,8 @@ def render(spec: ConvolutionSpec, parameters: ConvolutionParameters, name: str) 
     weights = w.pointer(weights, w.multiply(group, group_size), element)
     weights = w.pointer(weights, w.multiply(depth_start, depth_step), element)
     group_channel = w.multiply(group, form.group_outputs)
-    levels, variables = _levels(w, form, source, rows.taps, columns.taps, depth_step)
-    trimmed = parameters.trim and _can_trim(form, source) and not spec.quads
+    levels, variables = _levels(w, form, source, rows.taps, columns.taps, depth_step, by_tap=parameters.tiles)
+    trimmed = parameters.trim and _can_trim(form, source) and not (spec.quads or parameters.tiles)
     tail = form.group_outputs - (vectors - 1) * lanes
 
     def tile(height: int, width: int, thick: int, active: int, left: int) -> Tile:
@@ -202,7 +206,7 @@ def render(spec: ConvolutionSpec, parameters: ConvolutionParameters, name: str) 
             b_masked=not spec.packed,
             epilogue=spec.epilogue,
             runs=_trimmed_runs(form, source, places, left, depth_step) if trimmed else (),
-            products=products_of(spec.pairs, parameters.native, spec.quads),
+            products=products,
         )
 
     row_counts = [phase.count for phase in form.rows.phases]
@@ -236,7 +240,10 @@ def render(spec: ConvolutionSpec, parameters: ConvolutionParameters, name: str) 
                     shape = tile(height, width, thick, tail if last else lanes, left)
                     at = f"_at_{left}" if trimmed else ""
                     function = define_tile(w, f"tile_{height}x{width}x{thick}_{shape.lanes}{at}", shape)
-                    call_tile(w, function, (a_tile, b_tile, *others), [values[name] for name in shape.variables])
+                    places_in_memory = (a_tile, b_tile, *others, *configured)
+                    call_tile(w, function, places_in_memory, [values[name] for name in shape.variables])
+    if configured:
+        tile_registers.end(w)
     w.emit("ret void")
     return w.module(name, pack.KERNEL_PARAMETERS)
 
@@ -297,10 +304,17 @@ def _phase_bounds(
 
 
 def _levels(
-    w: LoopWriter, form: Correlation, source: _Input, row_taps: Integer, column_taps: Integer, depth_step: int
+    w: LoopWriter,
+    form: Correlation,
+    source: _Input,
+    row_taps: Integer,
+    column_taps: Integer,
+    depth_step: int,
+    *,
+    by_tap: bool,
 ) -> tuple[tuple[Level, ...], dict[str, Integer]]:
     """The reduction's levels, and the values of their variables: rows of taps, then taps and channels, in one where
-    dense. How many rows of taps there are varies where some are in the padding.
+    dense unless `by_tap`. How many rows of taps there are varies where some are in the padding.
     """
     inputs = form.group_inputs
     line = w.multiply(column_taps, inputs)
@@ -317,7 +331,7 @@ def _levels(
 
     rows = "%row_taps" if form.rows.leaves_input else known("%row_taps")
     levels = [Level(rows, form.rows.tap_step * source.row, known("%line_step"))]
-    if _dense(form, source) or column_taps == 1:
+    if not by_tap and (_dense(form, source) or column_taps == 1):
         levels.append(Level(known("%line"), 1, depth_step))
     else:
         levels.append(Level(known("%column_taps"), form.columns.tap_step * source.pixel, inputs * depth_step))

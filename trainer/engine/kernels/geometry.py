@@ -38,6 +38,8 @@ class ConvolutionSpec:
     is summed: channels of a group in the forward pass, filters of a group in the input gradient (an even number of
     them, and the weights packed), images in the weight gradient, whose operands `interleave.py` has brought together.
 
+    tiled: pairs are summed as AMX does, a numerics class of its own (`tile_registers.py`).
+
     quads: the forward pass of 8-bit integers in quads of channels, and `dtype` is int32; `channels` counts quads.
     """
 
@@ -57,6 +59,7 @@ class ConvolutionSpec:
     epilogue: Epilogue = field(default_factory=Epilogue)
     prologue: Epilogue = field(default_factory=Epilogue)
     pairs: bool = False
+    tiled: bool = False
     quads: Quads = ""
 
     @property

@@ -7,7 +7,8 @@ handles it as it does float32.
 Numerics class: one chain of fused multiply-adds in float32, started from zero; of each pair the odd element first.
 Products of two bfloat16 are exact in float32. AVX-512-BF16's VDPBF16PS is defined as those two multiply-adds with
 subnormal operands and results flushed to zero (Intel SDM, volume 2; found so on Zen 5); elsewhere both halves are
-widened to float32 by shifts. Where subnormals are flushed, as traced programs do, the two have the same bits.
+widened to float32 by shifts. Where subnormals are flushed, as traced programs do, the two have the same bits. AMX sums
+in another order, a numerics class of its own: `tile_registers.py`.
 """
 
 from __future__ import annotations
@@ -25,16 +26,22 @@ Products = Literal[
     "native_unsigned_quads",
     "widened_signed_quads",
     "widened_unsigned_quads",
+    "tile_pairs",
+    "tile_signed_quads",
+    "tile_unsigned_quads",
 ]
 """How elements are multiplied: numbers of the accumulator's dtype, or pairs of bfloat16 by one instruction of
-AVX-512-BF16, or pairs by two multiply-adds in float32, or quads of 8-bit integers (`quads.py`).
+AVX-512-BF16, or pairs by two multiply-adds in float32, or quads of 8-bit integers (`quads.py`), or pairs and quads by
+AMX (`tile_registers.py`).
 """
 
 _FLOATS, _WORDS, _PAIRS = "<16 x float>", "<16 x i32>", "<32 x bfloat>"
 
 
-def products_of(pairs: bool, native: bool, quads: Quads = "") -> Products:
-    """The products of a kernel whose operands are pairs, quads or neither."""
+def products_of(pairs: bool, native: bool, quads: Quads = "", tiles: bool = False) -> Products:
+    """The products of a kernel whose operands are pairs, quads or neither; `tiles`: by AMX."""
+    if tiles:
+        return "tile_pairs" if pairs else "tile_signed_quads" if quads == "signed" else "tile_unsigned_quads"
     if quads == "signed":
         return "native_signed_quads" if native else "widened_signed_quads"
     if quads == "unsigned":

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from trainer.engine.graph.dtypes import DType
-from trainer.engine.kernels import quads
+from trainer.engine.kernels import quads, tile_registers
 from trainer.engine.kernels.epilogue import Epilogue, OperandPointers
 from trainer.engine.kernels.expression import MEMORY, narrow, render_body, widen
 from trainer.engine.kernels.loop_writer import Integer, LoopWriter
@@ -81,6 +81,11 @@ class Tile:
     products: Products = "single"
 
     @property
+    def by_tile_registers(self) -> bool:
+        """Whether AMX multiplies."""
+        return self.products.startswith("tile_")
+
+    @property
     def variables(self) -> tuple[str, ...]:
         """Registers that the levels use, each once, in order."""
         names = [value for level in self.levels for value in (level.extent, level.a_step, level.b_step)]
@@ -88,15 +93,20 @@ class Tile:
 
 
 def define_tile(writer: LoopWriter, name: str, tile: Tile) -> str:
-    """Define the tile as an internal function of the module: (a, b, output, epilogue operands…, level variables…)."""
+    """Define the tile as an internal function of the module: (a, b, output, epilogue operands…, level variables…).
+
+    Where tiles are multiplied by AMX, what `tile_registers.begin` gave is the last of the pointers.
+    """
     parameters: list[Typed] = [("ptr noalias", "%a"), ("ptr noalias", "%b"), ("ptr", "%output")]
     parameters += [("ptr", f"%operand{i}") for i in range(len(tile.epilogue.operands))]
+    if tile.by_tile_registers:
+        parameters.append(("ptr", "%configured"))
     parameters += [("i64", variable) for variable in tile.variables]
     return writer.function(name, parameters, lambda inner: _write_tile(inner, name, tile))
 
 
 def call_tile(writer: LoopWriter, name: str, pointers: Sequence[str], variables: Sequence[Integer] = ()) -> None:
-    """Call a defined tile: `pointers` are a, b, output, epilogue operands; `variables` the values of its variables."""
+    """Call a defined tile with the pointers that `define_tile` names, and the values of its variables."""
     arguments = [("ptr", pointer) for pointer in pointers]
     writer.call("void", name, *arguments, *(("i64", str(value)) for value in variables))
 
@@ -182,8 +192,11 @@ def store_vector(writer: LoopWriter, dtype: DType, value: str, pointer: str, lan
 def _write_tile(writer: LoopWriter, name: str, tile: Tile) -> None:
     arithmetic = _Arithmetic(writer, tile.dtype, tile.products)
     places = [(row, column) for row in range(len(tile.rows)) for column in range(tile.vectors)]
-    looped = _is_long(tile)
+    looped = tile.by_tile_registers or _is_long(tile)
     buffer = writer.value(f"alloca [{len(places)} x {arithmetic.type}], align 64") if looped else ""
+    if tile.by_tile_registers:
+        tile_registers.sum_into(writer, tile, "%a", "%b", buffer, "%configured")
+        return _store_buffer(writer, name, arithmetic, tile, buffer)
     offsets = tile.vectors if arithmetic.offset_left else 0
     sums = _reduce(writer, arithmetic, tile, 0, "%a", "%b", ["zeroinitializer"] * (len(places) + offsets))
     if offsets:
@@ -198,6 +211,11 @@ def _write_tile(writer: LoopWriter, name: str, tile: Tile) -> None:
         return
     for number, total in enumerate(sums):
         writer.emit(f"store {arithmetic.type} {total}, ptr {writer.pointer(buffer, number, arithmetic.type)}, align 64")
+    _store_buffer(writer, name, arithmetic, tile, buffer)
+
+
+def _store_buffer(writer: LoopWriter, name: str, arithmetic: _Arithmetic, tile: Tile, buffer: str) -> None:
+    """Finish and store the accumulators that lie in `buffer`, [rows][vectors], row by row."""
     displacements = ", ".join(f"i64 {offset}" for offset in tile.outputs)
     table = writer.constant(f"{name}_outputs", f"[{len(tile.outputs)} x i64] [{displacements}]")
     with writer.loop(0, len(tile.rows)) as row_loop:

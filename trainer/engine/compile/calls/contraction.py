@@ -14,10 +14,19 @@ from trainer.engine.compile.views import is_dense
 from trainer.engine.graph.dtypes import float32
 from trainer.engine.graph.node import Node, Shape
 from trainer.engine.graph.storage import Layout
-from trainer.engine.kernels import contraction, convolution, interleave, pack, templates, weight_gradient, winograd
+from trainer.engine.kernels import (
+    contraction,
+    convolution,
+    interleave,
+    pack,
+    templates,
+    tile_registers,
+    weight_gradient,
+    winograd,
+)
 from trainer.engine.kernels.depthwise import depthwise
 from trainer.engine.kernels.epilogue import Epilogue
-from trainer.engine.kernels.geometry import Direction
+from trainer.engine.kernels.geometry import Direction, correlation
 
 if TYPE_CHECKING:
     from trainer.engine.compile.epilogues import Fused
@@ -43,7 +52,8 @@ def emit_matmul(lowering: Lowering, root: Node, fused: Fused | None) -> None:
         epilogue=fused.epilogue if fused else Epilogue(),
         pairs=pairs,
     )
-    spec = replace(spec, packed=defaults.prefers_packed(spec))
+    tiled = pairs and lowering.request.bfloat16 == "tiles" and tile_registers.suits(spec.steps)
+    spec = replace(spec, packed=defaults.prefers_packed(spec), tiled=tiled)
     if node.size == 0:
         return
     if spec.depth == 0:
@@ -110,7 +120,9 @@ def _emit_direct(
     prologue = applied.prologue if applied else NOTHING
     spec = specification(node, direction, x_shape, w.shape, order, epilogue, prologue)
     fast = winograd.algorithm(spec) if lowering.request.numerics == "fast" and not spec.pairs else None
-    spec = replace(spec, packed=fast is not None or defaults.prefers_packed(spec))
+    tiles = spec.pairs and lowering.request.bfloat16 == "tiles"
+    tiled = tiles and tile_registers.suits(correlation(spec).group_inputs)
+    spec = replace(spec, packed=fast is not None or defaults.prefers_packed(spec), tiled=tiled)
     right = Address(weights, weights_offset * w.dtype.itemsize)
     if spec.packed:
         right = _packed(lowering, convolution.pack_spec(spec), right, node)

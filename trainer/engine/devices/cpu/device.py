@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from trainer import TrainerError
 from trainer.engine.autotune import choices
-from trainer.engine.autotune.machine import NARROW, host_machine
+from trainer.engine.autotune.machine import NARROW, Machine, host_machine
 from trainer.engine.compile import debug
 from trainer.engine.compile.legalise import legalise
-from trainer.engine.compile.lower import Numerics, Request, lower
+from trainer.engine.compile.lower import Bfloat16, Numerics, Request, lower
 from trainer.engine.compile.partition import Policy
 from trainer.engine.compile.poison import poisoned
 from trainer.engine.compile.program import Program
@@ -43,8 +43,12 @@ class CpuDevice:
     """Compiled programs, kernels and memory of the host's processor.
 
     `poison` fills memory with NaN when its buffer has ended; `narrow` compiles for 256-bit vectors; `choose` picks the
-    parameters of each template that `tuner` has not decided. Results have the same bits in every setting but
-    `numerics`, the class in which sums are formed: "exact", or "fast", which may use Winograd's algorithm.
+    parameters of each template that `tuner` has not decided. Results have the same bits in every setting but the
+    classes in which sums are formed: `numerics`: "exact", or "fast", which may use Winograd's algorithm; `bfloat16`:
+    "pairs", or "tiles" as AMX does.
+
+    Raises:
+        TrainerError: the processor lacks what every kernel needs, or `bfloat16="tiles"` and AMX; no such class.
     """
 
     name = "cpu"
@@ -58,6 +62,7 @@ class CpuDevice:
         narrow: bool = False,
         choose: Callable[[Any], Any] | None = None,
         numerics: Numerics = "exact",
+        bfloat16: Bfloat16 = "pairs",
     ) -> None:
         native.check_host()
         self.pool: Pool = shared_pool() if threads is None else Pool(threads)
@@ -65,7 +70,9 @@ class CpuDevice:
         if numerics not in ("exact", "fast"):
             raise TrainerError("no such numerics class", found=repr(numerics), expected="'exact' or 'fast'")
         machine = NARROW if narrow else host_machine()
-        self._choose, self.numerics = choose or functools.partial(choices.choose, machine=machine), numerics
+        _check_bfloat16(bfloat16, machine)
+        self._choose = choose or functools.partial(choices.choose, machine=machine)
+        self.numerics, self.bfloat16 = numerics, bfloat16
         self.poison = os.environ.get(POISON_VARIABLE) == "1" if poison is None else poison
         self.recording: Recording | None = None
         self.tuner: Tuner | None = None
@@ -117,7 +124,7 @@ class CpuDevice:
         news = [(storage, node) for (storage, _), node in zip(updates, targets, strict=True)]
         if updates or flush:
             settle_layouts(topological(outputs), news)
-        lowered = lower(Request(tuple(values), tuple(news), self.numerics), self.policy, self.choose)
+        lowered = lower(Request(tuple(values), tuple(news), self.numerics, self.bfloat16), self.policy, self.choose)
         if self.poison:
             lowered.launches = poisoned(lowered.launches)
         kernels = self.kernels.of(lowered.launches, progress)
@@ -156,6 +163,19 @@ class CpuDevice:
         else:
             self._programs.move_to_end(key)
         return program
+
+
+def _check_bfloat16(bfloat16: Bfloat16, machine: Machine) -> None:
+    """Raise where there is no such class, or the machine can't sum in it."""
+    if bfloat16 not in ("pairs", "tiles"):
+        raise TrainerError("no such class of bfloat16 sums", found=repr(bfloat16), expected="'pairs' or 'tiles'")
+    if bfloat16 == "tiles" and not machine.bfloat16_tiles:
+        raise TrainerError(
+            "bfloat16 can't be summed by tiles here",
+            found="no AMX for bfloat16 that kernels may use",
+            expected="a processor with AMX (Intel Xeon since 2023) under Linux 5.16 or later",
+            hint="bfloat16: pairs runs on every processor. A run that began with tiles goes on with them only.",
+        )
 
 
 def _stand_ins(leaves: Sequence[Node]) -> dict[Node, Node]:

@@ -35,6 +35,11 @@ LEVELS: dict[str, Level] = {
 """What a processor of 2013 (avx2), of 2017 (avx512) and the first with 64-bit ARM (neon) offers."""
 
 
+def without_tiles(features: Mapping[str, bool]) -> dict[str, bool]:
+    """`features` of a processor whose tile registers (AMX) can't be used."""
+    return {name: present and not name.startswith("amx") for name, present in features.items()}
+
+
 def limited(features: Mapping[str, bool], level: str) -> dict[str, bool]:
     """`features` (LLVM's name -> whether the processor has it) as far as `level` goes; "" is all of them.
 

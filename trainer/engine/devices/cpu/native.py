@@ -20,6 +20,7 @@ import llvmlite.binding as llvm
 
 from trainer import TrainerError
 from trainer.engine.devices.cpu import features
+from trainer.engine.devices.cpu.permission import tiles_permitted
 
 CACHE_VARIABLE = "TRAINER_CACHE_DIR"
 OBJECT = ".o"
@@ -61,7 +62,10 @@ def host_features() -> dict[str, bool]:
     The CPU's *name* can be wrong in virtual machines and is not used.
     """
     _initialise()
-    return features.limited(dict(llvm.get_host_cpu_features()), os.environ.get(features.FEATURES_VARIABLE, ""))
+    found = features.limited(dict(llvm.get_host_cpu_features()), os.environ.get(features.FEATURES_VARIABLE, ""))
+    if found.get("amx-tile") and not tiles_permitted():
+        return features.without_tiles(found)
+    return found
 
 
 def check_host() -> None:
