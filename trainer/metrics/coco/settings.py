@@ -1,0 +1,57 @@
+"""The thresholds, area ranges and limits of an evaluation; the defaults are COCO's (pycocotools' `Params`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from trainer import TrainerError
+from trainer.metrics.coco.columns import Kind
+
+IOU_THRESHOLDS = tuple(np.linspace(0.5, 0.95, 10).tolist())
+RECALL_THRESHOLDS = tuple(np.linspace(0.0, 1.0, 101).tolist())
+
+_SMALL, _MEDIUM, _ALL = 32.0**2, 96.0**2, 1e5**2
+AREAS = {"all": (0.0, _ALL), "small": (0.0, _SMALL), "medium": (_SMALL, _MEDIUM), "large": (_MEDIUM, _ALL)}
+"""Both ends belong to a range, in square pixels."""
+
+KEYPOINT_SIGMAS = tuple(np.divide(
+    [.26, .25, .25, .35, .35, .79, .79, .72, .72, .62, .62, 1.07, 1.07, .87, .87, .89, .89], 10.0,
+).tolist())  # fmt: skip
+"""How far annotators place each of COCO's 17 keypoints of a person apart, relative to the person's size."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What an evaluation measures.
+
+    Args:
+        kind: `bbox`, `segm` or `keypoints`: what is compared.
+        use_categories: False takes all objects for one category.
+        iou_thresholds: a match needs at least this overlap (for keypoints: similarity).
+        recall_thresholds: where the precision is read off, ascending.
+        areas: names and ranges; the first counts for the main numbers.
+        limits: so many detections of an image and category count, ascending.
+        sigmas: one a keypoint.
+    """
+
+    kind: Kind
+    use_categories: bool = True
+    iou_thresholds: tuple[float, ...] = IOU_THRESHOLDS
+    recall_thresholds: tuple[float, ...] = RECALL_THRESHOLDS
+    areas: tuple[tuple[str, tuple[float, float]], ...] = tuple(AREAS.items())
+    limits: tuple[int, ...] = (1, 10, 100)
+    sigmas: tuple[float, ...] = KEYPOINT_SIGMAS
+
+
+def settings_of(kind: Kind, *, use_categories: bool = True) -> Settings:
+    """COCO's own settings for a kind."""
+    if kind == "keypoints":  # nobody annotates the keypoints of a small person
+        if not use_categories:
+            raise TrainerError(
+                "keypoints are compared category by category", hint="Their number and meaning are a category's own."
+            )
+        areas = tuple((name, AREAS[name]) for name in ("all", "medium", "large"))
+        return Settings(kind, areas=areas, limits=(20,))
+    return Settings(kind, use_categories=use_categories)
