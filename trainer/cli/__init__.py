@@ -9,7 +9,7 @@ from typing import NoReturn
 
 from trainer import TrainerError, __version__
 from trainer.cli.exit_codes import DONE, FAILURE, INTERRUPTED, USER_MISTAKE
-from trainer.cli.verbs import VERBS, overview
+from trainer.cli.verbs import VERBS, overview, verb_of
 
 MOST_LISTED = 12
 
@@ -44,18 +44,25 @@ def _dispatch(words: list[str]) -> int:
     if not words:
         sys.stderr.write(overview(__version__))
         return USER_MISTAKE
-    first, rest = words[0], words[1:]
+    first = words[0]
     if first in ("--help", "-h", "help"):
-        if rest and rest[0] in VERBS:
-            return _run_verb(rest[0], ["--help"])
+        if asked := verb_of(words[1:]):
+            return _run_verb(asked[0], ["--help"])
         sys.stdout.write(overview(__version__))
         return DONE
     if first in ("--version", "-V"):
         print(f"trainer {__version__}")
         return DONE
-    if first not in VERBS:
-        raise TrainerError(f"no such verb: {first}{did_you_mean(first, VERBS)}")
-    return _run_verb(first, rest)
+    if found := verb_of(words):
+        return _run_verb(*found)
+    family = [name.removeprefix(f"{first} ") for name in VERBS if name.startswith(f"{first} ")]
+    if family:  # a verb of two words
+        second = next((word for word in words[1:] if not word.startswith("-")), None)
+        found_there = f"no such verb: {first} {second}{did_you_mean(second, family)}" if second else None
+        raise TrainerError(
+            found_there or f"`trainer {first}` takes another word", expected=f"one of: {', '.join(family)}"
+        )
+    raise TrainerError(f"no such verb: {first}{did_you_mean(first, VERBS)}")
 
 
 def _run_verb(name: str, words: list[str]) -> int:
@@ -65,7 +72,7 @@ def _run_verb(name: str, words: list[str]) -> int:
 
     # Looking for pydantic's plugins reads the entry points of everything installed: 25 ms of a start of 150.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
-    verb = importlib.import_module(f"trainer.cli.verbs.{name}")
+    verb = importlib.import_module(f"trainer.cli.verbs.{name.replace(' ', '_')}")
 
     class Parser(argparse.ArgumentParser):
         """Reports the user's mistakes as all others are reported."""

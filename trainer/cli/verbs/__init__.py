@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 VERBS: dict[str, str] = {
     "run": "train a config or a recipe",
     "validate": "check a config, every problem in one pass",
@@ -15,6 +17,7 @@ VERBS: dict[str, str] = {
     "report": "one run as a web page in a single file",
     "tune": "decide the kernels of a config now, for every later run",
     "profile": "where the time of a training step goes",
+    "data evaluate": "the figures of a results file, COCO's 12 and per class",
     "doctor": "what this installation is, and what is wrong with it",
 }
 
@@ -25,6 +28,14 @@ examples:
   trainer copy digits mine               make it your own, then: cd mine && trainer run config.yaml
   trainer watch                          look at the latest run
 """
+
+
+def verb_of(words: Sequence[str]) -> tuple[str, list[str]] | None:
+    """The verb that a command line begins with, of one word or two, and the words after it."""
+    for count in (2, 1):
+        if (name := " ".join(words[:count])) in VERBS:
+            return name, [*words[count:]]  # `list` is a verb here
+    return None
 
 
 def overview(version: str) -> str:

@@ -1,7 +1,8 @@
 """What an evaluation looks at, as columns: the truths, the detections, and the data set that both belong to.
 
-Boxes are (x, y, width, height) in pixels and float64, as in COCO files. Images and categories go by the ids of the data
-set, whatever these are. Masks are compressed RLE, `{"size": [height, width], "counts": bytes}`, as pycocotools makes them.
+Boxes are (x, y, width, height) in pixels and float64, as in COCO files. Images and categories go by the ids of the
+data set, whatever these are. Masks are compressed RLE, `{"size": [height, width], "counts": bytes}`, as pycocotools
+makes them.
 """
 
 from __future__ import annotations
@@ -95,7 +96,8 @@ class Truths(Columns):
         crowd: bool [N]; a crowd region may be matched by many detections, which then don't count.
         boxes: float64 [N, 4] (x, y, width, height); for `bbox` and `keypoints`.
         masks: N compressed RLE; for `segm`.
-        keypoints: float64 [N, K, 3] (x, y, visibility 0, 1 or 2); for `keypoints`. Without a labelled one a row is ignored.
+        keypoints: float64 [N, K, 3] (x, y, visibility 0, 1 or 2); for `keypoints`. A row without a labelled one is
+            ignored.
         annotation: ids, int64 [N]. As in pycocotools, a match with the id 0 counts as none.
     """
 
@@ -153,9 +155,7 @@ class Scene:
     names: tuple[str, ...]
 
 
-def area_of(
-    boxes: Floats | None = None, masks: list[Mask] | None = None, keypoints: Floats | None = None
-) -> Floats:
+def area_of(boxes: Floats | None = None, masks: list[Mask] | None = None, keypoints: Floats | None = None) -> Floats:
     """The areas of detections, float64 [N], of what there is first: boxes, masks, the rectangle around keypoints.
 
     pycocotools' `loadRes` goes by the same order: mask results that carry a box too are sorted into small, medium and
@@ -164,12 +164,17 @@ def area_of(
     if boxes is not None:
         return boxes[:, 2] * boxes[:, 3]
     if masks is not None:
-        from pycocotools import mask as coding
+        from trainer.metrics.coco.masks import mask_areas
 
-        return np.asarray(coding.area(masks), np.float64) if masks else np.zeros(0)
+        return mask_areas(masks)
     assert keypoints is not None, "something has an area"
     x, y = keypoints[:, :, 0], keypoints[:, :, 1]
     return (x.max(axis=1) - x.min(axis=1)) * (y.max(axis=1) - y.min(axis=1))
+
+
+def missing_column(what: str) -> TrainerError:
+    """The error for an evaluation of a kind that the rows have no column for."""
+    return TrainerError(f"this kind of evaluation needs the column {what} of truths and detections")
 
 
 def _take(column: Any, rows: Integers) -> Any:

@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from trainer.metrics.coco.columns import Detections, Floats, Kind, Scene, Truths
+from trainer.metrics.coco.columns import Detections, Floats, Integers, Kind, Scene, Truths
 from trainer.metrics.coco.groups import grouped
 from trainer.metrics.coco.matching import match
 from trainer.metrics.coco.overlaps import Progress, candidates
@@ -83,11 +83,11 @@ class Evaluation:
         highest = self.settings.limits[-1]
         rows = [(name, row) for name, row in self._rows() if row.limit == highest]
         # AR100 (the highest limit's) is AR here: the only one of a category.
-        return [
-            {"name": label, "truths": int(self.curves.truths[index, 0])}
-            | {_without_limit(name, row): self._value(row, index) for name, row in rows}
-            for index, label in enumerate(self.names)
-        ]
+        table: list[dict[str, float | int | str]] = []
+        for index, label in enumerate(self.names):
+            figures = {_without_limit(name, row): self._value(row, index) for name, row in rows}
+            table.append({"name": label, "truths": int(self.curves.truths[index, 0]), **figures})
+        return table
 
     def precision_recall(self, threshold: float = 0.5) -> dict[str, dict[str, list[float]]]:
         """Of each category with truths: recall, the best precision from there on, and the score that it takes.
@@ -132,7 +132,7 @@ class Evaluation:
         values = values[values > -1]
         return float(np.mean(values)) if len(values) else -1.0
 
-    def _threshold(self, threshold: float) -> Floats:
+    def _threshold(self, threshold: float) -> Integers:
         return np.flatnonzero(np.asarray(self.settings.iou_thresholds) == threshold)
 
 

@@ -1,16 +1,17 @@
 """Which detection takes which truth: COCO's greedy rule (`evaluateImg` of pycocotools), for all groups at once.
 
 From the highest score down, a detection takes of the truths of its group that overlap it enough and are still free the
-one that it overlaps most; of equal overlaps the last. Truths that are ignored (crowds, and those outside the area range)
-come second, whatever the overlap; crowds are never used up. Whoever takes an ignored truth, or takes none and lies outside
-the area range, is ignored in turn.
+one that it overlaps most; of equal overlaps the last. Truths that are ignored (crowds, and those outside the area
+range) come second, whatever the overlap; crowds are never used up. Whoever takes an ignored truth, or takes none and
+lies outside the area range, is ignored in turn.
 
-Only detections with a candidate take part, and the n-th of them in each group is decided in the same step: the number of
-steps is that of the busiest group, at most the limit of detections.
+Only detections with a candidate take part, and the n-th of them in each group is decided in the same step: the number
+of steps is that of the busiest group, at most the limit of detections.
 """
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,7 +22,7 @@ from trainer.metrics.coco.overlaps import Pairs
 from trainer.metrics.coco.settings import Settings
 
 BLOCK = 1 << 14
-"""Pairs that are decided together: with 4 ranges and 10 thresholds their arrays take a few megabytes."""
+"""Pairs that are decided together, to hold a few megabytes at a time; the speed is the same from 2^12 to 2^22."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +62,7 @@ def _blocks(group: Integers) -> list[tuple[int, int]]:
     begins = np.append(np.flatnonzero(np.diff(group, prepend=-1)), len(group))
     cuts = np.unique(np.searchsorted(begins, np.arange(0, len(group), BLOCK)))
     edges = [*begins[cuts].tolist(), len(group)]
-    return [(first, last) for first, last in zip(edges[:-1], edges[1:], strict=True) if last > first]
+    return [(first, last) for first, last in itertools.pairwise(edges) if last > first]
 
 
 def _match_block(
@@ -73,11 +74,12 @@ def _match_block(
     """
     turn = _turns(data.group, pairs.detection)
     order = np.lexsort((pairs.truth, pairs.overlap, pairs.detection, turn))
-    detection, truth, overlap, turn = (array[order] for array in (pairs.detection, pairs.truth, pairs.overlap, turn))
+    detection, truth, overlap, turn = pairs.detection[order], pairs.truth[order], pairs.overlap[order], turn[order]
     starts = np.flatnonzero(np.diff(detection, prepend=-1))
-    lengths = np.diff(starts, append=len(detection))
-    place = np.arange(1, 1 + len(detection)) - np.repeat(starts, lengths)  # a detection's best candidate is its last
-    second = int(lengths.max())  # what counts comes before all that is ignored
+    lengths: Integers = np.diff(starts, append=len(detection))
+    # A detection's best candidate is its last.
+    place: Integers = np.arange(1, 1 + len(detection)) - np.repeat(starts, lengths)
+    second = lengths.max()  # what counts comes before all that is ignored
     wish = place[:, None] + second * counts[truth]
     enough = overlap[:, None] >= np.minimum(settings.iou_thresholds, 1 - 1e-10)
     truths, seat = np.unique(truth, return_inverse=True)

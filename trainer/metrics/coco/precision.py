@@ -1,7 +1,7 @@
 """Precision at given recalls, and the highest recall, of each category: `accumulate` of pycocotools, bit for bit.
 
-Precision changes for the better only where a detection is right, so the curve is made of the right detections alone: a
-few per cent of all. Among them the n-th reaches the recall n / (truths to be found), the same in every curve of a category.
+Precision changes for the better only where a detection is right, so the curve is made of the right detections alone.
+Among them the n-th reaches the recall n / (truths to be found), the same in every curve of a category.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ class Curves:
     """What was measured, in pycocotools' axes; -1 where a category has no truth to be found.
 
     Args:
-        precision, scores: float64 [thresholds, recalls, categories, areas, limits]: the best precision at that recall or
-            above, and the score from which it is reached.
+        precision, scores: float64 [thresholds, recalls, categories, areas, limits]: the best precision at that recall
+            or above, and the score from which it is reached.
         recall: float64 [thresholds, categories, areas, limits]: the highest.
         truths: int64 [categories, areas]: how many are to be found.
     """
@@ -72,7 +72,7 @@ def _needed(truths: Integers, recalls: tuple[float, ...]) -> Integers:
 class _Found:
     """The right detections of every category and threshold, by falling score.
 
-    `right` and `live` (neither ignored) are bool [thresholds, detections]; detections come sorted by category and score.
+    `right` and `live` (not ignored) are bool [thresholds, detections]; detections come sorted by category and score.
     """
 
     def __init__(self, right: Booleans, live: Booleans, category: Integers, score: Floats, categories: int) -> None:
@@ -103,7 +103,7 @@ class _Found:
         return np.where(reached, self.best[place], 0.0) if len(self.best) else np.zeros(place.shape)
 
     def scores(self, needed: Integers, settings: Settings) -> Floats:
-        """The score of the detection that reaches each recall; a recall of 0 is reached by the first, right or wrong."""
+        """The score of the detection that reaches each recall; 0 is reached by the first, right or wrong."""
         place, reached = self._at(needed)
         scores = np.where(reached, self.score[self.place[place]], 0.0) if len(self.best) else np.zeros(place.shape)
         some = np.flatnonzero(np.diff(self.begins))

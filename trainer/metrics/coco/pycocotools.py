@@ -18,7 +18,7 @@ def evaluated(scene: Scene, truths: Truths, detections: Detections, settings: Se
     from pycocotools.cocoeval import COCOeval
 
     with contextlib.redirect_stdout(io.StringIO()):
-        run = COCOeval(_dataset(scene, truths), _dataset(scene, detections), settings.kind)
+        run = COCOeval(as_dataset(scene, truths), as_dataset(scene, detections), settings.kind)
         run.params.useCats = int(settings.use_categories)
         run.params.iouThrs = np.asarray(settings.iou_thresholds)
         run.params.recThrs = np.asarray(settings.recall_thresholds)
@@ -38,7 +38,7 @@ def evaluated(scene: Scene, truths: Truths, detections: Detections, settings: Se
     return Curves(run.eval["precision"], run.eval["scores"], run.eval["recall"], counts)
 
 
-def _dataset(scene: Scene, rows: Truths | Detections) -> Any:
+def as_dataset(scene: Scene, rows: Truths | Detections) -> Any:
     """A pycocotools `COCO` of the columns."""
     from pycocotools.coco import COCO
 
