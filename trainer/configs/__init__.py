@@ -48,6 +48,7 @@ from trainer.configs.schema import json_schema
 from trainer.configs.section import Section
 from trainer.configs.task import TaskReference
 from trainer.configs.train import EarlyStoppingConfig, EmaConfig, SpikeConfig, TrainConfig
+from trainer.configs.transforms import TransformConfig, TransformsConfig
 from trainer.configs.tuning import TuningConfig
 from trainer.configs.validation import ValidateConfig
 
@@ -98,6 +99,8 @@ __all__ = [
     "Stretch",
     "TaskReference",
     "TrainConfig",
+    "TransformConfig",
+    "TransformsConfig",
     "TriangularSchedule",
     "TuningConfig",
     "ValidateConfig",

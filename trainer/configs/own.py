@@ -9,7 +9,11 @@ import sys
 import zlib
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
+
+from trainer import TrainerError
+
+Base = TypeVar("Base")
 
 OWN = re.compile(r"(?P<file>.+\.py):(?P<class>[A-Za-z_]\w*)")
 PATTERN = r"^.+\.py:[A-Za-z_]\w*$"
@@ -63,6 +67,22 @@ def own_class(name: str) -> type:
     found = getattr(module, class_name, None)
     if not isinstance(found, type):
         raise ValueError(f"{path} has no class {class_name}")
+    return found
+
+
+def own_subclass(name: str, base: type[Base], known_as: str) -> type[Base]:
+    """The class that an absolute `file.py:Class` names; `known_as` is where users find `base`: trainer.learner.Hook.
+
+    Raises:
+        TrainerError: there is none, or it does not derive from `base`.
+    """
+    what = base.__name__.lower()
+    try:
+        found = own_class(name)
+    except ValueError as error:
+        raise TrainerError(f"no such {what}", found=str(error)) from error
+    if not issubclass(found, base):
+        raise TrainerError(f"{name} is no {what}", expected=f"a class derived from {known_as}")
     return found
 
 

@@ -8,6 +8,7 @@ from trainer.datasets.loader import BadItem, BatchTransform, EpochBatches, Loade
 from trainer.datasets.order import Draws, epoch_order
 from trainer.datasets.shift import RandomShift
 from trainer.datasets.splits import loaders
+from trainer.datasets.transforms import ItemDraws, Pipeline, Transform
 
 __all__ = [
     "FIELDS",
@@ -22,10 +23,13 @@ __all__ = [
     "EpochBatches",
     "Field",
     "Item",
+    "ItemDraws",
     "Loader",
+    "Pipeline",
     "Position",
     "RandomShift",
     "Subset",
+    "Transform",
     "check_item",
     "collate",
     "epoch_order",

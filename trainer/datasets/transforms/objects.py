@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from trainer import TrainerError
-from trainer.datasets.fields import FIELDS, OBJECTS, Item, signature
+from trainer.datasets.fields import CLASSES, FIELDS, HEIGHT, OBJECTS, WIDTH, Item
 
 ROWS = tuple(field.name for field in FIELDS.values() if field.axes[:1] == (OBJECTS,))
 """The fields with a row for each object."""
+
+_MIXED = (OBJECTS, HEIGHT, CLASSES)
 
 
 def keep(item: Item, which: np.ndarray) -> Item:
@@ -19,20 +21,36 @@ def keep(item: Item, which: np.ndarray) -> Item:
 
 
 def joined(items: Sequence[Item]) -> dict[str, np.ndarray]:
-    """The object fields of all items, one after the other.
+    """The object fields of all items, one after the other; refuses items that `check_alike` refuses."""
+    check_alike(items)
+    return {name: np.concatenate([item[name] for item in items]) for name in ROWS if name in items[0]}
+
+
+def check_alike(items: Sequence[Item]) -> None:
+    """Refuse to mix items of different kinds.
 
     Raises:
-        TrainerError: the items don't have the same object fields.
+        TrainerError: the items have not the same fields of pixels, objects and soft labels, or these differ in dtype or
+            in more than their sizes and numbers of objects.
     """
-    names = [name for name in ROWS if name in items[0]]
-    for item in items:
-        if [name for name in ROWS if name in item] != names:
-            raise TrainerError(
-                "items to be mixed have different fields",
-                found=signature({name: item[name] for name in ROWS if name in item}),
-                expected=signature({name: items[0][name] for name in names}),
-            )
-    return {name: np.concatenate([item[name] for item in items]) for name in names}
+    kinds = [_kinds(item) for item in items]
+    for kind in kinds:
+        if kind != kinds[0]:
+            raise TrainerError("items to be mixed differ", found=kind, expected=f"{kinds[0]}, as in the first of them")
+
+
+def _kinds(item: Item) -> str:
+    """The fields that are mixed, each with its dtype and the extents that must be equal."""
+    kinds = []
+    for name, field in FIELDS.items():
+        if name in item and any(axis in _MIXED for axis in field.axes):
+            extents = [
+                extent
+                for axis, extent in zip(field.axes, item[name].shape, strict=True)
+                if axis not in (HEIGHT, WIDTH, OBJECTS)
+            ]
+            kinds.append(f"{name} {item[name].dtype}{extents or ''}")
+    return ", ".join(kinds)
 
 
 def areas(boxes: np.ndarray) -> np.ndarray:
@@ -42,13 +60,14 @@ def areas(boxes: np.ndarray) -> np.ndarray:
 
 
 def moved(item: Item, matrix: np.ndarray, size: tuple[int, int], *, min_visible: float | None) -> Item:
-    """The objects under a projective map [3, 3] of the plane, in an image of `size`; `masks` are not looked at here.
+    """The objects under a projective map [3, 3] of the plane, in an image of `size`; `masks` have been moved before.
 
     A box becomes the box around its four corners, clipped to the image. `area` follows the box's: by how the map
     changes it, and by the share that clipping leaves. Keypoints outside of the image become (0, 0, 0).
 
     Args:
-        min_visible: objects of which less than this share of the box, or nothing, is left are dropped; None: all stay.
+        min_visible: objects of which less than this share of the box is left, or nothing of the box or the mask, are
+            dropped; None: all stay.
     """
     changed = dict(item)
     if "keypoints" in item and len(item["keypoints"]):
@@ -68,6 +87,8 @@ def moved(item: Item, matrix: np.ndarray, size: tuple[int, int], *, min_visible:
     if min_visible is None:
         return changed
     stays = (left > 0) & (left >= min_visible * whole)
+    if "masks" in item:
+        stays &= item["masks"].any((1, 2))
     return changed if stays.all() else keep(changed, stays)
 
 
@@ -99,9 +120,9 @@ def without_hidden(item: Item, hidden: np.ndarray, *, min_visible: float) -> Ite
         before = item["masks"].sum((1, 2))
         changed["masks"] = masks = item["masks"] & ~hidden
         share = np.divide(masks.sum((1, 2)), before, out=np.zeros(len(masks)), where=before > 0)
-        lost = (share < 1) & (share > 0)
         changed["boxes"] = boxes.copy()
-        changed["boxes"][lost] = [around_mask(mask) for mask in masks[lost]]
+        for row in np.flatnonzero((share < 1) & (share > 0)):
+            changed["boxes"][row] = around_mask(masks[row])
         if "area" in item:
             changed["area"] = (item["area"] * share).astype(np.float32)
     else:
@@ -113,11 +134,6 @@ def around_mask(mask: np.ndarray) -> np.ndarray:
     """float32 [4]: the box around the pixels of a mask [H, W] that has some."""
     rows, columns = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
     return np.array([columns[0], rows[0], columns[-1] + 1, rows[-1] + 1], np.float32)
-
-
-def rows_of(item: Mapping[str, np.ndarray]) -> int:
-    """How many objects an item has."""
-    return next((len(item[name]) for name in ROWS if name in item), 0)
 
 
 def _seen(hidden: np.ndarray, box: np.ndarray) -> float:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from trainer import TrainerError
+from trainer.configs.own import own_subclass
 from trainer.learner.hooks.aside import Aside
 from trainer.learner.hooks.checkpointing import SaveCheckpoints
 from trainer.learner.hooks.early_stopping import EarlyStopping
@@ -21,7 +22,6 @@ from trainer.learner.hooks.plateau import FeedSchedules
 from trainer.learner.hooks.requests import AnswerRequests
 from trainer.learner.hooks.validating import Validate
 from trainer.learner.hooks.watchdog import Watchdog
-from trainer.learner.own import own_subclass
 
 if TYPE_CHECKING:
     from trainer.configs import HookConfig, RunConfig
@@ -80,7 +80,7 @@ def hooks_for(config: RunConfig, further: Sequence[Hook]) -> Hooks:
 
 
 def _own(section: HookConfig) -> Hook:
-    kind = own_subclass(section.name, Hook)
+    kind = own_subclass(section.name, Hook, "trainer.learner.Hook")
     try:
         made: Hook = kind(**section.options)
     except TypeError as error:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from trainer import TrainerError
+from trainer.configs.own import own_subclass
 from trainer.learner.optimizers.adagrad import AdaGrad
 from trainer.learner.optimizers.adam import Adam, AdamW
 from trainer.learner.optimizers.adan import Adan
@@ -17,7 +18,6 @@ from trainer.learner.optimizers.muon import Muon
 from trainer.learner.optimizers.optimizer import Moments, Optimizer, Settings, Target
 from trainer.learner.optimizers.rmsprop import RMSProp
 from trainer.learner.optimizers.sgd import SGD
-from trainer.learner.own import own_subclass
 from trainer.learner.schedules import learning_rate_for
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def optimizer_from(
 
 def _class_of(section: OptimizerConfig) -> type[Optimizer]:
     if section.is_own:
-        return own_subclass(section.name, Optimizer)
+        return own_subclass(section.name, Optimizer, "trainer.learner.Optimizer")
     module, _, name = section.code.partition(":")
     kind: type[Optimizer] = getattr(importlib.import_module(f"{__name__}.{module}"), name)
     return kind

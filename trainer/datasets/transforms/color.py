@@ -1,0 +1,100 @@
+"""Colours: jitter and grey. Both are one linear map of each pixel's three colours."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from trainer.datasets.fields import Item
+from trainer.datasets.transforms.draws import ItemDraws
+from trainer.datasets.transforms.pictures import to_picture
+from trainer.datasets.transforms.transform import Transform
+
+GREY = np.array([0.299, 0.587, 0.114])
+"""How much of the grey each colour is (ITU-R BT.601, as Pillow has it)."""
+
+_TO_YIQ = np.array([GREY, [0.5959, -0.2746, -0.3213], [0.2115, -0.5227, 0.3112]])
+_FROM_YIQ = np.linalg.inv(_TO_YIQ)
+
+
+@dataclass
+class ColorJitter(Transform):
+    """Brightness, contrast, saturation and hue of `image`, each by a factor in [1 - x, 1 + x] (not below 0).
+
+    The four are multiplied to one map of colours and applied at once: 115 µs for 224 x 224, where one after the other
+    takes 1 ms. Contrast is about the mean grey, as in torchvision; hue turns the colours in the plane of I and Q
+    (the YIQ space), by a share of the whole circle between -`hue` and `hue`. Of a grey image only the brightness and
+    the contrast change.
+    """
+
+    minds_scale: ClassVar[bool] = False
+
+    brightness: float = 0.0
+    contrast: float = 0.0
+    saturation: float = 0.0
+    hue: float = 0.0
+
+    def __call__(self, item: Item, draws: ItemDraws) -> Item:
+        image = item["image"]
+        brightness, contrast, saturation = (
+            draws.uniform(max(0.0, 1 - by), 1 + by) for by in (self.brightness, self.contrast, self.saturation)
+        )
+        turn = draws.uniform(-self.hue, self.hue)
+        matrix = color_map(brightness, contrast, saturation, turn, mean_grey(image) if self.contrast else 0.0)
+        if image.shape[2] == 1:
+            matrix = np.array([[matrix[:, :3].sum() / 3, matrix[:, 3].mean()]])
+        return {**item, "image": recolored(image, matrix)}
+
+
+@dataclass
+class Grayscale(Transform):
+    """`image` in shades of grey, with as many channels as before, or with one."""
+
+    minds_scale: ClassVar[bool] = False
+
+    channels: int | None = None
+
+    def __call__(self, item: Item, draws: ItemDraws) -> Item:
+        image = item["image"]
+        channels = self.channels or image.shape[2]
+        if image.shape[2] == 3:
+            image = recolored(image, np.tile(np.append(GREY, 0), (3, 1)))[..., :1]
+        return {**item, "image": np.repeat(image, channels, axis=2)}
+
+
+def color_map(brightness: float, contrast: float, saturation: float, turn: float, mean: float) -> np.ndarray:
+    """float64 [3, 4]: a pixel's colours after the four changes in this order; the last column is added.
+
+    Args:
+        mean: the mean grey of the image before the changes.
+    """
+    angle = 2 * math.pi * turn
+    turned = np.array([[1, 0, 0], [0, math.cos(angle), -math.sin(angle)], [0, math.sin(angle), math.cos(angle)]])
+    hue = _FROM_YIQ @ turned @ _TO_YIQ if turn else np.eye(3)
+    colors = hue @ (saturation * np.eye(3) + (1 - saturation) * np.tile(GREY, (3, 1)))
+    added = colors @ np.full(3, (1 - contrast) * brightness * mean)
+    return np.column_stack([contrast * brightness * colors, added])
+
+
+def mean_grey(image: np.ndarray) -> float:
+    """The mean grey of [H, W, C]: 0 to 255 of bytes, in its own unit of floats."""
+    if image.dtype != np.uint8:
+        means = image.mean((0, 1), dtype=np.float64)
+        return float(means @ GREY if len(means) == 3 else means[0])
+    picture = to_picture(image)
+    counts = np.array((picture.convert("L") if picture.mode == "RGB" else picture).histogram())
+    return float(counts @ np.arange(256) / counts.sum())
+
+
+def recolored(image: np.ndarray, matrix: np.ndarray) -> np.ndarray:
+    """An image [H, W, C] under a linear map [C, C + 1] of its colours, kept to 0 to 255 (floats: 0 to 1)."""
+    channels = image.shape[2]
+    if image.dtype != np.uint8:
+        return np.clip(image @ matrix[:, :channels].T + matrix[:, channels], 0, 1).astype(image.dtype)
+    if channels == 1:
+        table = np.clip(np.rint(matrix[0, 0] * np.arange(256) + matrix[0, 1]), 0, 255).astype(np.uint8)
+        return np.take(table, image)
+    return np.asarray(to_picture(image).convert("RGB", tuple(matrix.ravel().tolist())))

@@ -1,0 +1,54 @@
+"""Objects of another picture in this one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from trainer import TrainerError
+from trainer.datasets.fields import Item
+from trainer.datasets.transforms import geometry, objects
+from trainer.datasets.transforms.draws import ItemDraws
+from trainer.datasets.transforms.mixing import fitted, over
+from trainer.datasets.transforms.transform import Mixing, OtherItem
+
+
+@dataclass
+class CopyPaste(Mixing):
+    """Some objects of another item, cut out along their `masks` and pasted over this one (Ghiasi et al. 2021).
+
+    Without masks whole boxes are pasted. Crowds are left where they are. What the pasted objects hide is taken off the
+    masks below, and objects of which less than `min_visible` is left are dropped.
+
+    Args:
+        share: how likely each object of the other is pasted.
+        most: no more than so many.
+    """
+
+    share: float = 0.5
+    most: int = 20
+    min_visible: float = field(default=0.1, kw_only=True)
+
+    def mix(self, item: Item, draws: ItemDraws, other: OtherItem) -> Item:
+        if "boxes" not in item:
+            raise TrainerError("copy_paste pastes objects", found=f"an item of {', '.join(item)}", expected="boxes")
+        size = geometry.image_size(item)
+        second = fitted(other(), size)
+        is_crowd = second.get("crowd", np.zeros(len(second["boxes"]), bool))
+        chosen = np.array([not crowd and draws.chance(self.share) for crowd in is_crowd], bool)
+        chosen &= np.cumsum(chosen) <= self.most
+        if not chosen.any():
+            return item
+        second = objects.keep(second, chosen)
+        return over(item, second, pixels_of(second, size), min_visible=self.min_visible)
+
+
+def pixels_of(item: Item, size: tuple[int, int]) -> np.ndarray:
+    """bool [H, W]: where the item's objects are, by their masks or else their boxes."""
+    if "masks" in item:
+        return np.any(item["masks"], axis=0)
+    pixels = np.zeros(size, bool)
+    for left, top, right, bottom in np.rint(item["boxes"]).astype(int):
+        pixels[top:bottom, left:right] = True
+    return pixels

@@ -1,0 +1,72 @@
+"""Four items around a point."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+
+from trainer.datasets.fields import Item
+from trainer.datasets.transforms import geometry, objects
+from trainer.datasets.transforms.draws import ItemDraws
+from trainer.datasets.transforms.mixing import mixed_labels
+from trainer.datasets.transforms.transform import Mixing, OtherItem, Size
+
+
+@dataclass
+class Mosaic(Mixing):
+    """The item and three others, each in a quarter of a picture of `size` (Bochkovskiy et al. 2020).
+
+    The point where they meet lies anywhere in the middle part of the picture. Each covers its quarter with its
+    proportions kept; what is too much is cut off, at a drawn place. `labels_hot` are mixed by area.
+
+    Args:
+        size: height and width of the result.
+        middle: where the point may lie, as shares of the width and height.
+    """
+
+    minds_scale: ClassVar[bool] = False
+
+    size: Size
+    middle: tuple[float, float] = (0.25, 0.75)
+    min_visible: float = field(default=0.1, kw_only=True)
+
+    def mix(self, item: Item, draws: ItemDraws, other: OtherItem) -> Item:
+        height, width = self.size
+        y, x = (min(max(round(draws.uniform(*self.middle) * extent), 1), extent - 1) for extent in self.size)
+        places = [(0, 0, (y, x)), (0, x, (y, width - x)), (y, 0, (height - y, x)), (y, x, (height - y, width - x))]
+        parts = [self._part(one, draws, size) for one, (_, _, size) in zip(_four(item, other), places, strict=True)]
+        shares = [size[0] * size[1] / (height * width) for _, _, size in places]
+        objects.check_alike(parts)
+        moved = [self._placed(part, top, left) for part, (top, left, _) in zip(parts, places, strict=True)]
+        labels = mixed_labels("mosaic", list(zip(shares, parts, strict=True)))
+        mixed = {**item, **objects.joined(moved), **labels}
+        for name in ("image", "target", "mask"):
+            if name in item:
+                upper, lower = (np.concatenate([parts[row][name], parts[row + 1][name]], axis=1) for row in (0, 2))
+                mixed[name] = np.concatenate([upper, lower], axis=0)
+        return mixed
+
+    def _part(self, item: Item, draws: ItemDraws, size: Size) -> Item:
+        """A window of `size` of the item, which is made as small as covers it."""
+        height, width = geometry.image_size(item)
+        scale = max(size[0] / height, size[1] / width)
+        covering = max(size[0], round(height * scale)), max(size[1], round(width * scale))
+        top, left = draws.integer(covering[0] - size[0] + 1), draws.integer(covering[1] - size[1] + 1)
+        return geometry.crop(geometry.resize(item, covering), top, left, size, min_visible=self.min_visible)
+
+    def _placed(self, part: Item, top: int, left: int) -> Item:
+        """The objects of a part, without its pixels, where they are in the whole."""
+        rows = {name: part[name] for name in objects.ROWS if name in part}
+        if "masks" in rows:
+            return geometry.pad(rows, top, left, self.size, fill=0)
+        return objects.moved(rows, geometry.translation(left, top), self.size, min_visible=None)
+
+    @property
+    def decode_hint(self) -> Size | None:
+        return self.size
+
+
+def _four(item: Item, other: OtherItem) -> list[Item]:
+    return [item, other(), other(), other()]
