@@ -33,6 +33,8 @@ def reference() -> str:
     for name, field in schema["properties"].items():
         for variant in _definitions(field, definitions):
             parts.append(_section(name, variant, definitions))
+    for variant in _definitions(definitions["DataConfig"]["properties"]["reader"], definitions):
+        parts.append(_section("data.reader", variant, definitions))
     best = definitions["BestConfig"]
     parts.append(f"## `checkpoint.best`\n\n{best['description']}\n\n{_table(best['properties'], definitions)}")
     return "\n".join(dict.fromkeys(parts))

@@ -18,6 +18,8 @@ GOOD = "optimizer: {name: adam}\ntrain: {epochs: 5}\n"
         ("train: {epochs: 1}", "config.yaml:1:1 optimizer: one of 'optimizer' and 'optimizers' is required"),
         ("optimizer: {name: adam}\noptimizers: {a: {name: adam}}\ntrain: {epochs: 1}",
          "config.yaml:3:13 optimizers: given together with 'optimizer': only one of them can hold"),
+        (GOOD + "data: {reader: {name: image_folder}}",
+         "config.yaml:4:16 data.reader: a reader needs 'data.root', the folder of the data"),
         ("optimizer: {name: sgd, nesterov: true}\ntrain: {epochs: 1}",
          "config.yaml:2:34 optimizer.nesterov: needs a momentum above 0"),
         (GOOD + "schedule: {name: step, step_size: 0}",

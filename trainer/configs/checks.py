@@ -50,6 +50,12 @@ def _groups(config: RunConfig) -> Iterator[Finding]:
                 yield path or (group[0],), f"one of {_words(group)} is required", about
 
 
+def _data_has_a_place(config: RunConfig) -> Iterator[Finding]:
+    """Paths of a reader are relative to a folder that the config names."""
+    if config.data.reader is not None and config.data.root is None:
+        yield ("data", "reader"), "a reader needs 'data.root', the folder of the data", (("data",),)
+
+
 def _it_ends(config: RunConfig) -> Iterator[Finding]:
     """Something must say how long the run is, and what ends with it must know that beforehand."""
     train, about = config.train, (("train",),)
@@ -121,6 +127,7 @@ def _reference_is_exact(config: RunConfig) -> Iterator[Finding]:
 
 _RULES: tuple[Callable[[RunConfig], Iterator[Finding]], ...] = (
     _groups,
+    _data_has_a_place,
     _it_ends,
     _nesterov_has_momentum,
     _milestones_increase,

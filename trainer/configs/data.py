@@ -7,6 +7,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from trainer.configs.readers import ReaderConfig
 from trainer.configs.section import Section
 
 
@@ -17,6 +18,7 @@ class DataConfig(Section):
         None,
         description="Folder of the data set, relative to the file that says so; null: the data that the task carries.",
     )
+    reader: ReaderConfig | None = Field(None, description="The data's format; null: the task reads it.")
     batch_size: int = Field(64, gt=0, description="Samples in one training step.")
     valid_batch_size: int | None = Field(
         None, gt=0, description="Samples in one validation step; null: the same as batch_size."

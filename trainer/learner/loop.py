@@ -13,12 +13,14 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from trainer import engine
+from trainer import TrainerError, engine
+from trainer.datasets.loader import BadItem
+from trainer.datasets.readers import Opening
 from trainer.learner.device import device_for
 from trainer.learner.hooks import Hook, RolledBack
 from trainer.learner.inbox import Inbox, Stopped, TakeRequests
 from trainer.learner.outcome import DONE, Outcome, outcome_of, tell_end
-from trainer.learner.phases import phase
+from trainer.learner.phases import Phase, phase
 from trainer.learner.progress import Progress
 from trainer.learner.task import DataSplits, Plan, Task, parts_of
 from trainer.learner.training import Training
@@ -28,7 +30,6 @@ from trainer.rundir import BadItemEvent, Event, EventSink, Request, RunPaths
 
 if TYPE_CHECKING:
     from trainer.configs import RunConfig
-    from trainer.datasets import BadItem
     from trainer.engine import Profile
 
 Item = TypeVar("Item")
@@ -147,7 +148,8 @@ class Learner:
 
     def _prepare(self) -> Training:
         """Load the data, build the model."""
-        with phase("data", self._sink):
+        with phase("data", self._sink) as reading:
+            self.task.opening = self._opening(reading)
             splits: DataSplits = self.task.data()
             for loader in splits.all():
                 if loader.on_bad_item is None:
@@ -166,6 +168,26 @@ class Learner:
         self.training = training
         self.inbox.check()
         return training
+
+    def _opening(self, reading: Phase) -> Opening:
+        """Progress in reading becomes events; a record that belongs to no item is told of, and raised or skipped."""
+        count = 0
+
+        def on_progress(done: int, total: int) -> None:
+            reading.progress(done, total)
+            self.inbox.check()
+
+        def on_problem(error: TrainerError) -> None:
+            nonlocal count
+            count += 1
+            is_skipped = self.config.data.on_error == "skip"
+            self._tell_bad_item(
+                BadItem(error.where or "data", str(error), "skipped" if is_skipped else "raised", count)
+            )
+            if not is_skipped:
+                raise error
+
+        return Opening(on_progress, on_problem)
 
     def _tell_bad_item(self, item: BadItem) -> None:
         self._sink(BadItemEvent(item.source, item.reason, item.action, item.count))

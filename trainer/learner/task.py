@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from trainer import TrainerError
+from trainer.datasets.readers import Opening, read_splits
 from trainer.engine import State, Tensor
 from trainer.engine.nn import Module
 from trainer.learner.optimizers import Optimizer, optimizer_from
@@ -15,7 +16,7 @@ from trainer.learner.samples import Sample
 
 if TYPE_CHECKING:
     from trainer.configs import RunConfig
-    from trainer.datasets import Loader
+    from trainer.datasets import Dataset, Loader
     from trainer.learner.hooks import Hook
     from trainer.metrics import Metric
 
@@ -88,6 +89,8 @@ class Task:
     """
 
     plan: Plan
+    opening: Opening = Opening()
+    """Hears of progress in reading data, and of records that can't be used; the learner sets it before `data`."""
 
     def __init__(self, config: RunConfig, options: Any = None) -> None:
         self.config, self.options = config, options
@@ -100,6 +103,17 @@ class Task:
     def data(self) -> DataSplits:
         """The loaders of the splits."""
         raise TrainerError(f"{type(self).__name__} has no `data` method")
+
+    def read_splits(self) -> dict[str, Dataset]:
+        """The data sets that `data.reader` describes, by split. Raises `TrainerError` as the reader does."""
+        data = self.config.data
+        if data.reader is None or data.root is None:
+            raise TrainerError(
+                f"{type(self).__name__} needs to know which data to read",
+                where="data.reader",
+                expected="data: {root: a folder, reader: {name: coco, …}}",
+            )
+        return read_splits(data.reader, data.root, seed=self.config.seed, opening=self.opening)
 
     def build(self) -> None:
         """Make models and optimisers and keep them as attributes. `self.plan` is set by then."""

@@ -115,7 +115,7 @@ def test_a_missing_file_is_reported_with_what_is_there(tmp_path):
     ("changes", "problem"),
     [
         ({"bbox": [1, 2, 3]}, "annotation 5: Expected array of length 4 at bbox"),
-        ({"bbox": [float("nan"), 2, 3, 4]}, 'at bbox[0], in {"bbox": [NaN, 2, 3, 4]'),
+        ({"bbox": [float("nan"), 2, 3, 4]}, 'got NaN or Infinity at bbox[0] in {"bbox": [NaN, 2, 3, 4]'),
         ({"bbox": [1, 2, float("-inf"), 4]}, "at bbox[2]"),
         ({"category_id": 3}, "annotation 5 is of category 3, which the file does not have"),
         ({"id": 3}, "annotation id 3 is given to two annotations"),

@@ -1,1 +1,14 @@
 """Readers: data sets in the formats of the field, lazy and by index."""
+
+from trainer.datasets.readers.coco_index import CocoIndex, index_coco
+from trainer.datasets.readers.opening import Opening, Progress
+from trainer.datasets.readers.reading import read, read_splits
+
+__all__ = [
+    "CocoIndex",
+    "Opening",
+    "Progress",
+    "index_coco",
+    "read",
+    "read_splits",
+]

@@ -20,10 +20,8 @@ import msgspec
 import numpy as np
 
 from trainer import TrainerError
-from trainer.datasets.readers.json_file import JsonFile, describe
-
-Progress = Callable[[int, int], None]
-"""Hears how much of how much is done, and often enough to be shown."""
+from trainer.datasets.readers.json_file import JsonFile
+from trainer.datasets.readers.opening import Progress
 
 _BLOCK = 16_384
 _EXPECTED = "an object with the lists images, annotations and categories"
@@ -69,6 +67,8 @@ class CocoIndex:
     """What is wrong with an image's records, by its row: such an image can't be used."""
     unattached: Sequence[str] = ()
     """Records that can't be attributed to any image, in words."""
+    stamp: tuple[int, int] = (0, 0)
+    """The file's size and time of change when it was indexed: places in it hold no longer than that."""
 
     def __len__(self) -> int:
         return len(self.image_ids)
@@ -150,6 +150,7 @@ def index_coco(path: Path | str, progress: Progress | None = None) -> CocoIndex:
         keypoint_names=next((tuple(category.keypoints) for category in categories if category.keypoints), ()),
         problems=problems.by_row,
         unattached=tuple(problems.unattached),
+        stamp=source.stamp,
     )
 
 
@@ -224,14 +225,12 @@ def _one_by_one(
         try:
             good.append(decode(record))
         except (msgspec.ValidationError, UnicodeDecodeError) as error:
-            what, where = describe(error)
+            what, where = source.problem(error, record)
             fields: Any = msgspec.json.decode(record)
             if not isinstance(fields, dict) or not isinstance(fields.get("image_id"), int):
-                raise source.wrong_shape(
-                    error, f"annotations[{number}]", _ANNOTATION, f"{what}, in {source.text(record)}"
-                ) from None
+                raise source.wrong_shape(error, f"annotations[{number}]", _ANNOTATION, record) from None
             row = int(problems.rows(np.array([fields["image_id"]]))[0])
-            problems.add(row, f"annotation {fields.get('id', number)}: {what} at {where}, in {source.text(record)}")
+            problems.add(row, f"annotation {fields.get('id', number)}: {what} at {where} in {source.text(record)}")
     return good
 
 

@@ -7,6 +7,7 @@ Here a record stays text (a `msgspec.Raw` is a view of the file) until its few f
 from __future__ import annotations
 
 import mmap
+import os
 import re
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,6 +16,7 @@ import msgspec
 import numpy as np
 
 from trainer import TrainerError
+from trainer.datasets.paths import missing_file
 
 _T = TypeVar("_T")
 _NOT_FINITE = re.compile(rb"(?<=[\[,:\s])(?:NaN|-?Infinity)(?=[\s,\]}]|$)")
@@ -29,6 +31,7 @@ class JsonFile:
         self.path = path
         try:
             with path.open("rb") as file:
+                self.stamp = stamp(file.fileno())
                 self._mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         except FileNotFoundError:
             raise missing_file(path) from None
@@ -76,17 +79,31 @@ class JsonFile:
 
     def text(self, raw: msgspec.Raw) -> str:
         """What the file says there, shortened, for messages."""
-        start, length = self.span(raw)
-        said = bytes(self._mapped[start : start + min(length, 4 * _MOST_SHOWN)]).decode("utf-8", "replace")
-        return shortened(said)
+        return shortened(self._bytes(raw)[: 4 * _MOST_SHOWN].decode("utf-8", "replace"))
 
-    def wrong_shape(self, error: Exception, place: str, expected: str, found: str | None = None) -> TrainerError:
+    def _bytes(self, raw: msgspec.Raw) -> bytes:
+        start, length = self.span(raw)
+        return bytes(self._mapped[start : start + length])
+
+    def problem(self, error: Exception, record: msgspec.Raw | None = None) -> tuple[str, str]:
+        """What msgspec found wrong, and where in the record, as in ("Expected float, got bool", "bbox[2]")."""
+        found = _PLACE.match(str(error))
+        assert found is not None
+        what = found["what"].replace("`", "")
+        if record is not None and _NOT_FINITE.search(self._bytes(record)):
+            what = what.replace("got str", "got NaN or Infinity")
+        return what, (found["place"] or "").removeprefix(".")
+
+    def wrong_shape(
+        self, error: Exception, place: str, expected: str, record: msgspec.Raw | None = None
+    ) -> TrainerError:
         """The error for a file that is JSON, but not of the form that its format asks for."""
-        what, where = describe(error)
+        what, inner = self.problem(error, record)
+        where = ".".join(part for part in (place, inner) if part).replace(".[", "[")
         return TrainerError(
             "the JSON is not of the expected form",
-            where=f"{self.path}: {place}{where}" if place or where else str(self.path),
-            found=found if found is not None else what,
+            where=f"{self.path}: {where}" if where else str(self.path),
+            found=what if record is None else f"{what} in {self.text(record)}",
             expected=expected,
         )
 
@@ -100,25 +117,55 @@ class JsonFile:
         )
 
 
-def describe(error: Exception) -> tuple[str, str]:
-    """What msgspec found wrong, and where in the record, as in ("Expected `float`, got `str`", "bbox[2]")."""
-    found = _PLACE.match(str(error))
-    assert found is not None
-    return found["what"].replace("`", ""), (found["place"] or "").removeprefix(".")
+class Places:
+    """The parts of a JSON file by their places in it; opens the file when first asked, in each process of its own.
+
+    Raises `TrainerError` where the file was changed since it was indexed.
+    """
+
+    def __init__(self, path: Path, stamped: tuple[int, int]) -> None:
+        self.path, self._stamp = path, stamped
+        self._file: int | None = None
+
+    def __getitem__(self, span: np.ndarray) -> Any:
+        """What stands at (start, length), as plain data; None for length 0."""
+        start, length = (int(value) for value in span)
+        if not length:
+            return None
+        if self._file is None:
+            self._file = self._open()
+        content = os.pread(self._file, length, start)
+        try:
+            return msgspec.json.decode(content)
+        except msgspec.DecodeError as error:
+            raise TrainerError(
+                "a part of the JSON can't be read",
+                where=f"{self.path}: byte {start}",
+                found=f"{error}: {content[:80]!r}",
+            ) from None
+
+    def _open(self) -> int:
+        try:
+            file = os.open(self.path, os.O_RDONLY)
+        except OSError as error:
+            raise TrainerError("the file can't be read", where=str(self.path), found=error.strerror) from error
+        if stamp(file) != self._stamp:
+            os.close(file)
+            raise TrainerError("the file was changed while it was in use", where=str(self.path), hint="Start again.")
+        return file
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_file": None}
+
+    def __del__(self) -> None:
+        if self._file is not None:
+            os.close(self._file)
 
 
-def missing_file(path: Path) -> TrainerError:
-    """The error for a file that is not there, with what is."""
-    found = "no such folder either"
-    if path.parent.is_dir():
-        nearby = sorted(entry.name for entry in path.parent.iterdir())
-        found = f"in that folder: {', '.join(nearby[:8]) or 'nothing'}{', …' if len(nearby) > 8 else ''}"
-    return TrainerError(
-        "no such file",
-        where=str(path),
-        found=found,
-        hint="Paths of a reader are relative to `data.root`, the folder of the data.",
-    )
+def stamp(file: int) -> tuple[int, int]:
+    """Size and time of change (ns) of an open file."""
+    status = os.fstat(file)
+    return status.st_size, status.st_mtime_ns
 
 
 def shortened(text: str) -> str:

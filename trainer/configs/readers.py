@@ -1,0 +1,236 @@
+"""`data.reader:` where the items come from, one section a format. A further one is a file in `datasets/readers` and its
+section here, which says in `code` where that is; no other place knows of it.
+
+A path may have `{split}` in it, which stands for each split's word.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import Discriminator, Field, Tag
+
+from trainer.configs.own import OWN_TAG, PATTERN, names_own_class, which
+from trainer.configs.section import Section
+
+_Share = Annotated[float, Field(gt=0, lt=1)]
+_Colour = tuple[
+    Annotated[int, Field(ge=0, le=255)], Annotated[int, Field(ge=0, le=255)], Annotated[int, Field(ge=0, le=255)]
+]
+_Classes = Annotated[tuple[str, ...], Field(min_length=1)]
+_Unit = Literal["characters", "bytes", "words"]
+
+
+class Reading(Section):
+    """What every reader has."""
+
+    code: ClassVar[str] = ""
+    """Where the reader is: file:name in datasets/readers."""
+    is_own: ClassVar[bool] = False
+
+    name: str
+    splits: dict[str, str] | None = Field(
+        None,
+        min_length=1,
+        description="The word that `{split}` stands for in paths, by split: {train: train, valid: val}; null: those "
+        "that are there of train, valid (or val, validation) and test.",
+    )
+    fractions: dict[str, _Share] = Field(
+        default_factory=dict, description="Splits that are taken from train, and their shares of it: {valid: 0.1}."
+    )
+    fractions_by: Literal["seed", "order"] = Field(
+        "seed", description="seed: a random choice, the same for the same seed; order: from the end."
+    )
+
+    def settings(self) -> dict[str, Any]:
+        """What the reader itself is given."""
+        return {name: getattr(self, name) for name in type(self).model_fields if name not in Reading.model_fields}
+
+
+class _Images(Reading):
+    channels: Literal[1, 3] | None = Field(3, description="Of every image; null: 1 for grey ones, else 3.")
+
+
+class CocoReader(_Images):
+    """COCO: boxes, and masks or keypoints, of one JSON file."""
+
+    code: ClassVar[str] = "coco:CocoDataset"
+
+    name: Literal["coco"]
+    images: str = Field("images", description="Folder of the images, in data.root.")
+    annotations: str = Field(description="The JSON file, in data.root.")
+    masks: bool = Field(False, description="Read the segmentations too.")
+    keypoints: bool = Field(False, description="Read the keypoints too.")
+
+
+class CocoPanopticReader(_Images):
+    """COCO's panoptic segmentation: a JSON file and a PNG of segments for each image."""
+
+    code: ClassVar[str] = "coco_panoptic:CocoPanoptic"
+
+    name: Literal["coco_panoptic"]
+    images: str = Field("images", description="Folder of the images, in data.root.")
+    segments: str = Field(description="Folder of the PNG files, in data.root.")
+    annotations: str = Field(description="The JSON file, in data.root.")
+
+
+class VocReader(_Images):
+    """Pascal VOC: an XML file of boxes for each image."""
+
+    code: ClassVar[str] = "voc:VocDataset"
+
+    name: Literal["voc"]
+    images: str = Field("JPEGImages", description="Folder of the images, in data.root.")
+    annotations: str = Field("Annotations", description="Folder of the XML files, in data.root.")
+    image_set: str | None = Field(
+        None, description="File of names, one a line, such as ImageSets/Main/{split}.txt; null: every XML file."
+    )
+    classes: _Classes | None = Field(None, description="In the order of the labels; null: those that occur, sorted.")
+    one_based: bool = Field(
+        False, description="The first pixel is called 1, as in the original sets; otherwise 0, as most tools write."
+    )
+
+
+class YoloReader(_Images):
+    """YOLO: a text file of boxes for each image."""
+
+    code: ClassVar[str] = "yolo:YoloDataset"
+
+    name: Literal["yolo"]
+    images: str = Field("images", description="Folder of the images, in data.root.")
+    labels: str | None = Field(
+        None, description="Folder of the label files, in data.root; null: the images' with `labels` for `images`."
+    )
+    classes: str | _Classes = Field(
+        "data.yaml",
+        description="Names in the order of the classes, or the file that has them: `names` of a YAML file, or a name a "
+        "line.",
+    )
+
+
+class ImageFolderReader(_Images):
+    """Classification: a folder of images for each class."""
+
+    code: ClassVar[str] = "image_folder:ImageFolder"
+
+    name: Literal["image_folder"]
+    images: str = Field(".", description="Folder of the classes' folders, in data.root.")
+    classes: _Classes | None = Field(None, description="In the order of the labels; null: all folders, sorted.")
+
+
+class SegmentationReader(_Images):
+    """Semantic segmentation: images and masks of the same names in two folders."""
+
+    code: ClassVar[str] = "segmentation:SegmentationFolders"
+
+    name: Literal["segmentation"]
+    images: str = Field("images", description="Folder of the images, in data.root.")
+    masks: str = Field("masks", description="Folder of the masks, in data.root.")
+    classes: _Classes = Field(description="Names in the order of the indices.")
+    colours: tuple[_Colour, ...] | None = Field(
+        None, description="The colour of each class, for masks in RGB; null: masks hold class indices."
+    )
+    ignore: tuple[int, ...] = Field((255,), description="Values of mask pixels that don't count.")
+    ignore_colours: tuple[_Colour, ...] = Field((), description="Colours of mask pixels that don't count.")
+    mask_suffix: str = Field("", description="What a mask's name has after its image's, such as _mask.")
+
+
+class PairsReader(_Images):
+    """Paired images: side by side in one picture, or in two folders under the same names."""
+
+    code: ClassVar[str] = "pairs:PairedImages"
+
+    name: Literal["pairs"]
+    images: str = Field(".", description="Folder of the images or of pictures of both, in data.root.")
+    targets: str | None = Field(
+        None, description="Folder of what the images are to become, in data.root; null: side by side."
+    )
+    direction: Literal["left_to_right", "right_to_left"] = Field(
+        "left_to_right", description="From the image to its target; right_to_left also swaps two folders."
+    )
+
+
+class IdxReader(Reading):
+    """IDX files of images and labels, as of the MNIST family."""
+
+    code: ClassVar[str] = "idx:idx_images"
+
+    name: Literal["idx"]
+    images: str = Field(description="The file of the images, in data.root.")
+    labels: str = Field(description="The file of the labels, in data.root.")
+    classes: _Classes = Field(tuple("0123456789"), description="What the labels 0, 1, … stand for.")
+
+
+class TableReader(_Images):
+    """A table: CSV with column names in its first line, or JSON lines."""
+
+    code: ClassVar[str] = "table:Table"
+
+    name: Literal["table"]
+    file: str = Field(description="A .csv, .tsv, .jsonl or .ndjson file, in data.root.")
+    features: _Classes | None = Field(
+        None, description="Columns of numbers; null: all that are named nowhere else, or none with image."
+    )
+    label: str | None = Field(None, description="Column of the class.")
+    value: str | None = Field(None, description="Column of the number that is to be predicted.")
+    image: str | None = Field(None, description="Column of the image's path.")
+    images: str = Field(".", description="Folder of the images, in data.root.")
+    classes: _Classes | None = Field(None, description="In the order of the labels; null: those that occur, sorted.")
+
+
+class TextReader(Reading):
+    """One text, cut into pieces, to predict the next token."""
+
+    code: ClassVar[str] = "text:TextFile"
+
+    name: Literal["text"]
+    file: str = Field(description="The text, UTF-8, in data.root.")
+    unit: _Unit = Field("characters", description="What a token is.")
+    length: int = Field(129, ge=2, description="Tokens of an item; the first is the last of the item before.")
+    most_tokens: int | None = Field(None, gt=0, description="Keep the most frequent ones; null: all.")
+    fractions_by: Literal["seed", "order"] = Field(
+        "order", description="seed: a random choice, the same for the same seed; order: from the end."
+    )
+
+
+class TextClassesReader(Reading):
+    """Texts with classes: a file for each class, a text a line."""
+
+    code: ClassVar[str] = "text:TextClasses"
+
+    name: Literal["text_classes"]
+    folder: str = Field(".", description="Where the files <class>.txt are, in data.root.")
+    unit: _Unit = Field("characters", description="What a token is.")
+    most_tokens: int | None = Field(None, gt=0, description="Keep the most frequent ones; null: all.")
+    classes: _Classes | None = Field(None, description="In the order of the labels; null: all files, sorted.")
+
+
+class OwnReader(Reading):
+    """A class of one's own, named as ./file.py:Class: Class(root, split, **options) is a data set."""
+
+    is_own: ClassVar[bool] = True
+
+    name: str = Field(pattern=PATTERN, description="The class, as ./file.py:Class.")
+    options: dict[str, Any] = Field(default_factory=dict, description="Its own settings.")
+
+    @staticmethod
+    def is_meant_by(value: dict[str, Any]) -> bool:
+        """Whether a mapping names a class of the user's own."""
+        return names_own_class(value.get("name"))
+
+
+ReaderConfig = Annotated[
+    Annotated[CocoReader, Tag("coco")]
+    | Annotated[CocoPanopticReader, Tag("coco_panoptic")]
+    | Annotated[VocReader, Tag("voc")]
+    | Annotated[YoloReader, Tag("yolo")]
+    | Annotated[ImageFolderReader, Tag("image_folder")]
+    | Annotated[SegmentationReader, Tag("segmentation")]
+    | Annotated[PairsReader, Tag("pairs")]
+    | Annotated[IdxReader, Tag("idx")]
+    | Annotated[TableReader, Tag("table")]
+    | Annotated[TextReader, Tag("text")]
+    | Annotated[TextClassesReader, Tag("text_classes")]
+    | Annotated[OwnReader, Tag(OWN_TAG)],
+    Discriminator(which),
+]

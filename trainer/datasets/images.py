@@ -1,0 +1,164 @@
+"""Image files become arrays here and nowhere else: every mode, EXIF rotation, what is broken or too large."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from trainer import TrainerError
+from trainer.datasets.paths import missing_file
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+MOST_PIXELS = 178_956_970
+"""Pictures of more are refused before they are decoded: Pillow's own limit, half a gigabyte as RGB."""
+
+SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm"})
+"""Files that readers of folders take for images."""
+
+_BROKEN = (OSError, SyntaxError, ValueError, TypeError, EOFError, IndexError, KeyError, struct.error, zlib.error)
+"""What Pillow raises for files that are cut short or damaged, by format and place of the damage."""
+
+_ORIENTATION = 0x0112
+_SWAPS_AXES = (5, 6, 7, 8)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Picture:
+    """A decoded image; `size` is (height, width) of the file's image, which `pixels` may be a scaled version of."""
+
+    pixels: np.ndarray
+    """uint8 [H, W, C]."""
+    size: tuple[int, int]
+
+    @property
+    def is_scaled(self) -> bool:
+        """Whether it was decoded at a lower resolution."""
+        return self.pixels.shape[:2] != self.size
+
+
+def decode(
+    path: Path,
+    *,
+    channels: Literal[1, 3] | None = 3,
+    at_least: tuple[int, int] | None = None,
+    annotated_size: tuple[int, int] | None = None,
+) -> Picture:
+    """The image in a file as uint8.
+
+    Palettes and CMYK become RGB, alpha is left out, 16 bits become the upper 8, of an animation the first picture is
+    taken. A rotation in EXIF is applied, unless the annotations were made for the picture without it.
+
+    Args:
+        path: the file.
+        channels: 3 or 1 for every picture, or None: 1 for grey ones, else 3.
+        at_least: (height, width) that are enough: a JPEG may be decoded at a half, a quarter or an eighth of its size,
+            which takes as much less time, as long as neither extent becomes smaller than this.
+        annotated_size: (height, width) that annotations say; decides about EXIF rotation.
+
+    Raises:
+        TrainerError: the file is missing, no image, cut short, damaged or too large, or has no 8 or 16-bit pixels.
+    """
+    image = opened(path)
+    orientation = image.getexif().get(_ORIENTATION, 1) if _may_have_exif(image) else 1
+    swaps = orientation in _SWAPS_AXES
+    if swaps and annotated_size is not None and annotated_size == (image.height, image.width):
+        orientation, swaps = 1, False  # the tool that made the annotations didn't know of EXIF
+    size = (image.width, image.height) if swaps else (image.height, image.width)
+    if at_least is not None and image.format in ("JPEG", "MPO"):
+        image.draft(image.mode, at_least if swaps else (at_least[1], at_least[0]))
+    load(image, path)
+    pixels = _eight_bits(image, path, channels)
+    return Picture(_turned(pixels, orientation), size)
+
+
+def opened(path: Path) -> Image.Image:
+    """The file as an image whose header is read and whose pixels aren't. Raises `TrainerError` as `decode` does."""
+    from PIL import Image, UnidentifiedImageError
+
+    try:
+        image = Image.open(path)
+    except FileNotFoundError:
+        raise missing_file(path) from None
+    except UnidentifiedImageError:
+        raise TrainerError(
+            "not an image, or damaged at its beginning",
+            where=str(path),
+            found=_beginning(path),
+            expected="an image file",
+        ) from None
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
+        raise TrainerError("the image is too large", where=str(path), found=error, hint=_TOO_LARGE) from None
+    except _BROKEN as error:
+        raise TrainerError("the image can't be read", where=str(path), found=error) from error
+    if image.width * image.height > MOST_PIXELS:
+        found = f"{image.width} x {image.height} pixels"
+        expected = f"at most {MOST_PIXELS} in all"
+        raise TrainerError("the image is too large", where=str(path), found=found, expected=expected, hint=_TOO_LARGE)
+    return image
+
+
+def load(image: Image.Image, path: Path) -> None:
+    """Decode an opened image. Raises `TrainerError` where it is cut short or damaged."""
+    try:
+        image.load()
+    except _BROKEN as error:
+        message = "the image is cut short" if "truncated" in str(error) else "the image is damaged"
+        raise TrainerError(message, where=str(path), found=error, hint="Fetch the file again.") from error
+
+
+_TOO_LARGE = "A small file may unpack to more than fits into memory; scale it down, or leave it out."
+
+
+def _eight_bits(image: Image.Image, path: Path, channels: int | None) -> np.ndarray:
+    """uint8 [H, W, C] of a loaded image."""
+    if image.mode in ("F", "I") or image.mode.startswith("I;16"):
+        pixels = _narrowed(np.asarray(image), path)
+        return np.repeat(pixels[:, :, None], 3, axis=2) if channels == 3 else pixels[:, :, None]
+    if channels is None:
+        channels = 1 if image.mode in ("1", "L", "LA", "La") else 3
+    mode = "RGB" if channels == 3 else "L"
+    if image.mode != mode:
+        image = image.convert(mode)
+    pixels = np.asarray(image)
+    return pixels if channels == 3 else pixels[:, :, None]
+
+
+def _narrowed(values: np.ndarray, path: Path) -> np.ndarray:
+    """uint8 of 16-bit pixels."""
+    lowest, highest = (values.min(), values.max()) if values.size else (0, 0)
+    if values.dtype.kind == "f" or lowest < 0 or highest > 0xFFFF:
+        raise TrainerError(
+            "the image's pixels are neither 8 nor 16 bits",
+            where=str(path),
+            found=f"{values.dtype} from {lowest} to {highest}",
+            expected="0 to 255 or 0 to 65535",
+        )
+    return (values.astype(np.uint32) >> 8).astype(np.uint8)
+
+
+def _turned(pixels: np.ndarray, orientation: int) -> np.ndarray:
+    """The pixels as EXIF's orientation wants them shown (2: mirrored, 3: upside down, 6 and 8: quarter turns, …)."""
+    if orientation in _SWAPS_AXES:
+        pixels = pixels.swapaxes(0, 1)
+    vertical, horizontal = _MIRRORED.get(orientation, (1, 1))
+    return np.ascontiguousarray(pixels[::vertical, ::horizontal])
+
+
+_MIRRORED = {2: (1, -1), 3: (-1, -1), 4: (-1, 1), 6: (1, -1), 7: (-1, -1), 8: (-1, 1)}
+
+
+def _may_have_exif(image: Image.Image) -> bool:
+    return image.format in ("JPEG", "MPO", "WEBP", "TIFF") or "exif" in image.info
+
+
+def _beginning(path: Path) -> str:
+    with path.open("rb") as file:
+        first = file.read(8)
+    return f"the first bytes {first.hex(' ')}" if first else "an empty file"

@@ -1,0 +1,72 @@
+"""Paths that data sets name: never outside the folder of the data, and a missing one is told with what is there."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from trainer import TrainerError
+
+_DRIVE = re.compile(r"[A-Za-z]:")
+
+
+def within(root: Path, name: str, where: str) -> Path:
+    """The path `name` below `root`, which a data set's own file names (`where` it does).
+
+    Raises:
+        TrainerError: the name is absolute, goes up with `..`, or leads out of the root by a symbolic link.
+    """
+    plain = name.replace("\\", "/")
+    if not plain or plain.startswith("/") or _DRIVE.match(plain) or ".." in plain.split("/") or "\0" in plain:
+        raise TrainerError(
+            "a file's name leads out of the data set's folder" if plain else "a file's name is empty",
+            where=where,
+            found=repr(name),
+            expected=f"a path below {root}, without ..",
+        )
+    path = root / plain
+    real = os.path.realpath(path)
+    real_root = os.path.realpath(root)
+    if os.path.commonpath((real, real_root)) != real_root:
+        raise TrainerError(
+            "a symbolic link leads out of the data set's folder",
+            where=where,
+            found=f"{name} is {real}",
+            expected=f"a file below {real_root}",
+        )
+    return path
+
+
+def missing_file(path: Path) -> TrainerError:
+    """The error for a file that is not there, with what is."""
+    found = "no such folder either"
+    if path.parent.is_dir():
+        nearby = sorted(entry.name for entry in path.parent.iterdir())
+        found = f"in that folder: {', '.join(nearby[:8]) or 'nothing'}{', …' if len(nearby) > 8 else ''}"
+    return TrainerError(
+        "no such file",
+        where=str(path),
+        found=found,
+        hint="Paths of a reader are relative to `data.root`, the folder of the data.",
+    )
+
+
+def folder(path: Path) -> Path:
+    """`path`, which must be a folder. Raises `TrainerError` where it isn't."""
+    if path.is_dir():
+        return path
+    if path.exists():
+        raise TrainerError("not a folder", where=str(path), expected="a folder")
+    nearby = sorted(entry.name for entry in path.parent.iterdir()) if path.parent.is_dir() else []
+    raise TrainerError(
+        "no such folder",
+        where=str(path),
+        found=f"in {path.parent}: {', '.join(nearby[:8]) or 'nothing'}{', …' if len(nearby) > 8 else ''}",
+        hint="Paths of a reader are relative to `data.root`, the folder of the data.",
+    )
+
+
+def natural(name: str) -> tuple[object, ...]:
+    """A key that sorts names as people do: 2.jpg before 10.jpg."""
+    return tuple((0, int(part), "") if part.isdigit() else (1, 0, part) for part in re.split(r"(\d+)", name) if part)

@@ -1,0 +1,61 @@
+"""Boxes as readers hand them out: checked against their picture, and at its scale."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from trainer import TrainerError
+
+SLACK = 1.0
+"""Pixels by which a box may reach over the picture's edge: what rounding does. It is cut off at the edge."""
+
+
+def checked_boxes(boxes: np.ndarray, size: tuple[int, int], where: str, names: Sequence[object]) -> np.ndarray:
+    """float64 [N, 4] of x_min, y_min, x_max, y_max within the picture of `size` (height, width).
+
+    Raises:
+        TrainerError: a coordinate is not finite, a box has no area, or reaches outside the picture; `names` are what
+            the boxes are called.
+    """
+    boxes = np.asarray(boxes, np.float64).reshape(-1, 4)
+    height, width = size
+    extent = np.array([width, height, width, height])
+    inside = np.clip(boxes, 0, extent)
+    with np.errstate(invalid="ignore"):
+        faults = {
+            "a box's coordinates are not finite": ~np.isfinite(boxes).all(1),
+            "a box has no area": (boxes[:, 2] <= boxes[:, 0]) | (boxes[:, 3] <= boxes[:, 1]),
+            "a box reaches outside the picture": (np.abs(boxes - inside) > SLACK).any(1)
+            | (inside[:, 2] <= inside[:, 0])
+            | (inside[:, 3] <= inside[:, 1]),
+        }
+    for message, is_wrong in faults.items():
+        if is_wrong.any():
+            first = int(np.flatnonzero(is_wrong)[0])
+            values = ", ".join(f"{value:g}" for value in boxes[first])
+            others = f" ({int(is_wrong.sum())} such boxes)" if is_wrong.sum() > 1 else ""
+            raise TrainerError(
+                message,
+                where=where,
+                found=f"{names[first]}: x_min, y_min, x_max, y_max = {values}{others}",
+                expected=f"a box within {width} x {height} pixels",
+            )
+    return inside
+
+
+def scaled(coordinates: np.ndarray, size: tuple[int, int], shape: Sequence[int]) -> np.ndarray:
+    """Coordinates (x, y, x, y, …) of a picture of `size` (height, width) in one of `shape`, as float32."""
+    factors = np.array([shape[1] / size[1], shape[0] / size[0]])
+    return (coordinates * np.resize(factors, coordinates.shape[-1])).astype(np.float32)
+
+
+def nearest(mask: np.ndarray, shape: Sequence[int]) -> np.ndarray:
+    """A mask [..., H, W] at another size (height, width), each pixel that of the nearest."""
+    height, width = shape[:2]
+    if mask.shape[-2:] == (height, width):
+        return mask
+    rows = ((np.arange(height) + 0.5) * mask.shape[-2] / height).astype(np.int64)
+    columns = ((np.arange(width) + 0.5) * mask.shape[-1] / width).astype(np.int64)
+    return mask[..., rows[:, None], columns]

@@ -1,0 +1,110 @@
+"""COCO's segmentations: polygons, run lengths as lists of counts, compressed run lengths. pycocotools does the work."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from trainer import TrainerError
+
+_EXPECTED = "polygons [[x, y, x, y, x, y, …], …] or run lengths {size: [height, width], counts: a list or a text}"
+
+
+def run_lengths(segmentation: Any, size: tuple[int, int], where: str) -> dict[str, Any]:
+    """Compressed run lengths {size, counts} of a segmentation in a picture of `size` (height, width).
+
+    Raises:
+        TrainerError: it is none of COCO's three forms, is of another size, or its counts don't make up the picture.
+    """
+    from pycocotools import mask
+
+    height, width = size
+    if isinstance(segmentation, list):
+        polygons = [_polygon(polygon, where) for polygon in segmentation]
+        if not polygons:
+            raise TrainerError("a segmentation is empty", where=where, found="no polygon", expected=_EXPECTED)
+        merged: dict[str, Any] = mask.merge(mask.frPyObjects(polygons, height, width))
+        return merged
+    if not isinstance(segmentation, dict) or not {"size", "counts"} <= set(segmentation):
+        raise TrainerError("no segmentation", where=where, found=_short(segmentation), expected=_EXPECTED)
+    if list(segmentation["size"]) != [height, width]:
+        raise TrainerError(
+            "a mask has another size than the picture",
+            where=where,
+            found=f"size {segmentation['size']} (height, width)",
+            expected=f"[{height}, {width}]",
+        )
+    counts = segmentation["counts"]
+    if isinstance(counts, list):
+        if any(not isinstance(count, int) or count < 0 for count in counts) or sum(counts) != height * width:
+            found = f"{len(counts)} counts that come to {sum(count for count in counts if isinstance(count, int))}"
+            expected = f"whole numbers that come to {height * width}, the pixels of the picture"
+            raise TrainerError(
+                "a mask's run lengths don't make up the picture", where=where, found=found, expected=expected
+            )
+        uncompressed: dict[str, Any] = mask.frPyObjects(segmentation, height, width)
+        return uncompressed
+    if not isinstance(counts, str | bytes):
+        raise TrainerError("no segmentation", where=where, found=_short(segmentation), expected=_EXPECTED)
+    text = counts.encode() if isinstance(counts, str) else counts
+    decoded = counts_of(text)
+    if decoded is None or sum(decoded) != height * width:
+        raise TrainerError(
+            "a mask's run lengths don't make up the picture",
+            where=where,
+            found="a text that is cut short" if decoded is None else f"counts that come to {sum(decoded)}",
+            expected=f"{height * width}, the pixels of the picture",
+        )
+    return {"size": [height, width], "counts": text}
+
+
+def mask_of(segmentation: Any, size: tuple[int, int], where: str) -> np.ndarray:
+    """bool [H, W]: the pixels of a segmentation. Raises `TrainerError` as `run_lengths` does."""
+    from pycocotools import mask
+
+    pixels: np.ndarray = mask.decode(run_lengths(segmentation, size, where))
+    return pixels.astype(bool)
+
+
+def counts_of(text: bytes) -> list[int] | None:
+    """The run lengths that COCO's compressed text stands for; None where it ends within a number or has a wrong byte.
+
+    Each count is a variable-length number of six bits a byte (48 is added), from the third on as the difference to the
+    last but one (`rleFrString` of cocoapi, which reads past the end of what is damaged).
+    """
+    counts: list[int] = []
+    value = shift = 0
+    for byte in text:
+        bits = byte - 48
+        if not 0 <= bits < 64 or shift > 60:
+            return None
+        value |= (bits & 0x1F) << shift
+        shift += 5
+        if bits & 0x20:
+            continue
+        if bits & 0x10:
+            value |= -1 << shift
+        counts.append(value + counts[-2] if len(counts) > 2 else value)
+        if counts[-1] < 0:
+            return None
+        value = shift = 0
+    return None if shift else counts
+
+
+def _polygon(polygon: Any, where: str) -> list[float]:
+    is_list = isinstance(polygon, list) and all(isinstance(value, int | float) for value in polygon)
+    if not is_list or len(polygon) < 6 or len(polygon) % 2:
+        found = f"{len(polygon)} numbers" if is_list else _short(polygon)
+        raise TrainerError(
+            "a polygon has too few points",
+            where=where,
+            found=found,
+            expected="three points or more: [x, y, x, y, x, y, …]",
+        )
+    return list(polygon)
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:80]}…"

@@ -1,0 +1,71 @@
+"""The files of a folder, in an order that every machine agrees on, and texts."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection
+from pathlib import Path
+
+from trainer import TrainerError
+from trainer.datasets.images import SUFFIXES
+from trainer.datasets.paths import folder, missing_file, natural
+
+
+def files_in(path: Path, suffixes: Collection[str] = SUFFIXES, *, below: bool = False) -> list[str]:
+    """Names of the files of such suffixes in a folder (and below it), as people sort them; hidden ones are left out.
+
+    Raises:
+        TrainerError: there is no such folder, or no such file in it.
+    """
+    names = _walk(folder(path), "", suffixes, below)
+    if not names:
+        present = sorted({Path(entry.name).suffix or entry.name for entry in path.iterdir()})
+        raise TrainerError(
+            "no files of this kind in the folder",
+            where=str(path),
+            found=", ".join(present[:8]) or "nothing",
+            expected=", ".join(sorted(suffixes)),
+        )
+    return sorted(names, key=natural)
+
+
+def folders_in(path: Path) -> list[str]:
+    """Names of the folders in a folder, in the order of their names; hidden ones are left out."""
+    return sorted(entry.name for entry in os.scandir(folder(path)) if entry.is_dir() and not entry.name.startswith("."))
+
+
+def by_stem(names: Collection[str], path: Path) -> dict[str, str]:
+    """File names without suffix, to the names. Raises `TrainerError` where two files share one."""
+    found: dict[str, str] = {}
+    for name in names:
+        stem = name.rpartition(".")[0] or name
+        if stem in found:
+            raise TrainerError(
+                "two files have one name but for the ending", where=str(path), found=f"{found[stem]} and {name}"
+            )
+        found[stem] = name
+    return found
+
+
+def read_text(path: Path) -> str:
+    """A UTF-8 text file, with line breaks as \\n. Raises `TrainerError` where it is missing, unreadable or no text."""
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        raise missing_file(path) from None
+    except UnicodeDecodeError as error:
+        raise TrainerError("the file is not UTF-8 text", where=str(path), found=error) from None
+    except OSError as error:
+        raise TrainerError("the file can't be read", where=str(path), found=error.strerror) from error
+
+
+def _walk(path: Path, prefix: str, suffixes: Collection[str], below: bool) -> list[str]:
+    names = []
+    for entry in os.scandir(path):
+        if entry.name.startswith("."):
+            continue
+        if below and entry.is_dir(follow_symlinks=False):
+            names += _walk(Path(entry.path), f"{prefix}{entry.name}/", suffixes, below)
+        elif os.path.splitext(entry.name)[1].lower() in suffixes:
+            names.append(prefix + entry.name)
+    return names

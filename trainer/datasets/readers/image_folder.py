@@ -1,0 +1,76 @@
+"""A folder for each class, with its images in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from trainer import TrainerError
+from trainer.datasets.fields import Item
+from trainer.datasets.paths import within
+from trainer.datasets.readers.files import files_in, folders_in
+from trainer.datasets.readers.opening import Opening
+from trainer.datasets.readers.picture_reader import PictureReader
+
+
+class ImageFolder(PictureReader):
+    """Items {image, label, size}: `root/images/<class>/…/<image>`.
+
+    Args:
+        root: the folder of the data.
+        images: the folder of the classes' folders, relative to it.
+        classes: the folders in the order of the labels; None: all, in the order of their names.
+        channels: of the images; None: each has its own.
+
+    Raises:
+        TrainerError: there is no such folder, none in it, one that is no class, or one without images.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        *,
+        images: str = ".",
+        classes: Sequence[str] | None = None,
+        channels: Literal[1, 3] | None = 3,
+        opening: Opening = Opening(),  # noqa: B008 - frozen
+    ) -> None:
+        super().__init__(channels)
+        self.folder = root / images
+        present = folders_in(self.folder)
+        self.class_names: Sequence[str] = tuple(classes) if classes is not None else tuple(present)
+        if not present or not set(self.class_names) >= set(present):
+            raise TrainerError(
+                "the folders are not the classes",
+                where=str(self.folder),
+                found=", ".join(present[:12]) or "no folders",
+                expected=", ".join(self.class_names) or "a folder for each class",
+            )
+        self.names: list[str] = []
+        labels: list[int] = []
+        for label, name in enumerate(self.class_names):
+            files = files_in(self.folder / name, below=True) if name in present else []
+            self.names += [f"{name}/{file}" for file in files]
+            labels += [label] * len(files)
+            if opening.progress is not None:
+                opening.progress(label + 1, len(self.class_names))
+        self.labels = np.array(labels, np.int64)
+
+    def shared_settings(self) -> Mapping[str, Any]:
+        """What the other splits must take over."""
+        return {"classes": self.class_names}
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def source(self, index: int) -> str:
+        return str(self.folder / self.names[index])
+
+    def __getitem__(self, index: int) -> Item:
+        where = self.source(index)
+        picture = self.picture(within(self.folder, self.names[index], str(self.folder)), where)
+        label = self.labels[index]
+        return {"image": picture.pixels, "label": np.array(label), "size": np.array(picture.size, np.int64)}

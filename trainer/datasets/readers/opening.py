@@ -1,0 +1,23 @@
+"""What a reader is handed when it opens a data set: who hears of progress, and of records that can't be used."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from trainer import TrainerError
+
+Progress = Callable[[int, int], None]
+"""Hears how much of how much is done, and often enough to be shown."""
+
+
+def _raise(error: TrainerError) -> None:
+    raise error
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """`on_problem` is handed what is wrong with a record that belongs to no item: it raises it, or counts it."""
+
+    progress: Progress | None = None
+    on_problem: Callable[[TrainerError], None] = _raise

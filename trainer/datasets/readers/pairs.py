@@ -1,0 +1,91 @@
+"""Paired images: side by side in one file, or in two folders under the same names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from trainer import TrainerError
+from trainer.datasets.fields import TARGET, Item
+from trainer.datasets.images import decode
+from trainer.datasets.paths import within
+from trainer.datasets.readers.files import by_stem, files_in
+from trainer.datasets.readers.opening import Opening
+from trainer.datasets.readers.picture_reader import PictureReader
+
+
+class PairedImages(PictureReader):
+    """Items {image, target, size}.
+
+    Args:
+        root: the folder of the data; the others are relative to it.
+        images: folder of the images, or of pictures that hold both side by side.
+        targets: folder of what the images are to become; None: the pictures hold both, each in one half.
+        direction: which half is the image: "left_to_right" or "right_to_left" (the target is the other).
+        channels: of the images; None: each has its own.
+
+    Raises:
+        TrainerError: a folder is missing; to `opening.on_problem`: a target of no image.
+    """
+
+    class_names: Sequence[str] = ()
+
+    def __init__(
+        self,
+        root: Path,
+        *,
+        images: str = ".",
+        targets: str | None = None,
+        direction: Literal["left_to_right", "right_to_left"] = "left_to_right",
+        channels: Literal[1, 3] | None = 3,
+        opening: Opening = Opening(),  # noqa: B008 - frozen
+    ) -> None:
+        super().__init__(channels)
+        self.images = root / images
+        self.targets = None if targets is None else root / targets
+        self.is_mirrored = direction == "right_to_left"
+        self.names = files_in(self.images, below=True)
+        self._target_names: list[str | None] = []
+        if self.targets is not None:
+            found = by_stem(files_in(self.targets, below=True), self.targets)
+            stems = list(by_stem(self.names, self.images))
+            self._target_names = [found.get(stem) for stem in stems]
+            for stray in sorted(set(found) - set(stems)):
+                where = str(self.targets / found[stray])
+                opening.on_problem(TrainerError("a target belongs to no image", where=where, found=f"no image {stray}"))
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def source(self, index: int) -> str:
+        return str(self.images / self.names[index])
+
+    def __getitem__(self, index: int) -> Item:
+        where = self.source(index)
+        path = within(self.images, self.names[index], str(self.images))
+        if self.targets is not None:
+            name = self._target_names[index]
+            if name is None:
+                expected = str(self.targets / f"{Path(self.names[index]).stem}.*")
+                raise TrainerError("an image has no target", where=where, expected=expected)
+            picture = self.picture(path, where)
+            image, target = picture.pixels, self.picture(within(self.targets, name, str(self.targets)), where).pixels
+            size = picture.size
+        else:
+            pixels = decode(path, channels=self.channels).pixels  # whole: `at_least` is of one half
+            height, width = pixels.shape[:2]
+            if width % 2:
+                raise TrainerError(
+                    "a picture of two halves is of odd width",
+                    where=where,
+                    found=f"{width} pixels",
+                    expected="an even number",
+                )
+            image, target = pixels[:, : width // 2], pixels[:, width // 2 :]
+            size = (height, width // 2)
+        if self.is_mirrored:
+            image, target = target, image
+        return {"image": image, TARGET: target, "size": np.array(size, np.int64)}

@@ -1,0 +1,35 @@
+"""What readers of pictures have in common: the number of channels, and decoding at a lower resolution."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from trainer import TrainerError
+from trainer.datasets.images import Picture, decode
+
+
+class PictureReader:
+    """A base of readers.
+
+    `at_least` is (height, width) that are enough for whoever uses the items, or None: a JPEG may then be decoded at a
+    fraction of its size, and the item's boxes, masks and keypoints are those of the smaller picture. Its field `size`
+    stays that of the file.
+    """
+
+    def __init__(self, channels: Literal[1, 3] | None = 3) -> None:
+        self.channels: Literal[1, 3] | None = channels
+        self.at_least: tuple[int, int] | None = None
+
+    def picture(self, path: Path, where: str, annotated_size: tuple[int, int] | None = None) -> Picture:
+        """The decoded image. Raises `TrainerError` where it has another size than its annotations say."""
+        picture = decode(path, channels=self.channels, at_least=self.at_least, annotated_size=annotated_size)
+        if annotated_size is not None and annotated_size != picture.size:
+            raise TrainerError(
+                "the picture has another size than its annotations say",
+                where=where,
+                found=f"{path}: {picture.size[1]} x {picture.size[0]} pixels",
+                expected=f"{annotated_size[1]} x {annotated_size[0]}",
+                hint="Boxes and masks would lie in wrong places.",
+            )
+        return picture

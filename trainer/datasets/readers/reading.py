@@ -1,0 +1,170 @@
+"""From a config's `reader` section to data sets: one for each split.
+
+splits = read_splits(config.data.reader, config.data.root, seed=config.seed)     # {"train": …, "valid": …}
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from trainer import TrainerError
+from trainer.configs.own import own_class
+from trainer.datasets.dataset import Dataset, Subset
+from trainer.datasets.order import item_bits
+from trainer.datasets.readers.opening import Opening
+
+if TYPE_CHECKING:
+    from trainer.configs.readers import OwnReader, Reading
+
+TRAIN = "train"
+
+_WORDS: Mapping[str, Sequence[str]] = {
+    TRAIN: ("train", "training"),
+    "valid": ("val", "valid", "validation", "dev"),
+    "test": ("test", "testing"),
+}
+"""What folders and files of the splits are called, where the config doesn't say."""
+
+_SPLIT = "{split}"
+_CHOICE = 2
+"""Keeps the random bits of splits apart from those of orders and augmentations (`datasets/order.py`)."""
+
+
+def read_splits(
+    config: Reading,
+    root: Path,
+    *,
+    seed: int = 0,
+    opening: Opening = Opening(),  # noqa: B008 - frozen
+) -> dict[str, Dataset]:
+    """A data set for each split that the section asks for: by words in paths, and by shares of train.
+
+    Classes and vocabulary are those of the first split, train where there is one.
+
+    Raises:
+        TrainerError: as the reader does; no split is there; a share leaves a split without items.
+    """
+    words = split_words(config, root)
+    found: dict[str, Dataset] = {}
+    shared: Mapping[str, Any] = {}
+    for split, word in words.items():
+        found[split] = read(config, root, word, shared, opening)
+        if not shared and hasattr(found[split], "shared_settings"):
+            shared = found[split].shared_settings()  # type: ignore[attr-defined]
+    if config.fractions:
+        found = {**found, **_taken_apart(found, config, seed)}
+    return found
+
+
+def read(
+    config: Reading,
+    root: Path,
+    word: str | None = None,
+    shared: Mapping[str, Any] | None = None,
+    opening: Opening = Opening(),  # noqa: B008 - frozen
+) -> Dataset:
+    """The data set of one split: `word` stands for `{split}` in paths, `shared` replaces settings."""
+    if config.is_own:
+        return _own(config, root, word)  # type: ignore[arg-type]
+    file, _, name = config.code.partition(":")
+    kind = getattr(importlib.import_module(f"trainer.datasets.readers.{file}"), name)
+    settings = {
+        key: value.replace(_SPLIT, word) if word is not None and isinstance(value, str) else value
+        for key, value in config.settings().items()
+    }
+    dataset: Dataset = kind(root, **(settings | dict(shared or {})), opening=opening)
+    return dataset
+
+
+def split_words(config: Reading, root: Path) -> dict[str, str | None]:
+    """The splits that are read, and what each is called in paths; None where the paths don't tell splits apart.
+
+    Raises:
+        TrainerError: `splits` is set and no path has `{split}`, or no split is there.
+    """
+    if config.is_own:
+        return dict(config.splits) if config.splits else {TRAIN: None}
+    paths = [value for value in config.settings().values() if isinstance(value, str) and _SPLIT in value]
+    if not paths:
+        if config.splits is not None:
+            raise TrainerError(
+                "no path of the reader tells the splits apart",
+                where="data.reader.splits",
+                found=", ".join(f"{split}: {word}" for split, word in config.splits.items()),
+                expected=f"a path with {_SPLIT} in it",
+            )
+        return {TRAIN: None}
+    if config.splits is not None:
+        return dict(config.splits)
+    found: dict[str, str | None] = {}
+    for split, words in _WORDS.items():
+        present = [word for word in words if all((root / path.replace(_SPLIT, word)).exists() for path in paths)]
+        if present:
+            found[split] = present[0]
+    if not found:
+        tried = ", ".join(word for words in _WORDS.values() for word in words)
+        raise TrainerError(
+            "no split is there",
+            where=str(root),
+            found=f"nothing at {', '.join(paths)} for any of {tried}",
+            hint="`data.reader.splits` names the words, as in {train: 2007_train, valid: 2007_val}.",
+        )
+    return found
+
+
+def _taken_apart(found: Mapping[str, Dataset], config: Reading, seed: int) -> dict[str, Dataset]:
+    """Train without the shares of other splits, and those."""
+    taken = [split for split in config.fractions if split in found]
+    if TRAIN not in found or taken or sum(config.fractions.values()) >= 1:
+        raise TrainerError(
+            "the splits can't be taken from train",
+            where="data.reader.fractions",
+            found=", ".join(f"{split}: {share:g}" for split, share in config.fractions.items())
+            + f" beside {', '.join(found)}",
+            expected="a train split, other names than the splits that are there, shares that come to less than 1",
+        )
+    whole = found[TRAIN]
+    order = np.arange(len(whole))
+    if config.fractions_by == "seed":
+        order = np.argsort(item_bits(seed, 0, order, 1, stream=_CHOICE)[:, 0], kind="stable")
+    sizes = {split: round(share * len(whole)) for split, share in config.fractions.items()}
+    sizes = {TRAIN: len(whole) - sum(sizes.values()), **sizes}
+    if min(sizes.values()) < 1:
+        raise TrainerError(
+            "a split has no items",
+            where="data.reader.fractions",
+            found=", ".join(f"{split}: {size}" for split, size in sizes.items()) + f" of {len(whole)} items",
+        )
+    ends = np.cumsum(list(sizes.values()))
+    return {
+        split: Subset(whole, np.sort(order[end - size : end]))
+        for (split, size), end in zip(sizes.items(), ends, strict=True)
+    }
+
+
+def _own(config: OwnReader, root: Path, word: str | None) -> Dataset:
+    try:
+        kind = own_class(config.name)
+    except ValueError as error:
+        raise TrainerError("no such reader", where="data.reader.name", found=error) from error
+    try:
+        inspect.signature(kind).bind(root, word, **config.options)
+    except TypeError as error:
+        raise TrainerError(
+            "the reader does not take these options",
+            where=config.name,
+            found=error,
+            expected="Class(root, split, **options)",
+        ) from None
+    dataset = kind(root, word, **config.options)
+    if not isinstance(dataset, Dataset):
+        raise TrainerError(
+            "the reader is no data set", where=config.name, expected="__len__, __getitem__, class_names and source"
+        )
+    return dataset

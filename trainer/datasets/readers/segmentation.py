@@ -1,0 +1,173 @@
+"""Images and masks in two folders. A mask's pixels are class indices (grey or palette), or colours by a table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from trainer import TrainerError
+from trainer.datasets.fields import IGNORED, Item
+from trainer.datasets.images import decode, load, opened
+from trainer.datasets.paths import within
+from trainer.datasets.readers.boxes import nearest
+from trainer.datasets.readers.files import by_stem, files_in
+from trainer.datasets.readers.opening import Opening
+from trainer.datasets.readers.picture_reader import PictureReader
+
+
+class SegmentationFolders(PictureReader):
+    """Items {image, mask, size}: images and masks of the same names but for the ending.
+
+    Args:
+        root: the folder of the data; the others are relative to it.
+        images: folder of the images.
+        masks: folder of the masks.
+        classes: names in the order of the indices.
+        colours: the colour (red, green, blue) of each class, for masks in RGB; a palette's indices are taken as such.
+        ignore: values of mask pixels that don't count (they become 255).
+        ignore_colours: colours that don't count.
+        mask_suffix: what mask names have after the image's, as in 0001_mask.png.
+        channels: of the images; None: each has its own.
+
+    Raises:
+        TrainerError: a folder is missing; to `opening.on_problem`: a mask of no image.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        *,
+        images: str = "images",
+        masks: str = "masks",
+        classes: Sequence[str],
+        colours: Sequence[Sequence[int]] | None = None,
+        ignore: Sequence[int] = (IGNORED,),
+        ignore_colours: Sequence[Sequence[int]] = (),
+        mask_suffix: str = "",
+        channels: Literal[1, 3] | None = 3,
+        opening: Opening = Opening(),  # noqa: B008 - frozen
+    ) -> None:
+        super().__init__(channels)
+        self.images, self.masks = root / images, root / masks
+        self.class_names: Sequence[str] = tuple(classes)
+        self.names = files_in(self.images, below=True)
+        found = by_stem(files_in(self.masks, below=True), self.masks)
+        stems = [stem + mask_suffix for stem in by_stem(self.names, self.images)]
+        self._mask_names = [found.get(stem) for stem in stems]
+        for stray in sorted(set(found) - set(stems)):
+            opening.on_problem(
+                TrainerError(
+                    "a mask belongs to no image", where=str(self.masks / found[stray]), found=f"no image {stray}"
+                )
+            )
+        self._ignored = frozenset(ignore)
+        self._codes = None if colours is None else _codes(colours, ignore_colours, self.class_names)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def source(self, index: int) -> str:
+        return str(self.images / self.names[index])
+
+    def __getitem__(self, index: int) -> Item:
+        where = self.source(index)
+        picture = self.picture(within(self.images, self.names[index], str(self.images)), where)
+        mask = self.mask(index)
+        if mask.shape != picture.size:
+            raise TrainerError(
+                "a mask has another size than its image",
+                where=where,
+                found=f"{self.masks / str(self._mask_names[index])}: {mask.shape[1]} x {mask.shape[0]} pixels",
+                expected=f"{picture.size[1]} x {picture.size[0]}",
+            )
+        return {
+            "image": picture.pixels,
+            "mask": nearest(mask, picture.pixels.shape),
+            "size": np.array(picture.size, np.int64),
+        }
+
+    def mask(self, index: int) -> np.ndarray:
+        """uint8 or int32 [H, W]: class indices, 255 where a pixel doesn't count.
+
+        Raises:
+            TrainerError: the mask is missing or unreadable, or a value or colour in it stands for no class.
+        """
+        name = self._mask_names[index]
+        if name is None:
+            expected = str(self.masks / f"{Path(self.names[index]).stem}.png")
+            raise TrainerError("an image has no mask", where=self.source(index), expected=expected)
+        path = within(self.masks, name, str(self.masks))
+        if self._codes is not None:
+            return _by_colour(decode(path).pixels, self._codes, path)
+        return self._indices(path)
+
+    def _indices(self, path: Path) -> np.ndarray:
+        image = opened(path)
+        load(image, path)
+        if image.mode == "1":
+            image = image.convert("L").point([min(value, 1) for value in range(256)])
+        values = np.asarray(image)
+        if values.ndim != 2 or values.dtype.kind not in "ui":
+            raise TrainerError(
+                "a mask holds colours, and there is no table of them",
+                where=str(path),
+                found=f"pixels of mode {image.mode}",
+                expected="a grey or palette image of class indices",
+                hint="`colours` gives the colour of each class.",
+            )
+        present = np.unique(values)
+        unknown = [int(value) for value in present if value not in self._ignored and value >= len(self.class_names)]
+        if unknown:
+            raise TrainerError(
+                "a mask's value stands for no class",
+                where=str(path),
+                found=f"{', '.join(map(str, unknown[:8]))} ({int(np.isin(values, unknown).sum())} pixels)",
+                expected=f"0 to {len(self.class_names) - 1}, or to be ignored: {sorted(self._ignored)}",
+            )
+        wide = values.astype(np.uint8 if len(self.class_names) <= IGNORED else np.int32)
+        ignored = np.isin(values, list(self._ignored))
+        return np.where(ignored, IGNORED, wide).astype(wide.dtype) if ignored.any() else wide
+
+
+def _codes(
+    colours: Sequence[Sequence[int]], ignored: Sequence[Sequence[int]], class_names: Sequence[str]
+) -> Mapping[int, int]:
+    """Class index by the colour as one number."""
+    if len(colours) != len(class_names):
+        raise TrainerError(
+            "each class needs a colour",
+            found=f"{len(colours)} colours",
+            expected=f"{len(class_names)}, in the classes' order",
+        )
+    table = {_code(colour): index for index, colour in enumerate(colours)}
+    if len(table) != len(colours):
+        raise TrainerError("two classes have one colour", found=", ".join(str(tuple(colour)) for colour in colours))
+    return table | {_code(colour): IGNORED for colour in ignored}
+
+
+def _code(colour: Sequence[int]) -> int:
+    red, green, blue = colour
+    return red << 16 | green << 8 | blue
+
+
+def _by_colour(pixels: np.ndarray, codes: Mapping[int, int], path: Path) -> np.ndarray:
+    """uint8 [H, W]: the class of each pixel's colour."""
+    wide = pixels.astype(np.int32)
+    packed = wide[..., 0] << 16 | wide[..., 1] << 8 | wide[..., 2]
+    present, places = np.unique(packed, return_inverse=True)
+    unknown = [int(code) for code in present if int(code) not in codes]
+    if unknown:
+        first = unknown[0]
+        raise TrainerError(
+            "a mask's colour stands for no class",
+            where=str(path),
+            found=f"({first >> 16}, {first >> 8 & 255}, {first & 255}) and {len(unknown) - 1} more "
+            f"({int(np.isin(packed, unknown).sum())} pixels)",
+            hint="JPEG blurs colours; `ignore_colours` names those that don't count.",
+        )
+    kind = np.uint8 if len(codes) <= IGNORED + 1 else np.int32
+    classes = np.array([codes[int(code)] for code in present], kind)
+    return classes[places.reshape(packed.shape)]

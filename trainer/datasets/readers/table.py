@@ -1,0 +1,196 @@
+"""Tables: CSV with a line of column names, or JSON lines (an object a line)."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from trainer import TrainerError
+from trainer.datasets.fields import Item
+from trainer.datasets.paths import within
+from trainer.datasets.readers.files import read_text
+from trainer.datasets.readers.opening import Opening
+from trainer.datasets.readers.picture_reader import PictureReader
+
+_JSON_LINES = (".jsonl", ".ndjson")
+
+
+class Table(PictureReader):
+    """Items of a row: {features float32 [F], label or value, image}, whichever columns are named.
+
+    Args:
+        root: the folder of the data.
+        file: a .csv, .tsv, .jsonl or .ndjson file, UTF-8, relative to it.
+        features: columns of numbers that become `features`; None: with `image` none, else all that are named nowhere.
+        label: the column of the class; its values are texts or numbers.
+        value: the column of the number that is to be predicted; becomes `value` (float32).
+        image: the column of the image's path, relative to `images`.
+        images: folder of the images, relative to the root.
+        classes: values of `label` in the order of the labels; None: those that occur, sorted.
+        channels: of the images; None: each has its own.
+
+    Raises:
+        TrainerError: the file is missing, not UTF-8, has no such column or no rows. A row that is wrong is an item
+            that can't be used.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        *,
+        file: str,
+        features: Sequence[str] | None = None,
+        label: str | None = None,
+        value: str | None = None,
+        image: str | None = None,
+        images: str = ".",
+        classes: Sequence[str] | None = None,
+        channels: Literal[1, 3] | None = 3,
+        opening: Opening = Opening(),  # noqa: B008 - frozen
+    ) -> None:
+        super().__init__(channels)
+        self.path, self.images, self._image = root / file, root / images, image
+        self._label, self._value = label, value
+        special = [name for name in (label, value, image) if name is not None]
+        columns, rows = (_json_rows if self.path.suffix in _JSON_LINES else _csv_rows)(self.path)
+        if features is None:
+            features = [] if image is not None else [name for name in columns if name not in special]
+        self.features = tuple(features)
+        wanted = [*self.features, *special]
+        _check_columns(columns, wanted, self.path)
+        self._numbers: list[int] = []
+        self._rows: list[Mapping[str, Any] | TrainerError] = []
+        for number, row in rows:
+            self._numbers.append(number)
+            self._rows.append({name: row.get(name) for name in wanted} if isinstance(row, dict) else row)
+        if not self._rows:
+            raise TrainerError("the table has no rows", where=str(self.path))
+        self.class_names: Sequence[str] = ()
+        if label is not None:
+            occurring = {
+                str(row[label]) for row in self._rows if isinstance(row, dict) and row[label] not in (None, "")
+            }
+            self.class_names = tuple(sorted(occurring, key=_as_number_first) if classes is None else map(str, classes))
+        self._labels = {name: number for number, name in enumerate(self.class_names)}
+
+    def shared_settings(self) -> Mapping[str, Any]:
+        """What the other splits must take over."""
+        return {"features": self.features, **({"classes": self.class_names} if self._label is not None else {})}
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def source(self, index: int) -> str:
+        return f"{self.path}:{self._numbers[index]}"
+
+    def __getitem__(self, index: int) -> Item:
+        row, where = self._rows[index], self.source(index)
+        if isinstance(row, TrainerError):
+            raise row
+        item: Item = {}
+        if self.features:
+            numbers = [_number(row[name], name, where) for name in self.features]
+            item["features"] = np.array(numbers, np.float32)
+        if self._value is not None:
+            item["value"] = np.array(_number(row[self._value], self._value, where), np.float32)
+        if self._label is not None:
+            said = row[self._label]
+            if str(said) not in self._labels:
+                raise TrainerError(
+                    "a row's class is none of the data set's" if said not in (None, "") else "a row has no class",
+                    where=where,
+                    found=f"{self._label} = {said!r}",
+                    expected=", ".join(self.class_names[:12]),
+                )
+            item["label"] = np.array(self._labels[str(said)], np.int64)
+        if self._image is not None:
+            picture = self.picture(within(self.images, str(row[self._image] or ""), where), where)
+            item |= {"image": picture.pixels, "size": np.array(picture.size, np.int64)}
+        return item
+
+
+def _number(value: Any, column: str, where: str) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = np.nan
+    if not np.isfinite(number) or isinstance(value, bool):
+        raise TrainerError("not a number", where=where, found=f"{column} = {value!r}", expected="a finite number")
+    return number
+
+
+_Rows = Iterator[tuple[int, dict[str, Any] | TrainerError]]
+"""Each row, or what is wrong with it, with the number of its line."""
+
+
+def _csv_rows(path: Path) -> tuple[Sequence[str], _Rows]:
+    """The names of the columns, and the rows."""
+    reader = csv.reader(io.StringIO(read_text(path)), delimiter="\t" if path.suffix == ".tsv" else ",", strict=True)
+    columns = next(reader, [])
+
+    def rows() -> _Rows:
+        try:
+            for row in reader:
+                if row:
+                    yield reader.line_num, _named(row, columns, f"{path}:{reader.line_num}")
+        except csv.Error as error:
+            raise TrainerError("the file is not CSV", where=f"{path}:{reader.line_num}", found=error) from None
+
+    return columns, rows()
+
+
+def _named(row: Sequence[str], columns: Sequence[str], where: str) -> dict[str, Any] | TrainerError:
+    if len(row) == len(columns):
+        return dict(zip(columns, row, strict=True))
+    return TrainerError(
+        "a row has another number of fields than there are columns",
+        where=where,
+        found=f"{len(row)}: {', '.join(row)[:80]}",
+        expected=len(columns),
+    )
+
+
+def _json_rows(path: Path) -> tuple[Sequence[str], _Rows]:
+    """The names of the first row's fields, and the rows."""
+    rows = list(_decoded_lines(path))
+    first = next((row for _, row in rows if isinstance(row, dict)), {})
+    return list(first), iter(rows)
+
+
+def _decoded_lines(path: Path) -> _Rows:
+    import msgspec
+
+    decode = msgspec.json.Decoder(dict[str, Any]).decode
+    for number, line in enumerate(read_text(path).split("\n"), 1):
+        if line.strip():
+            try:
+                yield number, decode(line)
+            except msgspec.DecodeError as error:
+                found = f"{error}: {line[:80]}"
+                yield number, TrainerError("a line is not a JSON object", where=f"{path}:{number}", found=found)
+
+
+def _check_columns(columns: Sequence[str], wanted: Sequence[str], path: Path) -> None:
+    missing = [name for name in wanted if name not in columns]
+    if missing:
+        raise TrainerError(
+            "the table has no such column",
+            where=str(path),
+            found=", ".join(columns) or "no columns",
+            expected=missing[0],
+        )
+    if not wanted:
+        raise TrainerError("no column is used", where=str(path), found=", ".join(columns) or "no columns")
+
+
+def _as_number_first(text: str) -> tuple[int, float, str]:
+    """Sorts numbers by value and before all else."""
+    try:
+        return 0, float(text), text
+    except ValueError:
+        return 1, 0.0, text

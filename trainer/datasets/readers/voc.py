@@ -1,0 +1,187 @@
+"""Pascal VOC (Everingham et al. 2010): an XML file of boxes for each image."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from trainer import TrainerError
+from trainer.datasets.fields import Item
+from trainer.datasets.paths import missing_file, within
+from trainer.datasets.readers.boxes import checked_boxes, scaled
+from trainer.datasets.readers.files import files_in, read_text
+from trainer.datasets.readers.opening import Opening
+from trainer.datasets.readers.picture_reader import PictureReader
+
+_EDGES = ("xmin", "ymin", "xmax", "ymax")
+
+
+@dataclass(frozen=True, slots=True)
+class VocImage:
+    """What one XML file says."""
+
+    file_name: str
+    size: tuple[int, int] | None
+    """(height, width); None where the file doesn't say."""
+    names: tuple[str, ...]
+    boxes: tuple[tuple[float, float, float, float], ...]
+    """x_min, y_min, x_max, y_max as written."""
+    difficult: tuple[bool, ...]
+
+
+class VocDataset(PictureReader):
+    """Items {image, boxes, labels, crowd, area, image_id, size}; `crowd` marks objects that are called difficult.
+
+    Args:
+        root: the folder of the data; the others are relative to it.
+        images: folder of the images.
+        annotations: folder of the XML files.
+        image_set: a text file with one name a line (`ImageSets/Main/train.txt`); None: every XML file.
+        classes: names in the order of the labels; None: those that occur, sorted: every XML file is read once for it.
+        one_based: whether the first pixel is called 1 and x_max, y_max the last pixel that belongs to the box, as in
+            the original sets; otherwise coordinates are taken as they are, as most tools write them.
+        channels: of the images; None: each has its own.
+
+    Raises:
+        TrainerError: a folder or the image set is missing.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        *,
+        images: str = "JPEGImages",
+        annotations: str = "Annotations",
+        image_set: str | None = None,
+        classes: Sequence[str] | None = None,
+        one_based: bool = False,
+        channels: Literal[1, 3] | None = 3,
+        opening: Opening = Opening(),  # noqa: B008 - frozen
+    ) -> None:
+        super().__init__(channels)
+        self.images, self.annotations, self.one_based = root / images, root / annotations, one_based
+        if image_set is None:
+            self.names = [name.removesuffix(".xml") for name in files_in(self.annotations, (".xml",))]
+        else:
+            self.names = [line.split()[0] for line in read_text(root / image_set).splitlines() if line.strip()]
+        self.class_names: Sequence[str] = tuple(classes) if classes is not None else self._occurring(opening)
+        self._labels = {name: label for label, name in enumerate(self.class_names)}
+
+    def shared_settings(self) -> Mapping[str, Any]:
+        """What the other splits must take over."""
+        return {"classes": self.class_names}
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def source(self, index: int) -> str:
+        return str(self.annotations / f"{self.names[index]}.xml")
+
+    def __getitem__(self, index: int) -> Item:
+        where = self.source(index)
+        said = self.annotation(index)
+        unknown = [name for name in said.names if name not in self._labels]
+        if unknown:
+            raise TrainerError(
+                "an object's class is none of the data set's",
+                where=where,
+                found=unknown[0],
+                expected=", ".join(self.class_names),
+            )
+        picture = self.picture(within(self.images, said.file_name, where), where, said.size)
+        shape, size = picture.pixels.shape, picture.size
+        boxes = np.array(said.boxes, np.float64).reshape(-1, 4)
+        if self.one_based:
+            boxes[:, :2] -= 1
+        numbered = [f"object {number} ({name})" for number, name in enumerate(said.names)]
+        boxes = scaled(checked_boxes(boxes, size, where, numbered), size, shape)
+        return {
+            "image": picture.pixels,
+            "boxes": boxes,
+            "labels": np.array([self._labels[name] for name in said.names], np.int64),
+            "crowd": np.array(said.difficult, bool),
+            "area": (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1]),
+            "image_id": np.array(index, np.int64),
+            "size": np.array(size, np.int64),
+        }
+
+    def annotation(self, index: int) -> VocImage:
+        """What the XML file of an item says. Raises `TrainerError` where it is missing or not of VOC's form."""
+        return read_voc(within(self.annotations, f"{self.names[index]}.xml", str(self.annotations)))
+
+    def _occurring(self, opening: Opening) -> tuple[str, ...]:
+        """The classes that occur, sorted. A file that can't be read is a bad item later, and doesn't count here."""
+        found: set[str] = set()
+        for index in range(len(self)):
+            try:
+                found.update(self.annotation(index).names)
+            except TrainerError:
+                continue
+            if opening.progress is not None and (index + 1) % 1000 == 0:
+                opening.progress(index + 1, len(self))
+        return tuple(sorted(found))
+
+
+def read_voc(path: Path) -> VocImage:
+    """What an XML file of Pascal VOC says.
+
+    Raises:
+        TrainerError: the file is missing, no XML, or an object has no name or no box of four numbers.
+    """
+    try:
+        tree = ElementTree.fromstring(path.read_bytes())
+    except FileNotFoundError:
+        raise missing_file(path) from None
+    except ElementTree.ParseError as error:
+        raise TrainerError("the file is not XML, or cut short", where=str(path), found=error) from None
+    except OSError as error:
+        raise TrainerError("the file can't be read", where=str(path), found=error.strerror) from error
+    if tree.tag != "annotation":
+        raise TrainerError(
+            "not an annotation of Pascal VOC", where=str(path), found=f"<{tree.tag}>", expected="<annotation>"
+        )
+    objects = tree.findall("object")
+    size = tree.find("size")
+    return VocImage(
+        file_name=(tree.findtext("filename") or "").strip() or f"{path.stem}.jpg",
+        size=None if size is None else _size(size, path),
+        names=tuple(_name(one, path, number) for number, one in enumerate(objects)),
+        boxes=tuple(_box(one, path, number) for number, one in enumerate(objects)),
+        difficult=tuple((one.findtext("difficult") or "0").strip() == "1" for one in objects),
+    )
+
+
+def _size(element: ElementTree.Element, path: Path) -> tuple[int, int] | None:
+    try:
+        height, width = (int((element.findtext(tag) or "0").strip()) for tag in ("height", "width"))
+    except ValueError:
+        raise TrainerError(
+            "the size is no number", where=str(path), expected="<size> with <width> and <height>"
+        ) from None
+    return (height, width) if height and width else None
+
+
+def _name(element: ElementTree.Element, path: Path, number: int) -> str:
+    name = (element.findtext("name") or "").strip()
+    if not name:
+        raise TrainerError("an object has no name", where=f"{path}: object {number}", expected="<name>")
+    return name
+
+
+def _box(element: ElementTree.Element, path: Path, number: int) -> tuple[float, float, float, float]:
+    texts = [element.findtext(f"bndbox/{edge}") for edge in _EDGES]
+    try:
+        x_min, y_min, x_max, y_max = (float(text or "") for text in texts)
+    except ValueError:
+        raise TrainerError(
+            "an object has no box of four numbers",
+            where=f"{path}: object {number}",
+            found=", ".join(f"{edge} {text}" for edge, text in zip(_EDGES, texts, strict=True)),
+            expected="<bndbox> with <xmin>, <ymin>, <xmax>, <ymax>",
+        ) from None
+    return x_min, y_min, x_max, y_max

@@ -1,0 +1,157 @@
+"""YOLO's text labels: a file an image, a line a box: class, centre x, centre y, width, height as shares.
+
+Format: https://docs.ultralytics.com/datasets/detect/ (of a polygon, as in its segmentation sets, the box is taken).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from trainer import TrainerError
+from trainer.datasets.fields import Item
+from trainer.datasets.paths import within
+from trainer.datasets.readers.boxes import checked_boxes, scaled
+from trainer.datasets.readers.files import by_stem, files_in, read_text
+from trainer.datasets.readers.opening import Opening
+from trainer.datasets.readers.picture_reader import PictureReader
+
+
+class YoloDataset(PictureReader):
+    """Items {image, boxes, labels, image_id, size}. An image without a label file has no boxes.
+
+    Args:
+        root: the folder of the data; the others are relative to it.
+        images: folder of the images.
+        labels: folder of the text files; None: `images` with its part called images replaced by labels.
+        classes: names in the order of the class numbers, or the file that has them: `data.yaml` or one name a line.
+        channels: of the images; None: each has its own.
+
+    Raises:
+        TrainerError: a folder or the file of names is missing; to `opening.on_problem`: labels of no image.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        *,
+        images: str = "images",
+        labels: str | None = None,
+        classes: Sequence[str] | str = "data.yaml",
+        channels: Literal[1, 3] | None = 3,
+        opening: Opening = Opening(),  # noqa: B008 - frozen
+    ) -> None:
+        super().__init__(channels)
+        self.images = root / images
+        self.labels = root / (labels if labels is not None else labels_beside(images))
+        self.class_names: Sequence[str] = class_names(root, classes)
+        self.names = files_in(self.images, below=True)
+        self._stems = list(by_stem(self.names, self.images))
+        self._labelled = set(by_stem(files_in(self.labels, (".txt",), below=True), self.labels))
+        for stray in sorted(self._labelled - set(self._stems) - {"classes"}):
+            opening.on_problem(
+                TrainerError(
+                    "a label file belongs to no image", where=f"{self.labels / stray}.txt", found=f"no image {stray}"
+                )
+            )
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def source(self, index: int) -> str:
+        return str(self.images / self.names[index])
+
+    def __getitem__(self, index: int) -> Item:
+        where = self.source(index)
+        picture = self.picture(within(self.images, self.names[index], str(self.images)), where)
+        numbers, shares = self.annotation(index)
+        (height, width), shape = picture.size, picture.pixels.shape
+        boxes = shares * np.array([width, height, width, height])
+        label_file = self.labels / f"{self._stems[index]}.txt"
+        boxes = checked_boxes(boxes, picture.size, str(label_file), [f"box {row}" for row in range(len(boxes))])
+        return {
+            "image": picture.pixels,
+            "boxes": scaled(boxes, picture.size, shape),
+            "labels": numbers,
+            "image_id": np.array(index, np.int64),
+            "size": np.array(picture.size, np.int64),
+        }
+
+    def annotation(self, index: int) -> tuple[np.ndarray, np.ndarray]:
+        """Classes int64 [N] and x_min, y_min, x_max, y_max float64 [N, 4] as shares of width and height.
+
+        Raises:
+            TrainerError: a line is not of YOLO's form, or its class is none of the data set's.
+        """
+        stem = self._stems[index]
+        if stem not in self._labelled:
+            return np.zeros(0, np.int64), np.zeros((0, 4))
+        path = within(self.labels, f"{stem}.txt", str(self.labels))
+        numbers, boxes = [], []
+        for number, line in enumerate(read_text(path).splitlines(), 1):
+            if line.strip():
+                label, box = self._parsed(line, f"{path}:{number}")
+                numbers.append(label)
+                boxes.append(box)
+        return np.array(numbers, np.int64), np.array(boxes, np.float64).reshape(-1, 4)
+
+    def _parsed(self, line: str, where: str) -> tuple[int, tuple[float, float, float, float]]:
+        try:
+            first, *values = (float(word) for word in line.split())
+        except ValueError:
+            values, first = [], -1.0
+        is_box, is_polygon = len(values) == 4, len(values) >= 6 and len(values) % 2 == 0
+        if not first.is_integer() or not (is_box or is_polygon):
+            raise TrainerError(
+                "not a line of YOLO's labels",
+                where=where,
+                found=line[:80],
+                expected="class, centre x, centre y, width, height as shares of the picture",
+            )
+        if not 0 <= first < len(self.class_names):
+            raise TrainerError(
+                "a class has no name",
+                where=where,
+                found=f"class {int(first)}",
+                expected=f"0 to {len(self.class_names) - 1} ({', '.join(self.class_names[:8])})",
+            )
+        if is_box:
+            x, y, wide, high = values
+            return int(first), (x - wide / 2, y - high / 2, x + wide / 2, y + high / 2)
+        return int(first), (min(values[::2]), min(values[1::2]), max(values[::2]), max(values[1::2]))
+
+
+def labels_beside(images: str) -> str:
+    """The folder of the labels by YOLO's custom: images/train has labels/train."""
+    parts = images.split("/")
+    places = [place for place, part in enumerate(parts) if part == "images"]
+    if places:
+        parts[places[-1]] = "labels"
+        return "/".join(parts)
+    return "labels"
+
+
+def class_names(root: Path, classes: Sequence[str] | str) -> tuple[str, ...]:
+    """The names themselves, or those in a file: `names` of a YAML file, or one a line."""
+    if not isinstance(classes, str):
+        return tuple(classes)
+    path = root / classes
+    text = read_text(path)
+    if path.suffix not in (".yaml", ".yml"):
+        return tuple(line.strip() for line in text.splitlines() if line.strip())
+    import yaml
+
+    try:
+        names = yaml.safe_load(text)["names"]
+        ordered = [names[number] for number in range(len(names))] if isinstance(names, dict) else list(names)
+    except (yaml.YAMLError, KeyError, TypeError) as error:
+        raise TrainerError(
+            "the file has no list of class names",
+            where=str(path),
+            found=f"{type(error).__name__}: {error}",
+            expected="names: [first, second] or names: {0: first, 1: second}",
+        ) from None
+    return tuple(str(name) for name in ordered)
