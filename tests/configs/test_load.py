@@ -129,6 +129,23 @@ def test_paths_start_from_the_file_or_shell_that_gives_them(gallery, folder):
     assert loaded.config.model.weights == folder / "w.safetensors"
 
 
+def test_parts_of_the_model_start_from_files_of_their_own(gallery, folder):
+    (folder / "sub").mkdir()
+    (folder / "sub" / "config.yaml").write_text(
+        "extends: tiny\nmodel: {weights: all.pt, parts: {net.backbone: {weights: b.npz, exclude: [fc.*]}}}\n"
+    )
+    model = load("sub/config.yaml", ["model.parts.head={weights: h.pth}"], recipes=gallery).config.model
+    assert model.weights == folder / "sub" / "all.pt"
+    assert model.parts["net.backbone"].weights == folder / "sub" / "b.npz"
+    assert model.parts["net.backbone"].exclude == ("fc.*",) and model.parts["head"].weights == folder / "h.pth"
+
+
+@pytest.mark.parametrize("rename", ["{'(': x}", "{'a(b)': '\\2'}"])
+def test_a_rename_that_is_no_regular_expression_is_reported(gallery, rename):
+    with pytest.raises(ConfigError, match=r"model\.rename: .*is no regular expression"):
+        load("tiny", [f"model.rename={rename}"], recipes=gallery)
+
+
 def test_a_task_of_ones_own_stands_beside_its_config(gallery, folder):
     (folder / "sub").mkdir()
     options = "from trainer.configs import Section\nclass Options(Section):\n    a: int\n"

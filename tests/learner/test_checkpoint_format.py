@@ -21,7 +21,7 @@ from trainer.learner.checkpoints import (
     superseded,
     write_checkpoint,
 )
-from trainer.learner.checkpoints.format import point, remove_leftovers
+from trainer.learner.checkpoints.format import _sealed, point, remove_leftovers
 
 ARRAYS = {
     "model": {
@@ -69,6 +69,60 @@ def test_a_damaged_file_is_found(tmp_path, name):
     with pytest.raises(TrainerError, match="damaged") as raised:
         read_checkpoint(path)
     assert name in str(raised.value)
+
+
+def damaged(path, random):
+    """Change a checkpoint somewhere: flip a bit, cut a file, take one away, swap two."""
+    files = sorted(path.iterdir())
+    file = files[int(random.integers(len(files)))]
+    content = bytearray(file.read_bytes())
+    match random.integers(4):
+        case 0:
+            content[int(random.integers(len(content)))] ^= 1 << int(random.integers(8))
+            file.write_bytes(content)
+        case 1:
+            file.write_bytes(content[: int(random.integers(len(content)))])
+        case 2:
+            file.unlink()
+        case _:
+            other = next(one for one in files if one != file)
+            file.write_bytes(other.read_bytes())
+            other.write_bytes(content)
+    return file
+
+
+@pytest.mark.parametrize("count", [100, pytest.param(1000, marks=pytest.mark.full)])
+def test_each_damage_is_found_and_its_folder_named(tmp_path, count):
+    path, _ = write_checkpoint(tmp_path, 1, ARRAYS, {"step": 1, "metrics": {"valid/loss": 0.5}})
+    whole, random = {file: file.read_bytes() for file in path.iterdir()}, np.random.default_rng(0)
+    for _ in range(count):
+        damaged(path, random)
+        with pytest.raises(TrainerError) as raised:
+            read_checkpoint(path)
+        assert str(path) in str(raised.value)
+        for file, content in whole.items():
+            file.write_bytes(content)
+    read_checkpoint(path)
+
+
+@pytest.mark.parametrize(
+    "name", ["../outside.safetensors", "/etc/passwd", "a/b.safetensors", "model.safetensors\n", ".."]
+)
+def test_a_manifest_that_names_files_elsewhere_is_refused(tmp_path, name):
+    path, _ = write_checkpoint(tmp_path, 1, ARRAYS, {})
+    manifest = json.loads((path / "manifest.json").read_text())
+    manifest["files"][name] = manifest["files"].pop("model.safetensors")
+    (path / "manifest.json").write_bytes(_sealed(manifest))
+    with pytest.raises(TrainerError, match="names what is no file of a checkpoint"):
+        read_checkpoint(path)
+
+
+@pytest.mark.parametrize("text", ["../../elsewhere", "/tmp", "", "step-1/../..", "step--1", "step-٣"])
+def test_a_pointer_elsewhere_is_none(tmp_path, text):
+    path, _ = write_checkpoint(tmp_path / "checkpoints", 1, ARRAYS, {})
+    (tmp_path / "checkpoints" / "latest").write_text(text)
+    assert pointed(tmp_path / "checkpoints", "latest") is None
+    assert checkpoint_folder(tmp_path) == path
 
 
 def test_a_missing_file_and_another_format_are_named(tmp_path):

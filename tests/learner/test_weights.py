@@ -1,15 +1,17 @@
-"""Starting from weights: by the task's names, by the model's own, from a checkpoint folder; misfits are named."""
+"""Starting from weights: by the task's names, by the model's own, of any kind of file, in part; misfits are named."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from safetensors.numpy import save_file
+from safetensors.numpy import load_file, save_file
 
 from trainer import TrainerError, engine
 from trainer.engine import nn
+from trainer.learner import Learner
 from trainer.learner.checkpoints import Array, write_checkpoint
-from trainer.learner.weights import load_weights
+from trainer.learner.weights import Selection, load_weights
+from trainer.learner.weights.write import selected, write_weights
 
 
 @pytest.fixture
@@ -38,7 +40,7 @@ def test_a_checkpoint_folder(tmp_path, values):
     [
         ({"other": np.zeros(2, np.float32)}, "net.other"),
         ({"bias": np.zeros(3, np.float32)}, "bias: shape (3,) where the model has (2,)"),
-        ({"bias": None}, "missing: bias"),
+        ({"bias": None}, "bias: not in the file"),
     ],
 )
 def test_misfits_are_named(tmp_path, values, change, said):
@@ -62,3 +64,181 @@ def test_arrays_that_overlap_are_refused(tmp_path, values):
     (tmp_path / "w.safetensors").write_bytes(content.replace(b"[8,32]", b"[4,28]"))
     with pytest.raises(TrainerError, match="'weight' does not begin where the one before ends"):
         load_weights(tmp_path / "w.safetensors", {"net": nn.Linear(3, 2)})
+
+
+# --- parts and patterns -----------------------------------------------------------------------------------------------
+
+
+class Detector(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.backbone = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4))
+        self.head = nn.Linear(4, 2)
+
+
+def numbers(module, start=0.0):
+    """Every array of a module, each with numbers of its own."""
+    return {
+        name: (np.arange(np.prod(shape, dtype=int)) + start + index).reshape(shape).astype(np.float32)
+        for index, (name, shape) in enumerate(module.named_shapes().items())
+    }
+
+
+@pytest.fixture
+def detector():
+    return Detector().set_seed(0)
+
+
+@pytest.mark.parametrize("prefix", ["", "module.", "backbone.", "net.backbone.", "module.net.backbone."])
+@pytest.mark.parametrize("part", ["backbone", "net.backbone"])
+def test_a_part_takes_a_file_of_its_own(tmp_path, detector, prefix, part):
+    given = numbers(detector.backbone)
+    others = {f"{prefix.removesuffix('backbone.')}head.bias": np.zeros(2, np.float32)} if "backbone" in prefix else {}
+    save_file({**{prefix + name: value for name, value in given.items()}, **others}, tmp_path / "b.safetensors")
+    before = detector.head.weight.numpy()
+    if prefix == "backbone.":
+        prefix = "a prefix that the model does not have"
+        with pytest.raises(TrainerError, match="not in the file"):
+            load_weights(tmp_path / "b.safetensors", {"net": detector}, part)
+        selection = Selection(rename=[(r"^backbone\.", "")], exclude=["head.*"])
+    else:
+        selection = Selection()
+    match = load_weights(tmp_path / "b.safetensors", {"net": detector}, part, selection)
+    assert match.report().startswith("7 of 7 arrays loaded")
+    for name, value in detector.backbone.state_dict().items():
+        np.testing.assert_array_equal(value, given[name])
+    np.testing.assert_array_equal(detector.head.weight.numpy(), before)
+
+
+def test_what_is_loaded_can_be_chosen_by_pattern(tmp_path, detector):
+    given = numbers(detector)
+    save_file(given, tmp_path / "w.safetensors")
+    before = detector.state_dict()
+    match = load_weights(
+        tmp_path / "w.safetensors", {"net": detector}, selection=Selection(include=["backbone.*"], exclude=["*.bias"])
+    )
+    after = detector.state_dict()
+    loaded = {name for name in given if np.array_equal(after[name], given[name])}
+    assert loaded == {name for name in given if name.startswith("backbone.") and not name.endswith(".bias")}
+    assert all(np.array_equal(after[name], before[name]) for name in given if name not in loaded)
+    assert match.report() == "5 of 5 arrays loaded; 4 left out by include or exclude"
+
+
+def test_without_strict_the_rest_is_told_of(tmp_path, detector):
+    given = {**numbers(detector), "head.weight": np.zeros((7, 4), np.float32), "extra": np.zeros(1, np.float32)}
+    del given["backbone.0.bias"]
+    save_file(given, tmp_path / "w.safetensors")
+    match = load_weights(tmp_path / "w.safetensors", {"net": detector}, selection=Selection(is_strict=False))
+    assert match.report() == (
+        "7 of 9 arrays loaded; 1 not in the file (backbone.0.bias); 1 not in the model (extra); "
+        "1 of another shape (head.weight: shape (7, 4) where the model has (2, 4))"
+    )
+    np.testing.assert_array_equal(detector.head.bias.numpy(), given["head.bias"])
+
+
+def test_nothing_in_common_is_an_error_even_without_strict(tmp_path, detector, values):
+    save_file(values, tmp_path / "w.safetensors")
+    before = detector.state_dict()
+    with pytest.raises(TrainerError, match="belong to another model"):
+        load_weights(tmp_path / "w.safetensors", {"net": detector}, selection=Selection(is_strict=False))
+    assert all(np.array_equal(value, before[name]) for name, value in detector.state_dict().items())
+
+
+def test_a_part_that_is_none_is_told_those_that_are(tmp_path, detector, values):
+    save_file(values, tmp_path / "w.safetensors")
+    with pytest.raises(TrainerError, match="no part 'neck'") as raised:
+        load_weights(tmp_path / "w.safetensors", {"net": detector}, "neck")
+    assert "net.backbone" in str(raised.value)
+
+
+def test_a_counter_of_batches_may_be_missing(tmp_path, detector):
+    given = {name: value for name, value in numbers(detector).items() if not name.endswith("num_batches_tracked")}
+    save_file(given, tmp_path / "w.safetensors")
+    assert load_weights(tmp_path / "w.safetensors", {"net": detector}).report() == "8 of 8 arrays loaded"
+
+
+def test_a_weight_of_two_names_may_have_one_in_the_file(tmp_path):
+    class Tied(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = nn.Linear(3, 3, bias=False), nn.Linear(3, 3, bias=False)
+            self.second.weight = self.first.weight
+
+    net = Tied()
+    given = np.full((3, 3), 2.0, np.float32)
+    for names in (["first.weight"], ["first.weight", "second.weight"]):
+        save_file({name: given for name in names}, tmp_path / "w.safetensors")
+        load_weights(tmp_path / "w.safetensors", {"net": net})
+        np.testing.assert_array_equal(net.second.weight.numpy(), given)
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_a_numpy_archive(tmp_path, detector, save):
+    given = numbers(detector)
+    save(tmp_path / "w.npz", **given)
+    load_weights(tmp_path / "w.npz", {"net": detector})
+    np.testing.assert_array_equal(detector.head.weight.numpy(), given["head.weight"])
+
+
+def test_numpy_archives_that_would_unpickle_or_grow_are_refused(tmp_path):
+    np.savez(tmp_path / "objects.npz", weight=np.array([{"a": 1}], dtype=object))
+    np.savez_compressed(tmp_path / "bomb.npz", weight=np.zeros(1 << 27, np.uint8))
+    np.savez(tmp_path / "complex.npz", weight=np.zeros(2, complex))
+    for name, said in (("objects", "no array of numbers"), ("bomb", "beyond measure"), ("complex", "complex128")):
+        with pytest.raises(TrainerError, match=said):
+            load_weights(tmp_path / f"{name}.npz", {"net": nn.Linear(3, 2)})
+
+
+def test_a_changed_byte_of_a_numpy_archive_is_noticed_or_changes_nothing(tmp_path):
+    np.savez_compressed(tmp_path / "w.npz", weight=np.arange(6.0).reshape(2, 3), bias=np.float32([1, 2]))
+    content, random = (tmp_path / "w.npz").read_bytes(), np.random.default_rng(0)
+    for _ in range(300):
+        changed = bytearray(content)
+        changed[int(random.integers(len(content)))] ^= 1 << int(random.integers(8))
+        (tmp_path / "c.npz").write_bytes(changed)
+        net = nn.Linear(3, 2)
+        try:
+            load_weights(tmp_path / "c.npz", {"net": net})
+        except TrainerError:
+            continue
+        np.testing.assert_array_equal(net.weight.numpy(), np.arange(6.0).reshape(2, 3))
+
+
+def test_of_a_checkpoint_a_damaged_file_is_refused(tmp_path, values):
+    arrays = {f"net.{name}": Array(value, engine.float32) for name, value in values.items()}
+    folder, _ = write_checkpoint(tmp_path, 5, {"model": arrays, "ema": arrays}, {})
+    load_weights(folder, {"net": nn.Linear(3, 2)}, entry="ema")
+    with pytest.raises(TrainerError, match="without 'training'"):
+        load_weights(folder, {"net": nn.Linear(3, 2)}, entry="training")
+    content = bytearray((folder / "model.safetensors").read_bytes())
+    content[-1] ^= 1
+    (folder / "model.safetensors").write_bytes(content)
+    with pytest.raises(TrainerError, match="damaged checkpoint"):
+        load_weights(folder, {"net": nn.Linear(3, 2)})
+
+
+@pytest.mark.parametrize("suffix", [".safetensors", ".npz"])
+def test_written_weights_are_those_of_the_part(tmp_path, detector, suffix):
+    arrays = {f"net.{name}": Array(value, engine.float32) for name, value in detector.state_dict().items()}
+    kept = selected(arrays, Selection(exclude=["*.bias"], rename=[("head", "fc")]), "net", where="here")
+    write_weights(tmp_path / f"w{suffix}", kept)
+    found = load_file(tmp_path / "w.safetensors") if suffix == ".safetensors" else dict(np.load(tmp_path / "w.npz"))
+    assert "fc.weight" in found and "backbone.0.weight" in found and "backbone.0.bias" not in found
+    np.testing.assert_array_equal(found["fc.weight"], detector.head.weight.numpy())
+
+
+def test_a_run_says_what_it_started_from(blobs, config, tmp_path):
+    first = Learner(blobs, config(train={"steps": 2, "epochs": None}))
+    first.run().check()
+    head = {name: value for name, value in first.task.net.state_dict().items() if name.startswith("4.")}
+    save_file({name.removeprefix("4."): value for name, value in head.items()}, tmp_path / "head.safetensors")
+    events = []
+    model = {"parts": {"net.4": {"weights": tmp_path / "head.safetensors"}}}
+    second = Learner(blobs, config(train={"steps": 2, "epochs": None}, model=model), sink=events.append)
+    second._prepare()
+    np.testing.assert_array_equal(second.task.net.state_dict()["4.weight"], head["4.weight"])
+    (told,) = [event.message for event in events if event.kind == "log"]
+    assert told.endswith("head.safetensors for net.4: 2 of 2 arrays loaded")

@@ -218,7 +218,8 @@ def _leaves(value: Any, path: KeyPath) -> Iterable[KeyPath]:
 
 def _not_loaded(config: RunConfig, task: TaskReference) -> list[str]:
     parts = [f"the task's code ({task.file})", f"its data ({config.data.root or 'the task says where'})"]
-    return parts if config.model.weights is None else [*parts, f"weights ({config.model.weights})"]
+    files = [section.weights for section in (config.model, *config.model.parts.values())]
+    return [*parts, *(f"weights ({file})" for file in files if file is not None)]
 
 
 def _paths(value: Any, path: KeyPath = ()) -> set[KeyPath]:

@@ -25,8 +25,8 @@ from trainer.learner.progress import Progress
 from trainer.learner.task import DataSplits, Plan, Task, parts_of
 from trainer.learner.training import Training
 from trainer.learner.tuning import tuned
-from trainer.learner.weights import load_weights
-from trainer.rundir import BadItemEvent, Event, EventSink, Request, RunPaths
+from trainer.learner.weights import start_from
+from trainer.rundir import BadItemEvent, Event, EventSink, LogEvent, Request, RunPaths
 
 if TYPE_CHECKING:
     from trainer.configs import RunConfig
@@ -161,8 +161,8 @@ class Learner:
         self.inbox.check()
         with phase("model", self._sink):
             self.task.build()
-            if self.config.model.weights is not None:
-                load_weights(self.config.model.weights, parts_of(self.task).modules)
+            for line in start_from(self.config.model, parts_of(self.task).modules):
+                self._sink(LogEvent(line))
             hooks = (*self.task.hooks(), *self._hooks)
             training = Training(self.task, splits, plan, self.inbox, self._sink, paths=self.paths, hooks=hooks)
         self.training = training

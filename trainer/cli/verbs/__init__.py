@@ -15,6 +15,7 @@ VERBS: dict[str, str] = {
     "runs": "the runs of a folder in a table",
     "compare": "several runs side by side: metrics, curves, what differs in their configs",
     "report": "one run as a web page in a single file",
+    "checkpoint": "look into checkpoints and files of weights, check and convert them",
     "tune": "decide the kernels of a config now, for every later run",
     "profile": "where the time of a training step goes",
     "data evaluate": "the figures of a results file, COCO's 12 and per class",

@@ -152,6 +152,19 @@ class Module:
                     states[f"{path}.{name}" if path else name] = state
         return states
 
+    def named_shapes(self, *, each_once: bool = False) -> dict[str, tuple[int, ...]]:
+        """The shapes of parameters and buffers by name, without making them; what two modules share has both names, or
+        `each_once` the first.
+        """
+        shapes: dict[str, tuple[int, ...]] = {}
+        seen: set[int] = set()
+        for path, module in self.named_modules():
+            for name, state in module._states.items():
+                if not each_once or id(state) not in seen:
+                    shapes[f"{path}.{name}" if path else name] = state.shape
+                seen.add(id(state))
+        return shapes
+
     def named_parameters(self) -> dict[str, Parameter]:
         """The parameters by name."""
         return {name: state for name, state in self.named_states().items() if isinstance(state, Parameter)}

@@ -8,7 +8,7 @@ from trainer.learner.checkpoints.format import (
     steps_in,
     write_checkpoint,
 )
-from trainer.learner.checkpoints.keeper import CheckpointKeeper, checkpoint_folder, restore
+from trainer.learner.checkpoints.keeper import CheckpointKeeper, checkpoint_folder, checkpoints_at, restore
 from trainer.learner.checkpoints.policy import is_better, superseded
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "Checkpoint",
     "CheckpointKeeper",
     "checkpoint_folder",
+    "checkpoints_at",
     "is_better",
     "pointed",
     "read_checkpoint",

@@ -23,9 +23,11 @@ from trainer.engine import DType
 from trainer.engine.safetensors import decoded, encoded
 from trainer.rundir import write_error
 
-FORMAT = 1
+FORMAT = 2
 STATE, MANIFEST = "state.json", "manifest.json"
-_FOLDER = re.compile(r"step-(\d+)")
+_FOLDER = re.compile(r"step-(0|[1-9]\d{0,17})")
+_FILE = re.compile(r"state\.json|[a-z][a-z0-9_]*\.safetensors")
+"""What a manifest may name: nothing outside of its folder."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,7 @@ def write_checkpoint(checkpoints: Path, step: int, arrays: ArrayFiles, state: Ma
             name: {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
             for name, content in files.items()
         }
-        files[MANIFEST] = json.dumps({"format": FORMAT, "step": step, "files": manifest}, indent=1).encode()
+        files[MANIFEST] = _sealed({"format": FORMAT, "step": step, "files": manifest})
         for name, content in files.items():
             _write_through(aside / name, content)
         _flush_folder(aside)
@@ -110,28 +112,43 @@ def read_checkpoint(folder: Path) -> Checkpoint:
     Raises:
         TrainerError: a file is missing, damaged, or of a format that this version does not know.
     """
-    manifest = _json(folder, MANIFEST, _bytes(folder, MANIFEST))
-    if manifest.get("format") != FORMAT:
-        raise TrainerError(
-            "a checkpoint of another format", where=str(folder), found=manifest.get("format"), expected=FORMAT
-        )
     arrays: dict[str, dict[str, Array]] = {}
     state: dict[str, Any] = {}
-    for name, expected in manifest["files"].items():
-        content = _bytes(folder, name)
-        if len(content) != expected["bytes"] or hashlib.sha256(content).hexdigest() != expected["sha256"]:
-            raise TrainerError(
-                "a damaged checkpoint: the file is not the one that its manifest describes",
-                where=str(folder / name),
-                found=f"{len(content)} bytes",
-                expected=f"{expected['bytes']} bytes, sha256 {expected['sha256'][:16]}…",
-                hint="Resume from another checkpoint of the run, if there is one.",
-            )
+    for name, entry in _manifest(folder)["files"].items():
+        content = _checked(folder, name, entry)
         if name == STATE:
             state = _json(folder, name, content)
         else:
             arrays[name.removesuffix(".safetensors")] = _decoded(content, folder / name)
     return Checkpoint(arrays, state)
+
+
+def read_group(folder: Path, stem: str) -> dict[str, Array]:
+    """One file of a checkpoint's arrays ("model", "ema"), after it was compared with the manifest.
+
+    Raises:
+        TrainerError: there is no such file, or it is damaged.
+    """
+    files = _manifest(folder)["files"]
+    name = f"{stem}.safetensors"
+    if name not in files:
+        known = ", ".join(known.removesuffix(".safetensors") for known in files if known != STATE)
+        raise TrainerError(f"a checkpoint without {stem!r}", where=str(folder), expected=known)
+    return _decoded(_checked(folder, name, files[name]), folder / name)
+
+
+def _checked(folder: Path, name: str, expected: Mapping[str, Any]) -> bytes:
+    """The content of a file that the manifest describes so."""
+    content = _bytes(folder, name)
+    if len(content) != expected["bytes"] or hashlib.sha256(content).hexdigest() != expected["sha256"]:
+        raise TrainerError(
+            "a damaged checkpoint: the file is not the one that its manifest describes",
+            where=str(folder / name),
+            found=f"{len(content)} bytes",
+            expected=f"{expected['bytes']} bytes, sha256 {expected['sha256'][:16]}…",
+            hint="Resume from another checkpoint of the run, if there is one.",
+        )
+    return content
 
 
 def read_arrays(file: Path) -> dict[str, Array]:
@@ -161,11 +178,12 @@ def point(checkpoints: Path, name: str, step: int) -> None:
 
 
 def pointed(checkpoints: Path, name: str) -> Path | None:
-    """The folder that the file `name` names, or None when there is no such file."""
+    """The folder that the file `name` names, or None when there is no such file, or it names no checkpoint."""
     try:
-        return checkpoints / (checkpoints / name).read_text().strip()
+        step = (checkpoints / name).read_text(errors="replace").strip()
     except FileNotFoundError:
         return None
+    return checkpoints / step if _FOLDER.fullmatch(step) else None
 
 
 def remove_checkpoint(checkpoints: Path, step: int) -> None:
@@ -179,6 +197,40 @@ def remove_leftovers(checkpoints: Path) -> None:
     """Delete what a killed process left half-written."""
     for path in checkpoints.glob(".step-*"):
         shutil.rmtree(path, ignore_errors=True)
+
+
+def _sealed(manifest: dict[str, Any]) -> bytes:
+    """The manifest's text with a hash of itself."""
+    return json.dumps({**manifest, "sha256": _seal(manifest)}, indent=1).encode()
+
+
+def _seal(manifest: Mapping[str, Any]) -> str:
+    plain = {key: value for key, value in manifest.items() if key != "sha256"}
+    return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
+
+
+def _manifest(folder: Path) -> dict[str, Any]:
+    """The manifest of a checkpoint, itself checked: its own hash, and that it names only what may lie in the folder."""
+    manifest = _json(folder, MANIFEST, _bytes(folder, MANIFEST))
+    where = str(folder / MANIFEST)
+    if manifest.get("format") != FORMAT:
+        raise TrainerError("a checkpoint of another format", where=where, found=manifest.get("format"), expected=FORMAT)
+    if manifest.get("sha256") != _seal(manifest):
+        raise TrainerError("a damaged checkpoint: its manifest is not as it was written", where=where,
+                           hint="Resume from another checkpoint of the run, if there is one.")  # fmt: skip
+    files = manifest.get("files")
+    if not isinstance(files, dict) or STATE not in files:
+        raise TrainerError("not a manifest of a checkpoint", where=where, expected=f"its files, {STATE} among them")
+    for name, entry in files.items():
+        if not _FILE.fullmatch(name):
+            raise TrainerError("a manifest names what is no file of a checkpoint", where=where, found=name[:200])
+        if (
+            not isinstance(entry, dict)
+            or type(entry.get("bytes")) is not int
+            or not isinstance(entry.get("sha256"), str)
+        ):
+            raise TrainerError("not a manifest of a checkpoint", where=where, found=name, expected="bytes and sha256")
+    return manifest
 
 
 def _encoded(group: Mapping[str, Array]) -> bytes:

@@ -84,6 +84,16 @@ def checkpoint_folder(place: Path) -> Path:
     )
 
 
+def checkpoints_at(place: Path) -> list[Path]:
+    """All checkpoints that `place` means: itself, or those of a run directory or its `checkpoints/`, by step.
+
+    Raises:
+        TrainerError: there is none.
+    """
+    newest = checkpoint_folder(place)
+    return [newest] if newest == place else [newest.parent / folder_name(step) for step in steps_in(newest.parent)]
+
+
 def restore(checkpoint: Checkpoint, groups: StateGroups, *, where: str) -> None:
     """Give every state its value from the checkpoint.
 

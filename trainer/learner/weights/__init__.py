@@ -1,0 +1,104 @@
+"""Starting from published or earlier weights: a file whose names fit the model's, or a part of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from trainer import TrainerError
+from trainer.engine.nn import Module
+from trainer.learner.weights.files import Weights, read_weights
+from trainer.learner.weights.matching import Match, Selection, matched, shown
+
+if TYPE_CHECKING:
+    from trainer.configs import ModelConfig
+
+__all__ = ["Match", "Selection", "Weights", "load_weights", "read_weights", "start_from"]
+
+
+def start_from(config: ModelConfig, modules: Mapping[str, Module]) -> Iterator[str]:
+    """Load all that `model:` names, the whole before its parts; each time yields a line that says what was loaded.
+
+    Raises:
+        TrainerError: a file can't be read, or doesn't fit.
+    """
+    for part, section in (("", config), *config.parts.items()):
+        if section.weights is not None:
+            selection = Selection(section.include, section.exclude, tuple(section.rename.items()), section.strict)
+            match = load_weights(section.weights, modules, part, selection, section.entry)
+            yield f"{section.weights}{f' for {part}' if part else ''}: {match.report()}"
+
+
+def load_weights(
+    path: Path,
+    modules: Mapping[str, Module],
+    part: str = "",
+    selection: Selection | None = None,
+    entry: str | None = None,
+) -> Match:
+    """Load a file (`read_weights` says of what kind) into a task's modules, or into one `part` of them.
+
+    Names are "module.name", as in a checkpoint; where the task has one module, its own names do as well. `part` is a
+    module or what is inside one: "net", "net.backbone"; or "backbone" where the task has one module.
+
+    Raises:
+        TrainerError: no such file or part; names or shapes differ that should not; nothing fits.
+            Nothing is changed then.
+    """
+    selection = selection or Selection()
+    weights = read_weights(path, entry)
+    prefix = _prefix(part, modules)
+    shapes = _shapes(modules)
+    first_names = _shapes(modules, each_once=True)
+    inside = {name.removeprefix(prefix): shape for name, shape in shapes.items() if name.startswith(prefix)}
+    if not inside:
+        raise TrainerError(f"the model has no part {part!r}", where="model.parts", expected=shown(_parts(modules)))
+    match = matched(
+        inside,
+        {name: array.values.shape for name, array in weights.arrays.items()},
+        selection,
+        prefix,
+        {name for name in inside if prefix + name not in first_names},
+    )
+    if match.problems and (selection.is_strict or not match.pairs):
+        raise TrainerError(
+            "these weights belong to another model", where=str(path),
+            found=_listed(match.problems),
+            expected=f"the names of {part or 'the model'}, such as {shown(list(inside)[:3])}",
+            hint="`trainer checkpoint inspect FILE` lists what is in it; `include`, `exclude`, `rename` and "
+            "`strict: false` beside `weights` load a part of it.",
+        )  # fmt: skip
+    for module_name, module in modules.items():
+        own = {
+            place.removeprefix(f"{module_name}."): weights.arrays[origin].widened()
+            for name, origin in match.pairs.items()
+            if (place := prefix + name).startswith(f"{module_name}.")
+        }
+        module.load_state_dict(own, strict=False)
+    return match
+
+
+def _shapes(modules: Mapping[str, Module], *, each_once: bool = False) -> dict[str, tuple[int, ...]]:
+    return {
+        f"{module_name}.{name}": shape
+        for module_name, module in modules.items()
+        for name, shape in module.named_shapes(each_once=each_once).items()
+    }
+
+
+def _prefix(part: str, modules: Mapping[str, Module]) -> str:
+    """What the names of a part begin with. The whole of a single module is that module."""
+    only = next(iter(modules)) if len(modules) == 1 else ""
+    if not part:
+        return f"{only}." if only else ""
+    return f"{part}." if part.partition(".")[0] in modules or not only else f"{only}.{part}."
+
+
+def _listed(problems: list[str]) -> str:
+    rest = len(problems) - 20
+    return "\n            ".join([*problems[:20], *([f"and {rest} more"] if rest > 0 else [])])
+
+
+def _parts(modules: Mapping[str, Module]) -> list[str]:
+    return [f"{name}.{path}".rstrip(".") for name, module in modules.items() for path, _ in module.named_modules()]

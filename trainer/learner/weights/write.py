@@ -1,0 +1,75 @@
+"""Writing weights for others: safetensors under the names of a PyTorch state dictionary, and NumPy archives."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from trainer import TrainerError
+from trainer.engine.safetensors import encoded
+from trainer.learner.checkpoints.format import Array
+from trainer.learner.weights.matching import Selection, shown
+from trainer.rundir import write_error
+
+
+def selected(arrays: Mapping[str, Array], selection: Selection, part: str = "", *, where: str) -> dict[str, Array]:
+    """The arrays that a selection wants, under their new names; of a `part`, such as "network.backbone", without it.
+
+    Raises:
+        TrainerError: nothing is left, two arrays get one name, or a regular expression is none.
+    """
+    prefix = f"{part}." if part else ""
+    kept: dict[str, Array] = {}
+    for name, array in arrays.items():
+        try:
+            changed = selection.renamed(name)
+        except (re.error, IndexError) as error:
+            raise TrainerError("no regular expression, or what stands for it doesn't fit", found=str(error)) from error
+        if not changed.startswith(prefix) or not selection.wants(changed := changed.removeprefix(prefix)):
+            continue
+        if changed in kept:
+            raise TrainerError(f"two arrays would be named {changed!r}", where=where)
+        kept[changed] = array
+    if not kept:
+        raise TrainerError("no array is left", where=where, expected=f"names such as {shown(list(arrays)[:5])}")
+    return kept
+
+
+def write_weights(target: Path, arrays: Mapping[str, Array]) -> int:
+    """Write a `.safetensors` or `.npz` file in one go; its size in bytes. NumPy has no bfloat16: it gets float32.
+
+    Layouts are PyTorch's: weights of linear layers [out, in], of convolutions [out, in, height, width].
+
+    Raises:
+        TrainerError: it can't be written.
+    """
+    if target.suffix == ".npz":
+        buffer = io.BytesIO()
+        values = {f"{name}.npy": array.widened() for name, array in arrays.items()}
+        _write_npz(buffer, values)
+        content = buffer.getvalue()
+    else:
+        content = encoded({name: (array.values, array.dtype) for name, array in arrays.items()}, {"format": "pt"})
+    aside = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        aside.write_bytes(content)
+        os.replace(aside, target)
+    except OSError as error:
+        aside.unlink(missing_ok=True)
+        raise write_error(target, error) from error
+    return len(content)
+
+
+def _write_npz(buffer: io.BytesIO, values: Mapping[str, np.ndarray]) -> None:
+    """As numpy.savez does, which takes names for keyword arguments: one named `file` would be lost."""
+    import zipfile
+
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
+        for name, array in values.items():
+            with archive.open(name, "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, np.ascontiguousarray(array), allow_pickle=False)
