@@ -71,8 +71,8 @@ def test_convert_takes_pytorchs_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["convert", "{run}"], "a SOURCE and a TARGET"),
-        (["inspect", "{run}", "x.npz"], "a SOURCE and a TARGET"),
+        (["convert", "{run}"], "TARGET"),
+        (["inspect", "{run}", "x.npz"], "x.npz"),
         (["convert", "{run}", "{tmp}/w.h5"], "no such format to write"),
         (["convert", "{run}", "{run}/checkpoints/step-5/model.safetensors"], "there is such a file already"),
         (["convert", "{run}", "{tmp}/w.npz", "--part", "backbone"], "no array is left"),

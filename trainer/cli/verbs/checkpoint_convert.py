@@ -1,0 +1,59 @@
+"""`trainer checkpoint convert`: weights as `.safetensors` or `.npz`, chosen and renamed."""
+
+from __future__ import annotations
+
+import argparse
+
+EXAMPLES = """\
+  trainer checkpoint convert runs/digits net.safetensors --part network
+                          for PyTorch: net.load_state_dict(safetensors.torch.load_file("net.safetensors"))
+  trainer checkpoint convert training.pth weights.npz --entry ema --rename '^module\\.='
+  trainer checkpoint convert resnet50.pth backbone.safetensors --exclude 'fc.*'
+"""
+SUFFIXES = (".safetensors", ".npz")
+
+
+def describe(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("source", metavar="SOURCE", help="a run, a checkpoint, or a .safetensors, .pt, .pth, .npz file")
+    parser.add_argument("target", metavar="TARGET", help="a new .safetensors or .npz file")
+    parser.add_argument("--entry", metavar="NAME", help="`ema` of a checkpoint, or a dictionary in a PyTorch file")
+    parser.add_argument("--part", metavar="NAME", help="this part of the model, without its name in front")
+    parser.add_argument(
+        "--include", action="append", metavar="PATTERN", help="only such names; may be given repeatedly"
+    )
+    parser.add_argument("--exclude", action="append", metavar="PATTERN", help="not such names; may be given repeatedly")
+    parser.add_argument("--rename", action="append", metavar="REGEX=TEXT", help="change names first; the same")
+    parser.add_argument("--json", action="store_true", help="one JSON object")
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    from pathlib import Path
+
+    from trainer import TrainerError
+
+    source, target = Path(arguments.source), Path(arguments.target)
+    if target.suffix not in SUFFIXES:
+        raise TrainerError("no such format to write", where=str(target), found=target.suffix or "no ending",
+                           expected=" or ".join(SUFFIXES))  # fmt: skip
+    if target.exists():
+        raise TrainerError("there is such a file already", where=str(target))
+    renames = []
+    for text in arguments.rename or ():
+        pattern, found, replacement = text.partition("=")
+        if not found:
+            raise TrainerError("--rename takes REGEX=TEXT", found=text)
+        renames.append((pattern, replacement))
+    from trainer.learner.weights import Selection, read_weights
+    from trainer.learner.weights.write import selected, write_weights
+
+    weights = read_weights(source, arguments.entry)
+    selection = Selection(tuple(arguments.include or ("*",)), tuple(arguments.exclude or ()), tuple(renames))
+    arrays = selected(weights.arrays, selection, arguments.part or "", where=str(weights.path))
+    size = write_weights(target, arrays)
+    if arguments.json:
+        import json
+
+        print(json.dumps({"path": str(target), "bytes": size, "arrays": list(arrays)}))
+    else:
+        print(f"{target}: {len(arrays)} arrays of {weights.format}, {size / 1e6:.2f} MB")
+    return 0

@@ -1,0 +1,40 @@
+"""`trainer checkpoint inspect`: the arrays of a checkpoint or of a file of weights."""
+
+from __future__ import annotations
+
+import argparse
+
+EXAMPLES = """\
+  trainer checkpoint inspect runs/digits            the latest checkpoint of a run
+  trainer checkpoint inspect resnet50.pth --json
+  trainer checkpoint inspect training.pth --entry ema.state_dict
+"""
+
+
+def describe(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("source", metavar="SOURCE", help="a run, a checkpoint, or a .safetensors, .pt, .pth, .npz file")
+    parser.add_argument("--entry", metavar="NAME", help="`ema` of a checkpoint, or a dictionary in a PyTorch file")
+    parser.add_argument("--json", action="store_true", help="one JSON object")
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    from pathlib import Path
+
+    from trainer.learner.weights import read_weights
+
+    weights = read_weights(Path(arguments.source), arguments.entry)
+    arrays = weights.arrays
+    total = sum(array.values.nbytes for array in arrays.values())
+    if arguments.json:
+        import json
+
+        rows = {name: {"dtype": array.dtype.name, "shape": list(array.values.shape)} for name, array in arrays.items()}
+        print(json.dumps({"path": str(weights.path), "format": weights.format, "bytes": total, "arrays": rows}))
+        return 0
+    elements = sum(array.values.size for array in arrays.values())
+    print(f"{weights.path}: {weights.format}, {len(arrays)} arrays, {elements:,} numbers, {total / 1e6:.2f} MB")
+    names = max(map(len, arrays), default=0)
+    dtypes = max((len(array.dtype.name) for array in arrays.values()), default=0)
+    for name, array in arrays.items():
+        print(f"  {name:{names}}  {array.dtype.name:{dtypes}}  {list(array.values.shape)}")
+    return 0

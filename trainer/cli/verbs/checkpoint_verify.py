@@ -1,0 +1,38 @@
+"""`trainer checkpoint verify`: whether every file of a run's checkpoints is as it was written."""
+
+from __future__ import annotations
+
+import argparse
+
+EXAMPLES = """\
+  trainer checkpoint verify runs/digits                       every checkpoint of a run; exit code 1: one is damaged
+  trainer checkpoint verify runs/digits/checkpoints/step-250
+"""
+
+
+def describe(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("source", metavar="SOURCE", help="a run, or a checkpoint")
+    parser.add_argument("--json", action="store_true", help="one JSON object")
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    from pathlib import Path
+
+    from trainer import TrainerError
+    from trainer.learner.checkpoints import checkpoints_at, read_checkpoint
+
+    problems: dict[str, str | None] = {}
+    for folder in checkpoints_at(Path(arguments.source)):
+        try:
+            read_checkpoint(folder)
+            problems[str(folder)] = None
+        except TrainerError as error:
+            problems[str(folder)] = str(error)
+    if arguments.json:
+        import json
+
+        print(json.dumps({name: {"good": found is None, "problem": found} for name, found in problems.items()}))
+    else:
+        for name, found in problems.items():
+            print(f"{name}: every file is as it was written" if found is None else f"DAMAGED {found}")
+    return 1 if any(problems.values()) else 0
