@@ -285,17 +285,17 @@ def _convolution(spec: ConvolutionSpec, machine: Machine) -> tuple[ConvolutionPa
     for v in range(1, min(vectors, 4) + 1):
         for tile_columns in tile_shapes.heights(width) if by_tiles else range(1, min(width, machine.vectors) + 1):
             for tile_rows in range(1, (min(height, 4) if by_tiles or tile_columns < width else height) + 1):
+                if not (by_tiles or _fits(tile_rows * tile_columns, v, machine, widened=crowded)):
+                    continue
                 cuts = [_pieces(height, tile_rows), _pieces(width, tile_columns)]
                 met = _rows_inside(form.rows, tile_rows)
                 if by_tiles:
                     runs = met * depth / form.group_inputs
                     cycles = tile_shapes.cycles(cuts, _pieces(vectors, v), form.group_inputs, runs)
-                elif _fits(tile_rows * tile_columns, v, machine, widened=crowded):
+                else:
                     cycles = _cut_cycles(cuts, _pieces(vectors, v), depth * met)
                     if in_place and apart % PAGE_BYTES == 0 and tile_rows * tile_columns >= WAYS:
                         cycles *= CROWDED
-                else:
-                    continue
                 tiles.append((pixels * cycles, (tile_rows, tile_columns, v)))
     options: list[tuple[float, ConvolutionParameters]] = []
     for cycles, (tile_rows, tile_columns, v) in _cheapest_tiles(tiles):
