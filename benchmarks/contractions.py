@@ -30,11 +30,15 @@ from trainer.engine.kernels import (
     depthwise,
     depthwise_weights,
     pack,
+    totals,
     weight_gradient,
     winograd,
+    winograd_choice,
+    winograd_gradient,
 )
 from trainer.engine.kernels.contraction import MatmulSpec
 from trainer.engine.kernels.geometry import ConvolutionSpec
+from trainer.engine.kernels.totals import TotalsSpec
 
 REPETITIONS = 5
 PEERS = Path(__file__).parent / "workloads"
@@ -126,6 +130,15 @@ def _specification(kind: str, numbers: tuple[int, ...]) -> ConvolutionSpec:
     )  # fmt: skip
 
 
+def _gradient_calls(ir: str, arrays: list[np.ndarray], tasks: int, sums: TotalsSpec) -> list[Call]:
+    """A weight gradient, and the adding of what its groups of blocks leave where there are several."""
+    parts = _random(sums.size)
+    calls = [(ir, [*arrays, parts], tasks)]
+    if sums.is_needed:
+        calls.append((totals.render(sums, "kernel"), [parts, _random(sums.weights)], totals.tasks(sums)))
+    return calls
+
+
 def _grouped_calls(kind: str, numbers: tuple[int, ...]) -> list[Call]:
     """Depthwise convolutions and small groups."""
     spec = _specification(kind, numbers)
@@ -135,13 +148,8 @@ def _grouped_calls(kind: str, numbers: tuple[int, ...]) -> list[Call]:
     x, y = _random(spec.images, *spec.spatial, spec.channels), _random(spec.images, *spec.output_spatial, spec.filters)
     w, parameters = _random(*spec.window, alone.group, spec.filters), defaults.choose(alone)
     if kind == "weight_gradient":
-        totals = _random(weight_gradient.totals_size(spec))
-        ir = depthwise_weights.render(alone, parameters, "kernel")
-        calls = [(ir, [x, y, totals], depthwise_weights.tasks(alone, parameters))]
-        if weight_gradient.needs_combine(spec):
-            ir = weight_gradient.render_combine(spec, "kernel")
-            calls.append((ir, [totals, w], weight_gradient.combine_tasks(spec)))
-        return calls
+        ir, tasks = depthwise_weights.render(alone, parameters, "kernel"), depthwise_weights.tasks(alone, parameters)
+        return _gradient_calls(ir, [x, y], tasks, weight_gradient.totals_of(spec))
     calls = []
     if alone.exchanges:
         exchanged = _random(w.size)
@@ -155,10 +163,14 @@ def _grouped_calls(kind: str, numbers: tuple[int, ...]) -> list[Call]:
 def _fast_calls(kind: str, numbers: tuple[int, ...]) -> list[Call]:
     """As the numerics class "fast" computes it: Winograd's algorithm where the shape says so."""
     spec = _specification(kind, numbers)
-    fast = winograd.algorithm(spec)
+    fast = winograd_choice.algorithm(spec)
     if fast is None:
         return _convolution_calls(kind, numbers)
     x, y = _random(spec.images, *spec.spatial, spec.channels), _random(spec.images, *spec.output_spatial, spec.filters)
+    if kind == "weight_gradient":
+        choice = defaults.choose(fast)
+        ir, tasks = winograd_gradient.render(fast, choice, "kernel"), winograd_gradient.tasks(fast, choice)
+        return _gradient_calls(ir, [x, y], tasks, winograd_gradient.totals_of(fast))
     call, packed = _packing(convolution.pack_spec(spec), _random(*spec.window, spec.channels, spec.filters))
     weights, parameters = _random(winograd.weights_size(fast)), defaults.choose(fast)
     transform = winograd.render_weights(fast, "kernel"), [packed, weights], winograd.weight_tasks(fast)
@@ -172,13 +184,8 @@ def _convolution_calls(kind: str, numbers: tuple[int, ...]) -> list[Call]:
     x, y = _random(spec.images, *spec.spatial, spec.channels), _random(spec.images, *spec.output_spatial, spec.filters)
     w, parameters, calls = _random(*spec.window, spec.channels, spec.filters), defaults.choose(spec), []
     if kind == "weight_gradient":
-        totals = _random(weight_gradient.totals_size(spec))
-        ir = weight_gradient.render(spec, parameters, "kernel")
-        calls.append((ir, [x, y, totals], weight_gradient.tasks(spec, parameters)))
-        if weight_gradient.needs_combine(spec):
-            ir = weight_gradient.render_combine(spec, "kernel")
-            calls.append((ir, [totals, w], weight_gradient.combine_tasks(spec)))
-        return calls
+        ir, tasks = weight_gradient.render(spec, parameters, "kernel"), weight_gradient.tasks(spec, parameters)
+        return _gradient_calls(ir, [x, y], tasks, weight_gradient.totals_of(spec))
     if spec.packed:
         call, w = _packing(convolution.pack_spec(spec), w)
         calls.append(call)
@@ -293,7 +300,6 @@ FAMILIES = [
     *(
         _family(f"{name}_fast", 1.2, [_figure(f"{name}_fast", f"fast_{kind}", layer) for layer in _FAST_LAYERS])
         for name, kind in DIRECTIONS.items()
-        if kind != "weight_gradient"
     ),
     *(_family(name, 0.95, [_figure(name, kind, sizes) for sizes in PRODUCTS]) for name, kind in SIDES.items()),
     _family(

@@ -15,7 +15,8 @@ class NumericsConfig(Section):
     class_: Literal["exact", "fast"] = Field(
         "exact",
         alias="class",
-        description="exact: one order of sums; fast: Winograd's algorithm for 3x3 convolutions, with other rounding. "
+        description="exact: one order of sums; fast: Winograd's algorithm for 3x3 convolutions and their gradients, "
+        "with other rounding. "
         "Either gives the same bits with any number of threads, tiles and layouts.",
     )
     bfloat16: Literal["pairs", "tiles"] = Field(

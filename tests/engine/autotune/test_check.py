@@ -22,7 +22,7 @@ from trainer.engine.kernels import templates
 from trainer.engine.kernels.contraction import MatmulSpec
 from trainer.engine.kernels.depthwise import DepthwiseSpec, depthwise
 from trainer.engine.kernels.geometry import ConvolutionSpec
-from trainer.engine.kernels.winograd import WinogradSpec
+from trainer.engine.kernels.winograd_choice import WinogradSpec
 
 
 @pytest.mark.parametrize("nbytes", [0, 1, 60, 64, mmap.PAGESIZE, mmap.PAGESIZE + 4])

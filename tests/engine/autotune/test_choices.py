@@ -14,7 +14,7 @@ from trainer.engine.graph import dtypes
 from trainer.engine.kernels.contraction import MatmulSpec
 from trainer.engine.kernels.depthwise import DepthwiseSpec
 from trainer.engine.kernels.geometry import ConvolutionSpec
-from trainer.engine.kernels.winograd import WinogradSpec
+from trainer.engine.kernels.winograd_choice import WinogradSpec
 
 SAME = ((1, 1), (1, 1))
 PLAIN = ConvolutionSpec(dtypes.float32, "forward", 2, 32, (14, 14), 48, (3, 3), padding=SAME)

@@ -15,7 +15,7 @@ from trainer.engine.autotune.machine import AVX512, NARROW
 from trainer.engine.devices.cpu import native
 from trainer.engine.graph import dtypes
 from trainer.engine.graph.dtypes import DType
-from trainer.engine.kernels import convolution, pack, weight_gradient
+from trainer.engine.kernels import convolution, pack, totals, weight_gradient
 from trainer.engine.kernels.convolution import ConvolutionParameters
 from trainer.engine.kernels.epilogue import Epilogue, EpilogueOperand
 from trainer.engine.kernels.geometry import ConvolutionSpec, Direction
@@ -146,16 +146,16 @@ def weigh(
     prologue: Sequence[np.ndarray] = (),
 ) -> np.ndarray:
     """The weight gradient through the kernels, in logical axes."""
-    totals = run_kernel.empty([weight_gradient.totals_size(spec)], spec.dtype.storage)
-    arrays = [run_kernel.aligned(channels_last(x)), run_kernel.aligned(channels_last(y)), totals, *prologue]
+    parts = run_kernel.empty([weight_gradient.totals_of(spec).size], spec.dtype.storage)
+    arrays = [run_kernel.aligned(channels_last(x)), run_kernel.aligned(channels_last(y)), parts, *prologue]
     tasks = reversed(range(weight_gradient.tasks(spec, parameters)))
     scratch = weight_gradient.scratch_bytes(spec, parameters)
     run_kernel(weight_gradient.render(spec, parameters, "weigh"), "weigh", arrays, tasks, scratch)
-    output = totals
-    if weight_gradient.needs_combine(spec):
-        output = run_kernel.empty([totals.size // weight_gradient.pixel_blocks(spec).groups], spec.dtype.storage)
-        combine = weight_gradient.render_combine(spec, "combine")
-        run_kernel(combine, "combine", [totals, output, *operands], range(weight_gradient.combine_tasks(spec)))
+    output = parts
+    if weight_gradient.totals_of(spec).is_needed:
+        output = run_kernel.empty([parts.size // weight_gradient.pixel_blocks(spec).groups], spec.dtype.storage)
+        combine = totals.render(weight_gradient.totals_of(spec), "combine")
+        run_kernel(combine, "combine", [parts, output, *operands], range(totals.tasks(weight_gradient.totals_of(spec))))
     shape = (*spec.window, spec.channels // spec.groups, spec.filters)
     return output.reshape(shape).transpose(3, 2, 0, 1)
 

@@ -14,7 +14,7 @@ from trainer.engine.autotune.machine import NARROW
 from trainer.engine.devices.cpu import native
 from trainer.engine.graph import dtypes
 from trainer.engine.graph.dtypes import DType
-from trainer.engine.kernels import depthwise, depthwise_weights, weight_gradient
+from trainer.engine.kernels import depthwise, depthwise_weights, totals, weight_gradient
 from trainer.engine.kernels.depthwise import DepthwiseParameters, DepthwiseSpec
 from trainer.engine.kernels.epilogue import Epilogue, EpilogueOperand
 from trainer.engine.kernels.geometry import ConvolutionSpec, Direction
@@ -86,16 +86,16 @@ def weigh_alone(
     run_kernel: KernelRunner, spec: DepthwiseSpec, parameters: DepthwiseParameters, x: np.ndarray, y: np.ndarray
 ) -> np.ndarray:
     plain = spec.convolution
-    totals = run_kernel.empty([weight_gradient.totals_size(plain)], plain.dtype.storage)
-    arrays = [run_kernel.aligned(channels_last(x)), run_kernel.aligned(channels_last(y)), totals]
+    parts = run_kernel.empty([weight_gradient.totals_of(plain).size], plain.dtype.storage)
+    arrays = [run_kernel.aligned(channels_last(x)), run_kernel.aligned(channels_last(y)), parts]
     tasks = reversed(range(depthwise_weights.tasks(spec, parameters)))
     scratch = depthwise_weights.scratch_bytes(spec, parameters)
     run_kernel(depthwise_weights.render(spec, parameters, "weigh"), "weigh", arrays, tasks, scratch)
-    output = totals
-    if weight_gradient.needs_combine(plain):
-        output = run_kernel.empty([totals.size // weight_gradient.pixel_blocks(plain).groups], plain.dtype.storage)
-        combine = weight_gradient.render_combine(plain, "combine")
-        run_kernel(combine, "combine", [totals, output], range(weight_gradient.combine_tasks(plain)))
+    output = parts
+    if weight_gradient.totals_of(plain).is_needed:
+        output = run_kernel.empty([parts.size // weight_gradient.pixel_blocks(plain).groups], plain.dtype.storage)
+        combine = totals.render(weight_gradient.totals_of(plain), "combine")
+        run_kernel(combine, "combine", [parts, output], range(totals.tasks(weight_gradient.totals_of(plain))))
     return output.reshape(*plain.window, spec.group, plain.filters).transpose(3, 2, 0, 1)
 
 

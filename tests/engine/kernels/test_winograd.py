@@ -14,10 +14,11 @@ from trainer.engine.autotune import defaults
 from trainer.engine.autotune.machine import AVX512, NARROW
 from trainer.engine.devices.cpu import native
 from trainer.engine.graph.dtypes import float32
-from trainer.engine.kernels import convolution, pack, winograd
+from trainer.engine.kernels import convolution, pack, winograd, winograd_choice
 from trainer.engine.kernels.epilogue import Epilogue, EpilogueOperand
 from trainer.engine.kernels.geometry import ConvolutionSpec, Direction
-from trainer.engine.kernels.winograd import WinogradParameters, WinogradSpec
+from trainer.engine.kernels.winograd import WinogradParameters
+from trainer.engine.kernels.winograd_choice import WinogradSpec
 from trainer.engine.kernels.winograd_transforms import Algorithm
 
 EPSILON = 2.0**-24
@@ -186,9 +187,8 @@ def layer(channels: int, size: int, images: int = 8) -> ConvolutionSpec:
         (replace(layer(64, 56), dilation=(2, 2)), None),
         (replace(layer(64, 56), groups=2), None),
         (replace(layer(64, 56), window=(5, 5)), None),
-        (replace(layer(64, 56), direction="weight_gradient"), None),
     ],
 )
 def test_the_shape_decides_the_algorithm(spec: ConvolutionSpec, outputs: int | None) -> None:
-    chosen = winograd.algorithm(spec)
+    chosen = winograd_choice.algorithm(spec)
     assert (chosen.outputs if chosen else None) == outputs

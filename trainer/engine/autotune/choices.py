@@ -17,6 +17,7 @@ from trainer.engine.kernels.convolution import ConvolutionParameters
 from trainer.engine.kernels.depthwise import DepthwiseParameters
 from trainer.engine.kernels.weight_gradient import WeightGradientParameters
 from trainer.engine.kernels.winograd import WinogradParameters
+from trainer.engine.kernels.winograd_gradient import WinogradGradientParameters
 
 CHOICE = ".choice"
 _KINDS: dict[str, type[Parameters]] = {
@@ -27,6 +28,7 @@ _KINDS: dict[str, type[Parameters]] = {
         DepthwiseParameters,
         WeightGradientParameters,
         WinogradParameters,
+        WinogradGradientParameters,
     )
 }
 

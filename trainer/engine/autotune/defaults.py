@@ -20,19 +20,34 @@ from typing import TypeVar
 from trainer.engine.autotune import tile_shapes
 from trainer.engine.autotune.machine import Machine, host_machine
 from trainer.engine.graph.dtypes import float32
-from trainer.engine.kernels import contraction, convolution, depthwise, depthwise_weights, weight_gradient, winograd
+from trainer.engine.kernels import (
+    contraction,
+    convolution,
+    depthwise,
+    depthwise_weights,
+    weight_gradient,
+    winograd,
+    winograd_gradient,
+)
 from trainer.engine.kernels.contraction import MatmulParameters, MatmulSpec
 from trainer.engine.kernels.convolution import ConvolutionParameters
 from trainer.engine.kernels.depthwise import DepthwiseParameters, DepthwiseSpec
 from trainer.engine.kernels.geometry import RSCK, Axis, ConvolutionSpec, correlation
 from trainer.engine.kernels.tile import lanes_of
 from trainer.engine.kernels.weight_gradient import WeightGradientParameters
-from trainer.engine.kernels.winograd import WinogradParameters, WinogradSpec
+from trainer.engine.kernels.winograd import WinogradParameters
+from trainer.engine.kernels.winograd_choice import WinogradSpec
+from trainer.engine.kernels.winograd_gradient import WinogradGradientParameters
 
 Spec = MatmulSpec | ConvolutionSpec | DepthwiseSpec | WinogradSpec
 Shape = TypeVar("Shape", bound=tuple[int, ...])
 Parameters = (
-    MatmulParameters | ConvolutionParameters | DepthwiseParameters | WeightGradientParameters | WinogradParameters
+    MatmulParameters
+    | ConvolutionParameters
+    | DepthwiseParameters
+    | WeightGradientParameters
+    | WinogradParameters
+    | WinogradGradientParameters
 )
 
 Choice = TypeVar("Choice", bound=Parameters)
@@ -92,7 +107,8 @@ def _ranked(spec: Spec, machine: Machine) -> tuple[Parameters, ...]:
     if isinstance(spec, MatmulSpec):
         return _matmul(spec, machine)
     if isinstance(spec, WinogradSpec):
-        return _winograd(spec, machine)
+        backward = spec.convolution.direction == "weight_gradient"
+        return _winograd_gradient(spec, machine) if backward else _winograd(spec, machine)
     if isinstance(spec, DepthwiseSpec):
         return _depthwise(spec, machine)
     if spec.direction == "weight_gradient":
@@ -413,7 +429,7 @@ SHARED_BYTES_PER_CYCLE = 8
 
 def _winograd(spec: WinogradSpec, machine: Machine) -> tuple[WinogradParameters, ...]:
     form, lanes = correlation(spec.convolution), lanes_of(spec.convolution.dtype)
-    points, panels, tiles = spec.algorithm.points**2, -(-form.outputs // lanes), winograd.tile_count(spec)
+    points, panels, tiles = spec.algorithm.points**2, -(-form.outputs // lanes), spec.tiles
     shapes = _cheapest_tiles(
         [
             (points * _cut_cycles([_pieces(tiles, m)], _pieces(panels, v), form.inputs), (m, v))
@@ -449,6 +465,39 @@ def _winograd(spec: WinogradSpec, machine: Machine) -> tuple[WinogradParameters,
 
 WINOGRAD_CYCLES = 4
 """Of one transformed vector of inputs or products."""
+
+
+def _winograd_gradient(spec: WinogradSpec, machine: Machine) -> tuple[WinogradGradientParameters, ...]:
+    plain, blocks, lanes = spec.convolution, winograd_gradient.tile_blocks(spec), lanes_of(spec.convolution.dtype)
+    points, panels, inputs = spec.algorithm.points**2, -(-plain.filters // lanes), -(-plain.channels // lanes)
+    tiles = min(winograd_gradient.TILES, spec.tiles)
+    shapes = _cheapest_tiles(
+        [
+            (_cut_cycles([_pieces(plain.channels, m)], _pieces(panels, v), tiles), (m, v))
+            for v in range(1, min(panels, 4) + 1)
+            for m in range(1, min(plain.channels, machine.vectors) + 1)
+            if _fits(m, v, machine)
+        ]
+    )
+    options: list[tuple[float, WinogradGradientParameters]] = []
+    for cycles, (m, v) in shapes:
+        sizes = []
+        for task_channels in _steps(1, inputs):
+            for task_vectors in _steps(v, panels):
+                parameters = WinogradGradientParameters(m, v, task_channels, task_vectors)
+                scratch = winograd_gradient.scratch_bytes(spec, parameters)
+                if scratch > SCRATCH_LIMIT:
+                    continue
+                tasks = winograd_gradient.tasks(spec, parameters)
+                vectors = min(task_vectors, panels)
+                read = points * tiles * (task_channels + vectors) * WINOGRAD_CYCLES
+                again = max(0, scratch - machine.level2_bytes) * 2 / SHARED_BYTES_PER_CYCLE
+                back = points * task_channels * lanes * vectors * WINOGRAD_CYCLES
+                total = tasks * (blocks.blocks_per_group * (read + again) + back + TASK_OVERHEAD)
+                total += blocks.count * points * cycles
+                sizes.append((total * _balance(tasks), tasks, parameters))
+        options += _sizes(sizes)
+    return _best(options)
 
 
 def _depthwise(spec: DepthwiseSpec, machine: Machine) -> tuple[DepthwiseParameters, ...]:

@@ -6,7 +6,7 @@ row, column) ascending for each weight, padding left out, blocks and groups adde
 every tap that meets the image there; the sums of a block lie in scratch between rows.
 
 Kernel: `void name(ptr arguments, i64 task, ptr scratch)`; arguments: [x, dy, totals], addresses; totals as in
-`weight_gradient`, whose `render_combine` follows where its `needs_combine` says so.
+`weight_gradient`, whose totals are added up where they are not the result (`totals`).
 """
 
 from __future__ import annotations

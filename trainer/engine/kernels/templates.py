@@ -12,12 +12,20 @@ from dataclasses import dataclass
 from typing import Any
 
 from trainer.engine.graph.dtypes import DType, bfloat16
-from trainer.engine.kernels import contraction, convolution, depthwise, depthwise_weights, weight_gradient, winograd
+from trainer.engine.kernels import (
+    contraction,
+    convolution,
+    depthwise,
+    depthwise_weights,
+    weight_gradient,
+    winograd,
+    winograd_gradient,
+)
 from trainer.engine.kernels.contraction import MatmulSpec
 from trainer.engine.kernels.depthwise import DepthwiseSpec
 from trainer.engine.kernels.epilogue import Epilogue
 from trainer.engine.kernels.geometry import ConvolutionSpec
-from trainer.engine.kernels.winograd import WinogradSpec
+from trainer.engine.kernels.winograd_choice import WinogradSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +95,7 @@ def _convolution_operands(spec: ConvolutionSpec) -> list[Operand]:
 
 def _weight_gradient_operands(spec: ConvolutionSpec) -> list[Operand]:
     x, y = _activations(spec)
-    totals = Operand(spec.dtype, weight_gradient.totals_size(spec), written=True)
+    totals = Operand(spec.dtype, weight_gradient.totals_of(spec).size, written=True)
     if spec.pairs:  # of images, interleaved
         x, y = (elements // max(1, spec.images) * -(-spec.images // 2) for elements in (x, y))
     others = _epilogue_operands(spec.prologue, x, spec.channels)
@@ -97,6 +105,13 @@ def _weight_gradient_operands(spec: ConvolutionSpec) -> list[Operand]:
 def _winograd_operands(spec: WinogradSpec) -> list[Operand]:
     source, _, *others = _convolution_operands(spec.convolution)
     return [source, Operand(spec.convolution.dtype, winograd.weights_size(spec)), *others]
+
+
+def _winograd_gradient_operands(spec: WinogradSpec) -> list[Operand]:
+    x, y = _activations(spec.convolution)
+    dtype = spec.convolution.dtype
+    totals = Operand(dtype, winograd_gradient.totals_of(spec).size, written=True)
+    return [Operand(dtype, x), Operand(dtype, y), totals]
 
 
 def _depthwise_operands(spec: DepthwiseSpec) -> list[Operand]:
@@ -119,5 +134,6 @@ MATMUL = _template(contraction, _matmul_operands)
 CONVOLUTION = _template(convolution, _convolution_operands)
 WEIGHT_GRADIENT = _template(weight_gradient, _weight_gradient_operands)
 WINOGRAD = _template(winograd, _winograd_operands)
+WINOGRAD_GRADIENT = _template(winograd_gradient, _winograd_gradient_operands)
 DEPTHWISE = _template(depthwise, _depthwise_operands)
 DEPTHWISE_WEIGHTS = _template(depthwise_weights, _depthwise_operands)

@@ -7,8 +7,8 @@ bfloat16 are summed in float32, by pairs of images (`products.py`): x and dy com
 "image" means a pair of them.
 
 Kernel: `void name(ptr arguments, i64 task, ptr scratch)`; arguments: [x, dy, totals, prologue operands…], addresses;
-totals is [groups of blocks][R][S][C/groups][K], and the result itself where `needs_combine(spec)` is false. Else the
-kernel of `render_combine` follows; arguments: [totals, output, epilogue operands…].
+totals is [groups of blocks][R][S][C/groups][K], and the result itself where `totals_of(spec)` is not needed; else its
+kernel follows.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from trainer.engine.kernels.expression import MEMORY
 from trainer.engine.kernels.geometry import RSCK, ConvolutionSpec
 from trainer.engine.kernels.loop_writer import Integer, LoopWriter
 from trainer.engine.kernels.products import products_of
-from trainer.engine.kernels.tile import Level, Tile, call_tile, define_tile, finish, lanes_of, load_vector, store_vector
-from trainer.engine.kernels.writer import vector
+from trainer.engine.kernels.tile import Level, Tile, call_tile, define_tile, lanes_of
+from trainer.engine.kernels.totals import TotalsSpec
 
 BLOCK_PIXELS = 256
 MOST_GROUPS = 16
@@ -129,14 +129,9 @@ def _weights(spec: ConvolutionSpec) -> int:
     return math.prod(spec.window) * (spec.channels // spec.groups) * spec.filters
 
 
-def needs_combine(spec: ConvolutionSpec) -> bool:
-    """Whether `render_combine`'s kernel must follow."""
-    return pixel_blocks(spec).groups > 1 or bool(spec.epilogue.body)
-
-
-def totals_size(spec: ConvolutionSpec) -> int:
-    """Elements of the totals."""
-    return pixel_blocks(spec).groups * _weights(spec)
+def totals_of(spec: ConvolutionSpec) -> TotalsSpec:
+    """What the groups of blocks leave."""
+    return TotalsSpec(spec, pixel_blocks(spec).groups)
 
 
 @dataclass(frozen=True, slots=True)
@@ -393,39 +388,3 @@ def _copy_input(
         count.append(w.add(steps, (spec.window[axis] - 1) * spec.dilation[axis] + 1))
     images = starts[0], w.add(starts[0], extents[0])
     pack.copy_window(w, window, x, images, (first[0], count[0]), (first[1], count[1]), applied)
-
-
-def combine_tasks(spec: ConvolutionSpec) -> int:
-    """One task for each row of K weights."""
-    return _weights(spec) // spec.filters
-
-
-def render_combine(spec: ConvolutionSpec, name: str) -> str:
-    """The module of the kernel that adds the groups' totals and finishes the result."""
-    w = LoopWriter()
-    w.label("entry")
-    dtype, lanes, groups = spec.dtype, lanes_of(spec.dtype), pixel_blocks(spec).groups
-    element, stored = MEMORY[dtype.name], spec.epilogue.output(spec.dtype)
-    totals, output = w.argument(0), w.argument(1)
-    operands = OperandPointers.load(w, spec.epilogue, 2)
-    row = w.multiply("%task", spec.filters)
-    kind = vector(element, lanes)
-
-    def part(column: Integer, active: int) -> None:
-        place = w.add(row, column)
-        total = "zeroinitializer"
-        for group in range(groups):
-            pointer = w.pointer(totals, w.add(place, group * _weights(spec)), element)
-            value = load_vector(w, dtype, pointer, lanes, active)
-            total = value if group == 0 else w.value(f"{'fadd' if dtype.is_float else 'add'} {kind} {total}, {value}")
-        value = finish(w, spec.epilogue, dtype, total, operands.at(w, place, column), active)
-        store_vector(w, stored, value, w.pointer(output, place, MEMORY[stored.name]), lanes, active)
-
-    whole = spec.filters - spec.filters % lanes
-    if whole:
-        with w.loop(0, whole, lanes) as loop:
-            part(loop.index, lanes)
-    if spec.filters % lanes:
-        part(whole, spec.filters % lanes)
-    w.emit("ret void")
-    return w.module(name, pack.KERNEL_PARAMETERS)

@@ -4,7 +4,7 @@ Numerics class "fast". Images are cut into tiles of m x m outputs that read (m +
 (m + 2)^2 points the transformed inputs of all tiles times the transformed weights are one matrix product, whose
 elements are chains of fused multiply-adds over channels ascending, started from zero; transforms are written down
 instruction by instruction (`winograd_transforms`). So the bits depend on the shape alone, which also decides the
-algorithm (`algorithm`), never on tiles of the micro-kernel, tasks or threads.
+algorithm (`winograd_choice`), never on tiles of the micro-kernel, tasks or threads.
 
 Kernels: `void name(ptr arguments, i64 task, ptr scratch)`. `render_weights` (arguments: [packed weights, transformed
 weights]) takes the panels of `convolution.pack_spec`; `render` [input, transformed weights, output, epilogue
@@ -16,12 +16,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from trainer.engine.graph.dtypes import float32
 from trainer.engine.kernels import pack
 from trainer.engine.kernels.epilogue import OperandPointers
 from trainer.engine.kernels.expression import MEMORY
-from trainer.engine.kernels.geometry import ConvolutionSpec, Correlation, correlation
-from trainer.engine.kernels.loop_writer import Integer, LoopWriter
+from trainer.engine.kernels.geometry import Correlation
+from trainer.engine.kernels.loop_writer import LoopWriter
 from trainer.engine.kernels.tile import (
     Level,
     Tile,
@@ -30,29 +29,15 @@ from trainer.engine.kernels.tile import (
     finish,
     lanes_of,
     load_vector,
-    mask_of,
     store_vector,
 )
-from trainer.engine.kernels.winograd_transforms import Algorithm, Transforms
-from trainer.engine.kernels.writer import mangled, vector
-
-LEAST_CHANNELS = 16
-"""Fewer inputs or outputs leave the products too little work for their transforms."""
+from trainer.engine.kernels.winograd_choice import WinogradSpec
+from trainer.engine.kernels.winograd_tiles import TiledImage, read_tile, tile_place
+from trainer.engine.kernels.winograd_transforms import Transforms
+from trainer.engine.kernels.writer import vector
 
 WEIGHT_CHUNK = 32
 """Input channels whose weights one task transforms."""
-
-
-@dataclass(frozen=True, slots=True)
-class WinogradSpec:
-    """The forward pass or the input gradient of `convolution` by F(outputs x outputs, 3 x 3)."""
-
-    convolution: ConvolutionSpec
-    outputs: int
-
-    @property
-    def algorithm(self) -> Algorithm:
-        return Algorithm(self.outputs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,63 +53,6 @@ class WinogradParameters:
     task_tiles: int
     task_vectors: int
     block_vectors: int
-
-
-def is_possible(spec: ConvolutionSpec) -> bool:
-    """Whether the templates here can compute it."""
-    return (
-        spec.dtype is float32
-        and spec.direction != "weight_gradient"
-        and spec.window == (3, 3)
-        and spec.strides == spec.dilation == (1, 1)
-        and spec.groups == 1
-    )
-
-
-def algorithm(spec: ConvolutionSpec) -> WinogradSpec | None:
-    """Which algorithm the class "fast" uses; None: the direct one. A function of the shape alone.
-
-    Costs are multiply-adds, those of tiles beyond the image included, and for every transformed value what a handful
-    of them take; the weights' are spread over the images.
-    """
-    if not is_possible(spec) or min(spec.channels, spec.filters) < LEAST_CHANNELS:
-        return None
-    form = correlation(spec)
-    best, chosen = _direct_cost(form), None
-    for outputs in (2, 4):
-        candidate = WinogradSpec(spec, outputs)
-        cost = _cost(candidate, form)
-        if cost < best:
-            best, chosen = cost, candidate
-    return chosen
-
-
-TRANSFORM_COST = 20
-WEIGHT_COST = 90
-"""Of one transformed input or output, and of one transformed weight, in multiply-adds.
-
-A transformed weight is written, and read by every task: 512 x 512 of them pay only from sixteen 7x7 images on.
-"""
-
-
-def _direct_cost(form: Correlation) -> int:
-    return form.images * form.rows.output_extent * form.columns.output_extent * form.inputs * form.outputs * 9
-
-
-def _cost(spec: WinogradSpec, form: Correlation) -> int:
-    points, tiles = spec.algorithm.points**2, tile_count(spec)
-    values = tiles * (form.inputs + form.outputs) * TRANSFORM_COST
-    return points * (tiles * form.inputs * form.outputs + values + form.inputs * form.outputs * WEIGHT_COST)
-
-
-def _tile_grid(spec: WinogradSpec) -> tuple[int, int]:
-    form = correlation(spec.convolution)
-    return -(-form.rows.output_extent // spec.outputs), -(-form.columns.output_extent // spec.outputs)
-
-
-def tile_count(spec: WinogradSpec) -> int:
-    """Winograd tiles of all images."""
-    return spec.convolution.images * math.prod(_tile_grid(spec))
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,13 +71,13 @@ class _Shape:
 
     @classmethod
     def of(cls, spec: WinogradSpec) -> _Shape:
-        form, lanes = correlation(spec.convolution), lanes_of(spec.convolution.dtype)
+        form, lanes = spec.form, lanes_of(spec.convolution.dtype)
         lines = -(-form.inputs // lanes)
         return cls(
             form,
             spec.algorithm.points,
-            _tile_grid(spec),
-            tile_count(spec),
+            spec.grid,
+            spec.tiles,
             -(-form.outputs // lanes),
             (form.inputs | 1) * lanes,
             (lines | 1) * lanes,
@@ -160,7 +88,8 @@ class _Shape:
         return self.points**2 * self.weight_point
 
 
-def _odd_lines(elements: int, lanes: int) -> int:
+def odd_lines(elements: int, lanes: int) -> int:
+    """Whole cache lines for so many elements, an odd number of them: neighbours spread over the cache's sets."""
     return (-(-elements // lanes) | 1) * lanes
 
 
@@ -233,8 +162,8 @@ class _Scratch:
         shape, lanes = _Shape.of(spec), lanes_of(spec.convolution.dtype)
         tiles = min(parameters.task_tiles, shape.tiles)
         pitch = min(parameters.block_vectors, shape.panels) * lanes
-        input_point = _odd_lines(tiles * shape.input_pitch, lanes)
-        product_point = _odd_lines(tiles * pitch, lanes)
+        input_point = odd_lines(tiles * shape.input_pitch, lanes)
+        product_point = odd_lines(tiles * pitch, lanes)
         products = input_point * shape.points**2
         return cls(input_point, product_point, pitch, products, products + product_point * shape.points**2)
 
@@ -260,9 +189,10 @@ def render(spec: WinogradSpec, parameters: WinogradParameters, name: str) -> str
     first_vector = w.multiply(vector_task, parameters.task_vectors)
     last_vector = w.minimum(w.add(first_vector, parameters.task_vectors), shape.panels)
 
+    tiled = _input(spec, shape, scratch)
     with w.loop(first_tile, last_tile) as tile:
         place = w.multiply(w.subtract(tile.index, first_tile), shape.input_pitch)
-        _transform_input(w, spec, shape, scratch, x, tile.index, w.pointer("%scratch", place, element))
+        read_tile(w, tiled, x, tile.index, w.pointer("%scratch", place, element))
 
     products = w.pointer("%scratch", scratch.products, element)
     level = Level(form.inputs, 1, lanes)
@@ -302,7 +232,7 @@ def render(spec: WinogradSpec, parameters: WinogradParameters, name: str) -> str
             done = w.multiply(w.subtract(tile.index, first_tile), scratch.product_pitch)
             channel = w.multiply(w.subtract(panel.index, block.index), lanes)
             source_at = w.pointer(products, w.add(done, channel), element)
-            image, top, left = _tile_place(w, spec, shape, tile.index)
+            image, top, left = tile_place(w, shape.grid, spec.outputs, tile.index)
             pixel = w.add(w.multiply(image, form.rows.output_extent), top)
             pixel = w.add(w.multiply(pixel, form.columns.output_extent), left)
             column = w.multiply(panel.index, lanes)
@@ -319,90 +249,19 @@ def render(spec: WinogradSpec, parameters: WinogradParameters, name: str) -> str
     return w.module(name, pack.KERNEL_PARAMETERS)
 
 
-def _tile_place(w: LoopWriter, spec: WinogradSpec, shape: _Shape, tile: Integer) -> tuple[Integer, Integer, Integer]:
-    """A Winograd tile's image, and its first output's row and column."""
-    rest, column = w.divide(tile, shape.grid[1])
-    image, row = w.divide(rest, shape.grid[0])
-    return image, w.multiply(row, spec.outputs), w.multiply(column, spec.outputs)
-
-
-def _transform_input(
-    w: LoopWriter, spec: WinogradSpec, shape: _Shape, scratch: _Scratch, x: str, tile: Integer, target: str
-) -> None:
-    """Transform all channels of one tile into scratch; the last vector's missing channels as zeros."""
-    dtype, form = spec.convolution.dtype, shape.form
-    element, lanes, rows, columns = MEMORY[dtype.name], lanes_of(dtype), form.rows, form.columns
-    image, top, left = _tile_place(w, spec, shape, tile)
-    top = w.add(top, rows.phases[0].input_start)
-    left = w.add(left, columns.phases[0].input_start)
-    pixel = w.add(w.multiply(w.add(w.multiply(image, rows.extent), top), columns.extent), left)
-    source = w.pointer(x, w.multiply(pixel, form.inputs), element)
-    inside = [
-        w.value(f"icmp {relation} i64 {place}, {bound}", "c")
-        for place, extent in ((top, rows.extent), (left, columns.extent))
-        for relation, bound in (("sge", 0), ("sle", extent - shape.points))
-    ]
-    whole = inside[0]
-    for condition in inside[1:]:
-        whole = w.value(f"and i1 {whole}, {condition}", "c")
-    full, tail = divmod(form.inputs, lanes)
-    checked = _define_input(w, spec, shape, scratch, True)
-
-    def send(function: str, start: int, vectors: int, mask: str) -> None:
-        pointers = [("ptr", w.pointer(pointer, start, element)) for pointer in (source, target)]
-        extra = [("i64", str(top)), ("i64", str(left)), (vector("i1", lanes), mask)] if function == checked else []
-        w.call("void", function, *pointers, ("i64", str(vectors)), *extra)
-
-    if full:
-        with w.when(whole):
-            send(_define_input(w, spec, shape, scratch, False), 0, full, "")
-        with w.when(w.value(f"xor i1 {whole}, true", "c")):
-            send(checked, 0, full, mask_of(lanes, lanes))
-    if tail:
-        send(checked, full * lanes, 1, mask_of(tail, lanes))
-
-
-def _define_input(w: LoopWriter, spec: WinogradSpec, shape: _Shape, scratch: _Scratch, checked: bool) -> str:
-    """Define `input(source, target, vectors)`: B^T d B of so many vectors of channels; `checked` takes (top, left,
-    lanes) too and reads zeros beyond the image.
-    """
-    dtype, form = spec.convolution.dtype, shape.form
-    element, lanes, points = MEMORY[dtype.name], lanes_of(dtype), shape.points
-    kind, bits = vector(element, lanes), vector("i1", lanes)
-
-    def build(inner: LoopWriter) -> None:
-        transforms = Transforms(inner, dtype, spec.algorithm)
-        rows_inside, columns_inside = (
-            [
-                inner.value(f"icmp ult i64 {inner.add(start, step)}, {axis.extent}", "c") if checked else ""
-                for step in range(points)
-            ]
-            for start, axis in (("%top", form.rows), ("%left", form.columns))
-        )
-
-        def load(pointer: str, row: int, column: int) -> str:
-            place = inner.pointer(pointer, (row * form.columns.extent + column) * form.inputs, element)
-            if not checked:
-                return load_vector(inner, dtype, place, lanes, lanes)
-            both = inner.value(f"and i1 {rows_inside[row]}, {columns_inside[column]}", "c")
-            mask = inner.value(f"select i1 {both}, {bits} %lanes, {bits} zeroinitializer", "m")
-            align = ("i32", str(dtype.itemsize))
-            operands = [("ptr", place), align, (bits, mask), (kind, "zeroinitializer")]
-            return inner.intrinsic(f"masked.load.{mangled(kind)}.p0", kind, *operands)
-
-        with inner.loop(0, "%vectors") as loop:
-            here = inner.pointer("%source", inner.multiply(loop.index, lanes), element)
-            there = inner.pointer("%target", inner.multiply(loop.index, lanes), element)
-            columns = [transforms.data([load(here, row, column) for row in range(points)]) for column in range(points)]
-            for row in range(points):
-                for column, value in enumerate(transforms.data([part[row] for part in columns])):
-                    place = inner.pointer(there, (row * points + column) * scratch.input_point, element)
-                    store_vector(inner, dtype, value, place, lanes, lanes)
-
-    parameters = [("ptr noalias", "%source"), ("ptr noalias", "%target"), ("i64", "%vectors")]
-    if checked:
-        parameters += [("i64", "%top"), ("i64", "%left"), (bits, "%lanes")]
-    return w.function("checked_input" if checked else "input", parameters, build)
+def _input(spec: WinogradSpec, shape: _Shape, scratch: _Scratch) -> TiledImage:
+    """The source, cut into tiles."""
+    rows, columns = shape.form.rows, shape.form.columns
+    return TiledImage(
+        spec.convolution.dtype,
+        spec.algorithm,
+        (rows.extent, columns.extent),
+        shape.form.inputs,
+        (rows.phases[0].input_start, columns.phases[0].input_start),
+        shape.grid,
+        "data",
+        scratch.input_point,
+    )
 
 
 def _define_output(w: LoopWriter, spec: WinogradSpec, shape: _Shape, scratch: _Scratch, active: int) -> str:

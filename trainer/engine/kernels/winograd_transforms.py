@@ -156,3 +156,28 @@ class Transforms:
                 total = self._fma(factor, part, total) if total else self._scaled(factor, part)
             result.append(total)
         return result
+
+    def gradient(self, y: Sequence[str]) -> list[str]:
+        """A y, what `output` is the transpose of: m values to m + 2 points."""
+        squares = [tuple(pair ** (2 * power) for power in range(len(y) // 2)) for pair in self.algorithm.pairs]
+        result = [y[0]]
+        for pair, powers in zip(self.algorithm.pairs, squares, strict=True):
+            even, odd = y[0], y[1]
+            for power, factor in list(enumerate(powers))[1:]:
+                even, odd = self._fma(factor, y[2 * power], even), self._fma(factor, y[2 * power + 1], odd)
+            result += [self._fma(pair, odd, even), self._fma(-pair, odd, even)]
+        return [*result, y[-1]]
+
+    def weights(self, u: Sequence[str]) -> list[str]:
+        """G^T u, what `filter` is the transpose of: m + 2 points to three taps."""
+        pairs = self.algorithm.pairs
+        zero = math.prod((-pair * pair for pair in pairs), start=Fraction(1))
+        totals = [self._scaled(1 / zero, u[0]), "", u[-1]]
+        for number, pair in enumerate(pairs):
+            above, below = u[1 + 2 * number], u[2 + 2 * number]
+            parts = self._binary("fadd", above, below), self._binary("fsub", above, below)
+            for power in range(3):
+                factor, part = pair**power / self.algorithm.scale(pair), parts[power % 2]
+                total = totals[power]
+                totals[power] = self._fma(factor, part, total) if total else self._scaled(factor, part)
+        return totals

@@ -8,7 +8,7 @@ from trainer.engine.compile.launch import Buffer, Launch
 from trainer.engine.kernels.contraction import MatmulSpec
 from trainer.engine.kernels.depthwise import DepthwiseSpec
 from trainer.engine.kernels.geometry import ConvolutionSpec
-from trainer.engine.kernels.winograd import WinogradSpec
+from trainer.engine.kernels.winograd_choice import WinogradSpec
 
 _CONTRACTIONS = (MatmulSpec, ConvolutionSpec, DepthwiseSpec, WinogradSpec)
 _MOVES = ("pack", "relayout", "transform weights")

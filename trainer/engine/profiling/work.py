@@ -12,7 +12,7 @@ from trainer.engine.kernels.depthwise import DepthwiseSpec
 from trainer.engine.kernels.geometry import ConvolutionSpec
 from trainer.engine.kernels.index import IndexKernel
 from trainer.engine.kernels.spec import Instruction, LoopKernel
-from trainer.engine.kernels.winograd import WinogradSpec
+from trainer.engine.kernels.winograd_choice import WinogradSpec
 
 _NO_ARITHMETIC = frozenset(
     {"load", "constant", "cast", "bitcast", "where", "equal", "not_equal", "less", "less_equal", "logical_and"}

@@ -21,8 +21,10 @@ from trainer.engine.kernels import (
     pack,
     templates,
     tile_registers,
+    totals,
     weight_gradient,
-    winograd,
+    winograd_choice,
+    winograd_gradient,
 )
 from trainer.engine.kernels.depthwise import depthwise
 from trainer.engine.kernels.epilogue import Epilogue
@@ -119,7 +121,7 @@ def _emit_direct(
     assert order is not None
     prologue = applied.prologue if applied else NOTHING
     spec = specification(node, direction, x_shape, w.shape, order, epilogue, prologue)
-    fast = winograd.algorithm(spec) if lowering.request.numerics == "fast" and not spec.pairs else None
+    fast = winograd_choice.algorithm(spec) if lowering.request.numerics == "fast" and not spec.pairs else None
     tiles = spec.pairs and lowering.request.bfloat16 == "tiles"
     tiled = tiles and tile_registers.suits(correlation(spec).group_inputs)
     spec = replace(spec, packed=fast is not None or defaults.prefers_packed(spec), tiled=tiled)
@@ -145,22 +147,26 @@ def emit_weight_gradient(lowering: Lowering, root: Node, fused: Fused | None) ->
     prologue = applied.prologue if applied else NOTHING
     spec = specification(root, "weight_gradient", x.shape, root.shape, prologue=prologue)
     alone = depthwise(spec)
+    fast = winograd_choice.algorithm(spec) if lowering.request.numerics == "fast" else None
+    label, sums = _label(root, x.shape, root.shape), weight_gradient.totals_of(spec)
     if alone is not None:
         tunable = Tunable(templates.DEPTHWISE_WEIGHTS, alone, lowering.choose(alone))
+    elif fast is not None:
+        tunable = Tunable(templates.WINOGRAD_GRADIENT, fast, lowering.choose(fast))
+        label, sums = f"{label} winograd {fast.outputs}x{fast.outputs}", winograd_gradient.totals_of(fast)
     else:
         tunable = Tunable(templates.WEIGHT_GRADIENT, spec, lowering.choose(spec))
     if spec.pairs:
         places = [_interleaved(lowering, x), _interleaved(lowering, dy)]
     else:
         places = [_input(lowering, x, applied), channels_last(lowering, dy)]
-    label = _label(root, x.shape, root.shape)
-    if not weight_gradient.needs_combine(spec):
+    if not sums.is_needed:
         return _tunable(lowering, root, None, tunable, places, label, applied=applied)
-    totals = lowering.temporary(weight_gradient.totals_size(spec), root.dtype, "totals")
-    _tunable(lowering, root, None, tunable, places, label, totals, applied)
-    spec = replace(spec, prologue=NOTHING)
-    combine = KernelSource(("combine", spec), lambda name: weight_gradient.render_combine(spec, name))
-    _launch(lowering, root, None, combine, [Address(totals)], weight_gradient.combine_tasks(spec), "combine")
+    target = lowering.temporary(sums.size, root.dtype, "totals")
+    _tunable(lowering, root, None, tunable, places, label, target, applied)
+    sums = replace(sums, convolution=replace(spec, prologue=NOTHING))
+    combine = KernelSource(("totals", sums), lambda name: totals.render(sums, name))
+    _launch(lowering, root, None, combine, [Address(target)], totals.tasks(sums), "combine")
 
 
 def _applied(lowering: Lowering, node: Node) -> Applied | None:

@@ -10,7 +10,7 @@ from trainer.engine.compile.launch import Address, KernelSource, Launch
 from trainer.engine.kernels import depthwise, winograd
 from trainer.engine.kernels.depthwise import DepthwiseSpec
 from trainer.engine.kernels.epilogue import Epilogue
-from trainer.engine.kernels.winograd import WinogradSpec
+from trainer.engine.kernels.winograd_choice import WinogradSpec
 
 if TYPE_CHECKING:
     from trainer.engine.compile.lower import Lowering
