@@ -33,11 +33,19 @@ def reference() -> str:
     for name, field in schema["properties"].items():
         for variant in _definitions(field, definitions):
             parts.append(_section(name, variant, definitions))
+        if name == "metrics":
+            parts += [_section(name, each, definitions) for each in _metrics(definitions)]
     for variant in _definitions(definitions["DataConfig"]["properties"]["reader"], definitions):
         parts.append(_section("data.reader", variant, definitions))
     best = definitions["BestConfig"]
     parts.append(f"## `checkpoint.best`\n\n{best['description']}\n\n{_table(best['properties'], definitions)}")
     return "\n".join(dict.fromkeys(parts))
+
+
+def _metrics(definitions: dict[str, Any]) -> list[dict[str, Any]]:
+    """The sections of metrics, which stand in the lists of `metrics`."""
+    entries = definitions["MetricsConfig"]["properties"]["valid"]["items"]["anyOf"]
+    return [entry for entry in entries if "properties" in entry]
 
 
 def _section(name: str, definition: dict[str, Any], definitions: dict[str, Any]) -> str:
@@ -75,6 +83,8 @@ def _kind(field: dict[str, Any], definitions: dict[str, Any]) -> str:
     """What a key takes, in words."""
     if "$ref" in field or "oneOf" in field:
         return "section"
+    if any("enum" in part and "properties" in field["anyOf"][-1] for part in field.get("anyOf", [])):
+        return "metrics, by name or as sections"
     if "anyOf" in field:
         return " or ".join(dict.fromkeys(_kind(part, definitions) for part in field["anyOf"]))
     if "const" in field or "enum" in field:

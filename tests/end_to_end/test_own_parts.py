@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -153,3 +154,19 @@ def test_a_mistake_in_a_part_of_ones_own_is_told_with_its_place(folder: Path, re
             env={**os.environ, "PYTHONPATH": str(repository)},
         )  # fmt: skip
         assert done.returncode == 2 and done.stderr.startswith(f"error: {said}"), done.stderr
+
+
+def test_a_metric_of_ones_own_is_measured_by_the_command(folder: Path, repository: Path) -> None:
+    """The file is the one that docs/metrics.md shows."""
+    shown = re.findall(r"```python\n(.*?)```", (repository / "docs" / "metrics.md").read_text(encoding="utf-8"), re.S)
+    (near,) = (text for text in shown if "class WithinOne" in text)
+    (folder / "near.py").write_text(near)
+    overrides = ['metrics.valid=["accuracy", {name: "./near.py:WithinOne", as: near, options: {distance: 9}}]']
+    environment = {**os.environ, "PYTHONPATH": str(repository), "TRAINER_CACHE_DIR": str(folder / "cache")}
+    settings = ["train.steps=2", "train.epochs=null", "schedule.warmup_steps=null"]
+    command = [*TRAINER, "run", "digits", "--plain", *settings, *overrides]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    metrics = trainer.open_run(folder / "runs" / "digits").metrics
+    assert list(metrics["test/near"].value) == [1.0]
+    assert 0 < metrics["test/accuracy"].value[0] < 1

@@ -14,7 +14,7 @@ from trainer.configs import RunConfig
 from trainer.datasets import ArrayDataset, Loader, split
 from trainer.engine import nn
 from trainer.learner import Batch, DataSplits, Task
-from trainer.metrics import Accuracy, Mean, Metric
+from trainer.metrics import Accuracy, Mean, Measured
 
 
 @pytest.fixture(scope="session")
@@ -56,20 +56,20 @@ class Blobs(Task):
         self.net = nn.Sequential(nn.Linear(2, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Dropout(0.1), nn.Linear(8, 3))
         self.optimizer = self.optimizer_for(self.net)
 
-    def train_step(self, batch: Batch) -> dict[str, Metric]:
+    def train_step(self, batch: Batch) -> dict[str, Measured]:
         logits = self.net(batch["point"])
         loss = nn.cross_entropy(logits, batch["label"], sample_weight=batch["weight"])
         self.optimizer.minimize(loss)
         return self.measured(loss, logits, batch)
 
-    def valid_step(self, batch: Batch) -> dict[str, Metric]:
+    def valid_step(self, batch: Batch) -> dict[str, Measured]:
         logits = self.net(batch["point"])
         return self.measured(nn.cross_entropy(logits, batch["label"], sample_weight=batch["weight"]), logits, batch)
 
-    def measured(self, loss: engine.Tensor, logits: engine.Tensor, batch: Batch) -> dict[str, Metric]:
+    def measured(self, loss: engine.Tensor, logits: engine.Tensor, batch: Batch) -> dict[str, Measured]:
         return {
             "loss": Mean(loss, engine.sum(batch["weight"])),
-            "accuracy": Accuracy(logits, batch["label"], batch["weight"]),
+            "accuracy": Accuracy().on(logits=logits, labels=batch["label"], weight=batch["weight"]),
         }
 
 

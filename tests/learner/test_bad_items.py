@@ -15,7 +15,7 @@ from trainer.configs import RunConfig, config_from
 from trainer.datasets import Item, Loader, loaders
 from trainer.engine import nn
 from trainer.learner import Batch, DataSplits, Learner, Task
-from trainer.metrics import Mean, Metric
+from trainer.metrics import Mean, Measured
 from trainer.rundir import BadItemEvent, Event, PhaseEvent
 
 
@@ -46,7 +46,7 @@ class Average(Task):
         self.net = nn.Linear(1, 1)
         self.optimizer = self.optimizer_for(self.net)
 
-    def train_step(self, batch: Batch) -> dict[str, Metric]:
+    def train_step(self, batch: Batch) -> dict[str, Measured]:
         loss = Mean((self.net(batch["value"]) - batch["value"]) ** 2, batch["weight"])
         self.optimizer.minimize(loss.value)
         return {"loss": loss, "value": Mean(batch["value"], batch["weight"])}
@@ -82,7 +82,7 @@ class FromReader(Average):
     def data(self) -> DataSplits:
         return DataSplits(**loaders(self.read_splits(), self.config))
 
-    def train_step(self, batch: Batch) -> dict[str, Metric]:
+    def train_step(self, batch: Batch) -> dict[str, Measured]:
         return super().train_step({**batch, "value": batch["features"]})
 
 

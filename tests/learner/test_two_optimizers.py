@@ -13,7 +13,7 @@ from trainer.configs import config_from
 from trainer.datasets import ArrayDataset, Loader
 from trainer.engine import nn
 from trainer.learner import Batch, DataSplits, Hook, Learner, Task
-from trainer.metrics import Mean, Metric
+from trainer.metrics import Mean, Measured
 
 STEPS, FROZEN_UNTIL = 12, 5
 TRACES: list[int] = []
@@ -35,7 +35,7 @@ class Gan(Task):
         self.generator_optimizer = self.optimizer_for(self.generator, "generator")
         self.discriminator_optimizer = self.optimizer_for(self.discriminator, "discriminator")
 
-    def train_step(self, batch: Batch) -> dict[str, Metric]:
+    def train_step(self, batch: Batch) -> dict[str, Measured]:
         TRACES.append(1)
         fake = self.generator(batch["noise"])
         real_loss = engine.mean(nn.functional.softplus(-self.discriminator(batch["point"])))

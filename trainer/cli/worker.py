@@ -65,7 +65,7 @@ class RecordedSink:
                 return  # a signal came when all was over
             self.ended = event
         elif isinstance(event, MetricEvent):
-            self.step = event.step
+            self.step = max(event.step, self.step or 0)  # what takes long to evaluate is told of late
         self._write(event)
         if self._also is not None:
             now = time.time()

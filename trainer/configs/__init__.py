@@ -5,6 +5,7 @@ from trainer.configs.data import DataConfig
 from trainer.configs.gallery import RecipeIndex
 from trainer.configs.hooks import HookConfig
 from trainer.configs.load import Loaded, config_from, load, load_resolved
+from trainer.configs.metrics import MetricConfig, MetricsConfig, OwnMetric
 from trainer.configs.model import ModelConfig
 from trainer.configs.numerics import NumericsConfig
 from trainer.configs.optimizer import (
@@ -71,12 +72,15 @@ __all__ = [
     "LinearSchedule",
     "LionConfig",
     "Loaded",
+    "MetricConfig",
+    "MetricsConfig",
     "ModelConfig",
     "MuonConfig",
     "NoamSchedule",
     "NumericsConfig",
     "OneCycleSchedule",
     "OptimizerConfig",
+    "OwnMetric",
     "OwnOptimizer",
     "OwnSchedule",
     "ParameterGroup",

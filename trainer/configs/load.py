@@ -14,6 +14,7 @@ from pydantic import BaseModel, ValidationError
 from trainer.configs.checks import check
 from trainer.configs.gallery import RecipeIndex
 from trainer.configs.layers import lay_over
+from trainer.configs.metrics import MetricConfig
 from trainer.configs.overrides import Overrides, override
 from trainer.configs.own import absolute_name
 from trainer.configs.plain import plain_document
@@ -191,10 +192,13 @@ def _absolute_paths(section: _Model, document: Document, path: KeyPath) -> _Mode
         elif isinstance(value, dict) and any(isinstance(item, BaseModel) for item in value.values()):
             changes[name] = {key: _absolute_paths(item, document, (*here, key)) for key, item in value.items()}
         elif name == "name" and hasattr(section, "is_meant_by"):
-            place = document.values.get(here)
+            place = document.values.get(here, document.values.get(path))
             changes[name] = absolute_name(str(value), place.folder if place is not None else os.getcwd())
     changes = {name: value for name, value in changes.items() if value is not getattr(section, name)}
-    return section.model_copy(update=changes) if changes else section
+    section = section.model_copy(update=changes) if changes else section
+    if isinstance(section, MetricConfig) and path in document.values:
+        return section.at(document.values[path].provenance)
+    return section
 
 
 def _provenance(config: RunConfig, document: Document) -> dict[str, str]:

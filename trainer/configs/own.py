@@ -92,3 +92,9 @@ def forget_own_code() -> None:
     for name in [name for name in sys.modules if name.startswith(_PREFIX)]:
         del sys.modules[name]
     importlib.invalidate_caches()
+
+
+def own_packages() -> list[tuple[str, str]]:
+    """The packages of users' folders so far: name and folder, for a process that is to know them as well."""
+    return [(name, module.__path__[0]) for name, module in sys.modules.items()
+            if name.startswith(_PREFIX) and "." not in name and hasattr(module, "__path__")]  # fmt: skip

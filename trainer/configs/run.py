@@ -10,6 +10,7 @@ from pydantic import Field
 from trainer.configs.checkpoint import CheckpointConfig
 from trainer.configs.data import DataConfig
 from trainer.configs.hooks import HookConfig
+from trainer.configs.metrics import MetricsConfig
 from trainer.configs.model import ModelConfig
 from trainer.configs.numerics import NumericsConfig
 from trainer.configs.optimizer import OptimizerConfig
@@ -58,6 +59,7 @@ with warnings.catch_warnings():
             description="The learning rate over the run, for every optimizer without one of its own.",
         )
         train: TrainConfig = Field(default_factory=TrainConfig)
+        metrics: MetricsConfig = Field(default_factory=MetricsConfig)
         validate: ValidateConfig = Field(default_factory=ValidateConfig)  # type: ignore[assignment]
         checkpoint: CheckpointConfig = Field(default_factory=CheckpointConfig)
         early_stopping: EarlyStoppingConfig | None = Field(

@@ -56,13 +56,19 @@ def _choose(annotation: Any, value: Any) -> Any:
     sections = [member for member in members if _is_section(member)]
     if isinstance(value, dict) and sections:
         if len(sections) == 1:
-            return sections[0]
+            return _meant(sections[0], value)
         fitting = [section for section in sections if _fits(section, value)]
         return fitting[0] if len(fitting) == 1 else None
     forms: tuple[type, ...] = (dict,) if isinstance(value, dict) else (list, tuple) if isinstance(value, list) else ()
     if sections and not forms:
         return sections[0] if len(sections) == 1 else None
     return next((member for member in members if get_origin(member) in forms), None)
+
+
+def _meant(section: type[BaseModel], value: dict[str, Any]) -> type[BaseModel]:
+    """The section itself, or which of those that derive from it, where it stands for several."""
+    meant = section.meant(value) if hasattr(section, "meant") else None
+    return meant or section
 
 
 def _fits(section: type[BaseModel], value: dict[str, Any]) -> bool:

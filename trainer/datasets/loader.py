@@ -125,6 +125,11 @@ class Loader:
             batch = self.transform(batch, Draws(self.seed, epoch, indices))
         return {**batch, WEIGHT: weight}
 
+    def source_of(self, epoch: int, step: int, row: int) -> str:
+        """Where the item in `row` of batch `step` of `epoch` comes from, in words that lead a person to it."""
+        order = epoch_order(len(self.dataset), seed=self.seed, epoch=epoch, shuffle=self.shuffle)
+        return self.dataset.source(int(order[(step * self.batch_size + row) % len(order)]))
+
     def _item_by_item(self, indices: np.ndarray, weight: np.ndarray) -> Batch:
         """The stacked items; one that can't be used gets weight 0 and a good one's content, or is raised."""
         items: list[Item | None] = []

@@ -19,6 +19,7 @@ from trainer.datasets.readers import Opening
 from trainer.learner.device import device_for
 from trainer.learner.hooks import Hook, RolledBack
 from trainer.learner.inbox import Inbox, Stopped, TakeRequests
+from trainer.learner.measuring import naming_items
 from trainer.learner.outcome import DONE, Outcome, outcome_of, tell_end
 from trainer.learner.phases import Phase, phase
 from trainer.learner.progress import Progress
@@ -110,8 +111,11 @@ class Learner:
         if self.resume is not None:
             training.go_on_from(self.resume)
         try:
-            self._train(training)
-            training.test()
+            with naming_items(training.splits):
+                training.check_metrics()
+                self._train(training)
+                training.test()
+                training.measuring.settle(wait=True)
             training.hooks("on_end", training)
         except Stopped as stop:
             training.stopped(stop)
@@ -122,6 +126,7 @@ class Learner:
             raise
         finally:
             training.hooks.close(training)
+            training.measuring.close()
         return Outcome("done", DONE, training.progress.step, training.metrics, training.progress.finished)
 
     def _train(self, training: Training) -> None:

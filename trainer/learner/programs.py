@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 
 from trainer import TrainerError, engine
-from trainer.engine import State, Tensor, int64
+from trainer.engine import State, Tensor
 from trainer.engine.nn import RandomState
-from trainer.learner.accumulators import Accumulators
 from trainer.learner.ema import Ema
 from trainer.learner.precision import LossScale
 from trainer.learner.stepping import Stepping, stepping
+from trainer.learner.tally import Handed, Tally
 from trainer.learner.task import Task, parts_of
-from trainer.metrics import Metric
 
 Progress = Callable[[int, int, str], None]
 """Hears of compilation: done, total, what it is on."""
@@ -43,16 +42,17 @@ class Program:
         """Put the modules into the step's mode; to be called before the first of several runs."""
         set_mode(self._task, is_training=self._is_training)
 
-    def __call__(self, batch: Mapping[str, np.ndarray], *flags: Any) -> None:
-        """Run the step on a batch; each combination of flags is a program of its own."""
-        self.step(batch, *flags)
+    def __call__(self, batch: Mapping[str, np.ndarray], *flags: Any) -> Handed:
+        """Run the step on a batch; each combination of flags is a program of its own. Gives the rows to hand over."""
+        handed: Handed = self.step(batch, *flags)
         self._variants.add(flags)
+        return handed
 
 
 def train_program(
     task: Task,
     random: RandomState,
-    accumulators: Accumulators,
+    tally: Tally,
     progress: Progress,
     number: State,
     *,
@@ -65,32 +65,31 @@ def train_program(
     """
     config = task.config.train
 
-    def train_step(batch: dict[str, Tensor], is_last: bool) -> dict[str, Tensor]:
+    def train_step(batch: dict[str, Tensor], is_last: bool) -> Handed:
         rows = engine.sum(batch["weight"]) if "weight" in batch else None
         now = Stepping(config.accumulate, is_last, rows, loss_scale)
         with random.step(), stepping(now), engine.autocast(config.precision):
-            metrics = _checked(task, "train_step", task.train_step(batch))
+            returned = task.train_step(batch)
             is_good = None if loss_scale is None else loss_scale.update()
-            accumulators.add(metrics, number + 1, only_if=is_good)
+            handed = tally.add(returned, number + 1, by=_name(task, "train_step"), only_if=is_good)
             if is_last:
                 number.assign(number + 1)
                 if ema is not None:
                     ema.update()
             random.advance()
-        return {}
+        return handed
 
     return Program(engine.trace(train_step, progress=progress), task, is_training=True)
 
 
-def evaluation_program(task: Task, accumulators: Accumulators, progress: Progress) -> Program:
-    """Forward and metric sums of one batch as one program; changes nothing but the accumulators."""
+def evaluation_program(task: Task, tally: Tally, progress: Progress) -> Program:
+    """Forward and metric sums of one batch as one program; changes nothing but the sums."""
     config = task.config.train
 
-    def valid_step(batch: dict[str, Tensor]) -> dict[str, Tensor]:
+    def valid_step(batch: dict[str, Tensor]) -> Handed:
         with engine.autocast(config.precision):
-            metrics = _checked(task, "valid_step", task.valid_step(batch))
-        accumulators.add(metrics, engine.zeros((), dtype=int64))
-        return {}
+            returned = task.valid_step(batch)
+        return tally.add(returned, tally.batches, by=_name(task, "valid_step"))
 
     return Program(engine.trace(valid_step, progress=progress), task, is_training=False)
 
@@ -101,15 +100,5 @@ def set_mode(task: Task, *, is_training: bool) -> None:
         module.train(is_training)
 
 
-def _checked(task: Task, step_name: str, metrics: Any) -> Mapping[str, Metric]:
-    where = f"{type(task).__name__}.{step_name}"
-    if not isinstance(metrics, Mapping):
-        raise TrainerError(f"{where} returns metrics by name", found=type(metrics).__name__, expected="a dictionary")
-    for name, metric in metrics.items():
-        if not isinstance(metric, Metric):
-            raise TrainerError(
-                f"{where} returned something that is no metric",
-                found=f"{name}: {type(metric).__name__}",
-                expected="a metric such as Mean(loss), from trainer.metrics",
-            )
-    return metrics
+def _name(task: Task, step: str) -> str:
+    return f"{type(task).__name__}.{step}"

@@ -43,7 +43,7 @@ class Progress:
         return self.finished is not None or (plan.total_steps > 0 and self.step >= plan.total_steps)
 
     def to_json(
-        self, config: RunConfig, plan: Plan, accumulators: Mapping[str, list[str]], metrics: Mapping[str, float]
+        self, config: RunConfig, plan: Plan, sums: Mapping[str, Any], metrics: Mapping[str, float]
     ) -> dict[str, Any]:
         """Everything that the next step depends on and that is no array."""
         epoch, batch = self.position(plan)
@@ -59,7 +59,7 @@ class Progress:
             "seconds": round(self.seconds, 3),
             "rollbacks": self.rollbacks,
             "finished": self.finished,
-            "accumulators": {name: list(parts) for name, parts in accumulators.items()},
+            "sums": dict(sums),
             "metrics": {name: value if math.isfinite(value) else str(value) for name, value in metrics.items()},
             "seed": config.seed,
             "numerics": config.numerics.model_dump(mode="json"),

@@ -18,9 +18,12 @@ if TYPE_CHECKING:
     from trainer.configs import RunConfig
     from trainer.datasets import Dataset, Loader
     from trainer.learner.hooks import Hook
-    from trainer.metrics import Metric
+    from trainer.metrics import Measured, Predictions
 
 Batch = Mapping[str, Tensor]
+
+Returned = Mapping[str, "Measured | Predictions"]
+"""What a step gives: metrics, and predictions from which those that the config names are computed, by name."""
 
 
 @dataclass(frozen=True)
@@ -75,16 +78,17 @@ class Task:
 
             def train_step(self, batch):        # traced once, then replayed
                 logits = self.net(batch["image"])
-                loss = nn.cross_entropy(logits, batch["label"], sample_weight=batch["weight"])
-                self.optimizer.minimize(loss)
-                rows = engine.sum(batch["weight"])
-                return {"loss": Mean(loss, rows), "accuracy": Accuracy(logits, batch["label"], batch["weight"])}
+                loss = Mean(nn.cross_entropy(logits, batch["label"], reduction="none"), batch["weight"])
+                self.optimizer.minimize(loss.value)
+                classes = Predictions(logits=logits, labels=batch["label"], weight=batch["weight"])
+                return {"loss": loss, "classes": classes}
 
             def valid_step(self, batch):        # the same without the optimiser
                 ...
 
-    `train_step` and `valid_step` get a batch of tensors and return metrics by name; what they compute becomes one
-    compiled program, so they must not read values. Modules are in training mode in the one, in inference mode in the
+    `train_step` and `valid_step` get a batch of tensors and return metrics by name, and predictions, from which those
+    are computed that `metrics:` of the config asks for. What they compute becomes one compiled program, so they must
+    not read values. Modules are in training mode in the one, in inference mode in the
     other. Rows that only fill the last batch have `batch["weight"]` 0.
     """
 
@@ -119,12 +123,12 @@ class Task:
         """Make models and optimisers and keep them as attributes. `self.plan` is set by then."""
         raise TrainerError(f"{type(self).__name__} has no `build` method")
 
-    def train_step(self, batch: Batch) -> Mapping[str, Metric]:
+    def train_step(self, batch: Batch) -> Returned:
         """One step of training: computes the loss, lets the optimisers minimise it, returns metrics by name."""
         raise TrainerError(f"{type(self).__name__} has no `train_step` method")
 
-    def valid_step(self, batch: Batch) -> Mapping[str, Metric]:
-        """The metrics of a batch of validation or test data."""
+    def valid_step(self, batch: Batch) -> Returned:
+        """The metrics and predictions of a batch of validation or test data."""
         raise TrainerError(f"{type(self).__name__} has no `valid_step` method")
 
     def samples(self, batch: Batch) -> Iterable[Sample]:

@@ -12,12 +12,13 @@ import numpy as np
 from trainer import engine
 from trainer.engine import State, int64
 from trainer.engine.nn import RandomState
-from trainer.learner.accumulators import Accumulators
 from trainer.learner.checkpoints import CheckpointKeeper, checkpoint_folder, read_checkpoint, restore
 from trainer.learner.ema import Ema
 from trainer.learner.failures import out_of_memory
 from trainer.learner.hooks import Hook, Moment, NanGuard, hooks_for
 from trainer.learner.inbox import Inbox, Stopped
+from trainer.learner.measuring import Measuring, Occasion
+from trainer.learner.meters import Meter
 from trainer.learner.optimizers import learning_rates
 from trainer.learner.phases import CompilePhases, phase
 from trainer.learner.precision import LossScale
@@ -25,6 +26,7 @@ from trainer.learner.programs import Program, evaluation_program, set_mode, trai
 from trainer.learner.progress import Progress
 from trainer.learner.samples import write_samples
 from trainer.learner.stopwatch import Stopwatch
+from trainer.learner.tally import Handed
 from trainer.learner.task import DataSplits, Plan, Task, model_states, parts_of, training_states
 from trainer.rundir import Event, EventSink, MetricEvent, ResumedEvent, RunPaths, SystemEvent
 
@@ -59,12 +61,12 @@ class Training:
         self.task, self.splits, self.plan, self.inbox, self.paths = task, splits, plan, inbox, paths
         self.parts = parts_of(task)
         self.progress, self.metrics = Progress(), dict[str, float]()
-        self.train_sums, self.stopwatch = Accumulators("train"), Stopwatch()
+        self.stopwatch = Stopwatch()
+        self.measuring = Measuring(config, self.tell, paths)
         self.listeners: list[Callable[[Event], None]] = []
         self.ema = None if config.train.ema is None else Ema(config.train.ema, model_states(self.parts))
         self.hooks = hooks_for(config, hooks)
         self._sink = sink
-        self._valid_sums = Accumulators("valid")
         self._random = RandomState(config.seed)
         self.loss_scale = LossScale.for_config(config.train)
         self._number = State(np.zeros((), np.int64), "step", int64)
@@ -77,13 +79,18 @@ class Training:
         self._train_program = train_program(
             task,
             self._random,
-            self.train_sums,
+            self.measuring.train.tally,
             self._compiling,
             self._number,
             loss_scale=self.loss_scale,
             ema=self.ema,
         )
-        self._valid_program = evaluation_program(task, self._valid_sums, self._compiling)
+        self._evaluations = {
+            meter: evaluation_program(task, meter.tally, self._compiling)
+            for meter in (self.measuring.valid, self.measuring.test)
+        }
+        self.measuring.await_for(self.parts.optimizers)
+        self.measuring.late = self.metrics.update
 
     # --- telling --------------------------------------------------------------------------------------------------
 
@@ -116,9 +123,13 @@ class Training:
 
     def step(self, batches: Sequence[Mapping[str, Any]]) -> None:
         """One step on its batches, of which there are several where gradients are accumulated."""
-        for index, batch in enumerate(batches, start=1):
-            self._run_program(self._train_program, "train step", batch, index == len(batches))
+        epoch, step = self.progress.position(self.plan)
+        first = step * self.config.train.accumulate
+        for index, batch in enumerate(batches):
+            handed = self._run_program(self._train_program, "train step", batch, index + 1 == len(batches))
+            self.measuring.train.hand_over(handed, ("train", epoch, first + index))
         self.progress.step += 1
+        self.measuring.settle()
 
     def epoch(self, epoch: int, first: int) -> EpochBatches:
         """The training batches of an epoch from its step number `first` on."""
@@ -129,22 +140,43 @@ class Training:
         self.prepare()
         self._run_program(self._train_program, "train step", self.splits.train.batch(0, 0), True)
         for loader in self.splits.all()[1:2]:
-            self._valid_program.prepare()
-            self._run_program(self._valid_program, "validation step", loader.batch(0, 0))
+            program = self._evaluations[self.measuring.valid]
+            program.prepare()
+            self._run_program(program, "validation step", loader.batch(0, 0))
+
+    def check_metrics(self) -> None:
+        """Refuse, before the first step, metrics that can't be computed from what an evaluation step gives.
+
+        The step is not compiled and computes nothing for it: it only builds a graph, of one batch.
+
+        Raises:
+            TrainerError: with the metric's place in the config.
+        """
+        tests = [(loader, self.measuring.test) for loader in self.splits.tests().values()]
+        splits = [(self.splits.valid, self.measuring.valid), *tests]
+        checked: set[Meter] = set()
+        for loader, meter in splits:
+            if loader is None or meter in checked or not meter.tally.wanted:
+                continue
+            checked.add(meter)
+            set_mode(self.task, is_training=False)
+            batch = {name: engine.asarray(values) for name, values in loader.batch(0, 0).items()}
+            with engine.autocast(self.config.train.precision):
+                meter.tally.check(self.task.valid_step(batch), by=f"{type(self.task).__name__}.valid_step")
 
     def traced_step(self) -> Program:
         """The program of a step, for those who look into it; called with a batch and whether it is the step's last."""
         return self._train_program
 
-    def _run_program(self, program: Program, name: str, batch: Mapping[str, Any], *flags: bool) -> None:
+    def _run_program(self, program: Program, name: str, batch: Mapping[str, Any], *flags: bool) -> Handed:
         """Run a program on a batch; the first time, tell of tracing and compiling, which is no training time."""
         try:
             if program.has_run(*flags):
-                program(batch, *flags)
+                handed = program(batch, *flags)
                 self.stopwatch.count(len(next(iter(batch.values()))))
-                return
+                return handed
             with self.stopwatch.apart(), self._compile_phases.watching(name):
-                program(batch, *flags)
+                return program(batch, *flags)
         except MemoryError as error:
             raise out_of_memory(name, program.memory(), self.config) from error
 
@@ -156,19 +188,20 @@ class Training:
 
     def latest(self) -> dict[str, float]:
         """The training metrics since the last log, read now. Waits for the step that is under way."""
-        return self.train_sums.values()
+        return self.measuring.train.values()
 
     def log(self) -> None:
         """Read the training metrics since the last time, tell of them and begin anew."""
         self._refuse_not_finite()
-        values = self.latest()
-        self.train_sums.reset()
+        values = self.measuring.take(self.measuring.train, self._occasion("train", self.splits.train))
         reading = self.stopwatch.take(self.splits.train.data_wait)
         speed = {} if reading is None else {"samples_per_second": round(reading.samples_per_second, 3)}
         rates = learning_rates(self.parts.optimizers, self.progress.step)
         self._tell_metrics("train", {**values, **rates, **self._scaling(), **speed})
         if reading is not None:
-            self.tell(SystemEvent(data_wait=round(reading.data_wait, 4), step_ms=round(reading.step_ms, 3)))
+            self.tell(SystemEvent(
+                data_wait=round(reading.data_wait, 4), step_ms=round(reading.step_ms, 3), metric_lag=self.measuring.lag
+            ))  # fmt: skip
         self._note("after_log", "train", values)
 
     def validate(self) -> None:
@@ -178,7 +211,7 @@ class Training:
             return
         with self.stopwatch.apart():
             self.hooks("before_validation", self)
-            values = self.evaluate(loader, limit=self.config.validate.batches)
+            values = self.evaluate(loader, "valid", limit=self.config.validate.batches)
             self.progress.validated_step = self.progress.step
             self._tell_metrics("valid", values)
             self._note("after_validation", "valid", values)
@@ -192,17 +225,18 @@ class Training:
             groups = {stem: group for stem, group in self._groups().items() if stem != "training"}
             restore(read_checkpoint(folder), groups, where=str(folder))
         for split, loader in self.splits.tests().items():
-            values = self.evaluate(loader, name="evaluate")
+            values = self.evaluate(loader, split, name="evaluate")
             self.metrics.update({f"{split}/{name}": value for name, value in values.items()})
             self._tell_metrics(split, values, final=True)
 
-    def evaluate(self, loader: Loader, *, name: str = "validate", limit: int | None = None) -> dict[str, float]:
+    def evaluate(
+        self, loader: Loader, split: str, *, name: str = "validate", limit: int | None = None
+    ) -> dict[str, float]:
         """The metrics of a loader's batches (of the first `limit`), those of the averaged weights as "ema/name"."""
-        values = self._evaluate(loader, name, limit)
+        values = self._evaluate(loader, name, limit, self._occasion(split, loader))
         if self.ema is not None:
             with self.ema.in_place():
-                averaged = self._evaluate(loader, name, limit)
-            values.update({f"ema/{key}": value for key, value in averaged.items()})
+                values.update(self._evaluate(loader, name, limit, self._occasion(split, loader, prefix="ema/")))
         return values
 
     def show_samples(self) -> None:
@@ -227,16 +261,23 @@ class Training:
             return {}
         return {"loss_scale": self.loss_scale.factor.item(), "skipped_steps": self.skipped_steps()}
 
-    def _evaluate(self, loader: Loader, name: str, limit: int | None) -> dict[str, float]:
+    def _evaluate(self, loader: Loader, name: str, limit: int | None, occasion: Occasion) -> dict[str, float]:
         total = min(loader.steps_per_epoch, limit or loader.steps_per_epoch)
+        meter = self.measuring.valid if occasion.split == "valid" else self.measuring.test
+        program = self._evaluations[meter]
         with phase(name, self.tell, unit="batch") as running, loader.epoch(0) as batches:
-            self._valid_program.prepare()
-            self._valid_sums.reset()
+            program.prepare()
+            meter.reset()
             for done, batch in zip(range(1, total + 1), batches, strict=False):
                 self.inbox.check()
-                self._run_program(self._valid_program, "validation step", batch)
+                handed = self._run_program(program, "validation step", batch)
+                meter.hand_over(handed, (occasion.split, 0, done - 1))
                 running.progress(done, total)
-            return self._valid_sums.values()
+            return self.measuring.take(meter, occasion)
+
+    def _occasion(self, split: str, loader: Loader, *, prefix: str = "") -> Occasion:
+        names = tuple(getattr(loader.dataset, "class_names", ()))
+        return Occasion(self.progress.step, self._epoch(), split, names, prefix)
 
     def _tell_metrics(self, split: str, values: Mapping[str, float], *, final: bool = False) -> None:
         self.tell(MetricEvent(self.progress.step, self._epoch(), split, dict(values), final))
@@ -255,8 +296,13 @@ class Training:
         self._refuse_not_finite()
         with self.stopwatch.apart(), phase("checkpoint", self.tell):
             self.progress.best_is_unsaved = False
-            state = self.progress.to_json(self.config, self.plan, self.train_sums.describe(), self.metrics)
-            path = self._keeper.save(self.progress.step, self._groups(), state, reasons=reasons)
+            meter = self.measuring.train
+            state = self.progress.to_json(self.config, self.plan, meter.tally.describe(), self.metrics)
+            if self.measuring.is_pending(self.progress.validated_step):  # it would be lost: to be done again
+                state["validated_step"] = -1
+            path = self._keeper.save(
+                self.progress.step, self._groups(), state, reasons=reasons, further={"metrics": meter.folded()}
+            )
         self.progress.saved_step = self.progress.step
         self.hooks("after_checkpoint", self, checkpoint=f"checkpoints/{path.name}")
 
@@ -267,7 +313,9 @@ class Training:
             checkpoint = read_checkpoint(folder)
             self.progress = Progress.from_json(checkpoint.state, self.config, self.plan, self.tell, where=str(folder))
             self.metrics.update({name: float(value) for name, value in checkpoint.state["metrics"].items()})
-            self.train_sums.prepare(checkpoint.state["accumulators"])
+            self.measuring.train.tally.prepare(checkpoint.state["sums"])
+            folded = checkpoint.arrays.get("metrics", {})
+            self.measuring.train.keep({name: array.values for name, array in folded.items()})
             restore(checkpoint, self._groups(), where=str(folder))
             self._number.set_value(np.asarray(self.progress.step))
             self._lower_learning_rates()
@@ -284,6 +332,7 @@ class Training:
     def stopped(self, stop: Stopped) -> None:
         """Save what an end before the planned one leaves."""
         if not stop.at_once and self.progress.step:
+            self.measuring.settle(wait=True)
             self.save("stopped")
 
     def _lower_learning_rates(self) -> None:
@@ -295,7 +344,7 @@ class Training:
     def _groups(self) -> dict[str, dict[str, State]]:
         training = training_states(self.parts)
         training[self._random.counter.name] = self._random.counter
-        training.update(self.train_sums.named_states())
+        training.update(self.measuring.train.tally.named_states())
         if self.loss_scale is not None and self.loss_scale.is_dynamic:
             training.update(self.loss_scale.named_states())
         groups = {"model": model_states(self.parts), "training": training}

@@ -1,7 +1,23 @@
-"""What is measured: accumulated states that live in the traced step."""
+"""What is measured: states that are accumulated in the traced step or beside it, and functions from them to numbers."""
 
-from trainer.metrics.accuracy import Accuracy
-from trainer.metrics.mean import Mean
-from trainer.metrics.state import Metric, Ratio, weighted
+from trainer.metrics.accuracy import Accuracy, TopK
+from trainer.metrics.metric import Measured, Metric, Report, State
+from trainer.metrics.predictions import Predictions
+from trainer.metrics.ratio import Mean, Ratio, weighted
+from trainer.metrics.registry import metric_from
+from trainer.metrics.rows import Rows
 
-__all__ = ["Accuracy", "Mean", "Metric", "Ratio", "weighted"]
+__all__ = [
+    "Accuracy",
+    "Mean",
+    "Measured",
+    "Metric",
+    "Predictions",
+    "Ratio",
+    "Report",
+    "Rows",
+    "State",
+    "TopK",
+    "metric_from",
+    "weighted",
+]

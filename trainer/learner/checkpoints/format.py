@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from trainer import TrainerError
-from trainer.engine import DType
+from trainer.engine import DType, bool_, float32, float64, int32, int64, uint8
 from trainer.engine.safetensors import decoded, encoded
 from trainer.rundir import write_error
 
@@ -28,6 +28,7 @@ STATE, MANIFEST = "state.json", "manifest.json"
 _FOLDER = re.compile(r"step-(0|[1-9]\d{0,17})")
 _FILE = re.compile(r"state\.json|[a-z][a-z0-9_]*\.safetensors")
 """What a manifest may name: nothing outside of its folder."""
+_BY_NAME = {dtype.name: dtype for dtype in (bool_, uint8, int32, int64, float32, float64)}
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,20 @@ class Array:
 
     values: np.ndarray
     dtype: DType
+
+    @classmethod
+    def of(cls, values: np.ndarray) -> Array:
+        """An array of NumPy's with the element type that it has.
+
+        Raises:
+            TrainerError: checkpoints hold no such elements.
+        """
+        dtype = _BY_NAME.get(values.dtype.name)
+        if dtype is None:
+            raise TrainerError(
+                "a checkpoint can't hold an array", found=str(values.dtype), expected=", ".join(sorted(_BY_NAME))
+            )
+        return cls(values, dtype)
 
     def widened(self) -> np.ndarray:
         """The values as NumPy knows them: bfloat16 as float32."""

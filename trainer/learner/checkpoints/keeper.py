@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from trainer import TrainerError
 from trainer.engine import State
 from trainer.learner.checkpoints.format import (
@@ -36,13 +38,26 @@ class CheckpointKeeper:
         if folder.is_dir():
             remove_leftovers(folder)
 
-    def save(self, step: int, groups: StateGroups, state: Mapping[str, Any], *, reasons: tuple[str, ...] = ()) -> Path:
-        """Write the states as the checkpoint of `step`, the latest (or also the best); delete old ones."""
+    def save(
+        self,
+        step: int,
+        groups: StateGroups,
+        state: Mapping[str, Any],
+        *,
+        reasons: tuple[str, ...] = (),
+        further: Mapping[str, Mapping[str, np.ndarray]] | None = None,
+    ) -> Path:
+        """Write the states as the checkpoint of `step`, the latest (or also the best); delete old ones.
+
+        `further` are arrays that are no states, by file stem and name.
+        """
         started = time.perf_counter()
         arrays = {
             stem: {name: Array(state.storage.view().copy(), state.dtype) for name, state in group.items()}
             for stem, group in groups.items()
         }
+        for stem, group in (further or {}).items():
+            arrays[stem] = {name: Array.of(values) for name, values in group.items()}
         copied = time.perf_counter()
         path, size = write_checkpoint(self.folder, step, arrays, state)
         point(self.folder, "latest", step)

@@ -54,7 +54,7 @@ class NanGuard(Hook):
                     found=f"a loss scale of {scale.factor.item():g}",
                     hint="Try train.precision=bfloat16 (of float32's range), a lower learning rate or a warm-up.",
                 )
-        found = training.train_sums.first_not_finite()
+        found = training.measuring.train.tally.first_not_finite()
         if found is None:
             return
         metric, step = found

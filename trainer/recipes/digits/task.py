@@ -7,7 +7,7 @@ from pathlib import Path
 from trainer.datasets import RandomShift, loaders, read_idx_pair, split
 from trainer.engine import Tensor, float32, nn
 from trainer.learner import Batch, DataSplits, Task
-from trainer.metrics import Accuracy, Mean
+from trainer.metrics import Mean, Predictions
 
 from .options import Options
 
@@ -44,20 +44,21 @@ class Digits(Task):
         )
         self.optimizer = self.optimizer_for(self.network)
 
-    def train_step(self, batch: Batch) -> dict[str, Mean | Accuracy]:
-        loss, accuracy = self.measure(batch)
+    def train_step(self, batch: Batch) -> dict[str, Mean | Predictions]:
+        loss, classes = self.measure(batch)
         self.optimizer.minimize(loss.value)
-        return {"loss": loss, "accuracy": accuracy}
+        return {"loss": loss, "classes": classes}
 
-    def valid_step(self, batch: Batch) -> dict[str, Mean | Accuracy]:
-        loss, accuracy = self.measure(batch)
-        return {"loss": loss, "accuracy": accuracy}
+    def valid_step(self, batch: Batch) -> dict[str, Mean | Predictions]:
+        loss, classes = self.measure(batch)
+        return {"loss": loss, "classes": classes}
 
-    def measure(self, batch: Batch) -> tuple[Mean, Accuracy]:
-        """Loss and accuracy of a batch; rows of weight 0 only fill it."""
+    def measure(self, batch: Batch) -> tuple[Mean, Predictions]:
+        """The loss of a batch, and what metrics are computed from; rows of weight 0 only fill it."""
         logits = self.network(pixels_to_floats(batch["image"]))
         losses = nn.cross_entropy(logits, batch["label"], reduction="none")
-        return Mean(losses, batch["weight"]), Accuracy(logits, batch["label"], batch["weight"])
+        classes = Predictions(logits=logits, labels=batch["label"], weight=batch["weight"])
+        return Mean(losses, batch["weight"]), classes
 
 
 def convolution(in_channels: int, out_channels: int, *, kernel_size: int, stride: int = 1) -> nn.Sequential:

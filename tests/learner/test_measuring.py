@@ -1,0 +1,140 @@
+"""Metrics that the config names, in a training: values, reports, resuming, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.metrics import roc_auc_score
+
+from trainer import engine
+from trainer.engine import nn
+from trainer.learner import Learner
+from trainer.learner.checkpoints import read_checkpoint
+from trainer.metrics import Mean, Predictions
+from trainer.rundir import MetricEvent, Request, create_run
+
+
+@pytest.fixture
+def config(config: Any) -> Any:
+    """The same, of lists as YAML has them."""
+
+    def make(*, metrics: dict[str, list[Any]], **sections: Any) -> Any:
+        return config(metrics={split: tuple(entries) for split, entries in metrics.items()}, **sections)
+
+    return make
+
+
+@pytest.fixture
+def classes(blobs: Any) -> Any:
+    """The task of three clouds, giving predictions for the config's metrics."""
+
+    class Classes(blobs):  # type: ignore[misc]
+        def measured(self, loss: Any, logits: Any, batch: Any) -> Any:
+            given = Predictions(logits=logits, labels=batch["label"], weight=batch["weight"])
+            return {"loss": Mean(loss, engine.sum(batch["weight"])), "classes": given}
+
+    return Classes
+
+
+def test_metrics_of_the_config_are_those_of_the_whole_split(classes: Any, config: Any) -> None:
+    learner = Learner(classes, config(metrics={"train": ["accuracy"], "valid": ["accuracy", "roc_auc"]}))
+    outcome = learner.run().check()
+    assert learner.training is not None and learner.training.splits.valid is not None
+    data = learner.training.splits.valid.dataset.take(np.arange(20))  # type: ignore[attr-defined]
+    with engine.device("reference"):
+        logits = learner.task.net.eval()(engine.asarray(data["point"]))  # type: ignore[attr-defined]
+        probabilities = nn.functional.softmax(logits, axis=1).numpy()
+    assert outcome.metrics["valid/accuracy"] == np.mean(probabilities.argmax(1) == data["label"])
+    expected = roc_auc_score(np.eye(3)[data["label"]], probabilities)
+    assert outcome.metrics["valid/roc_auc"] == pytest.approx(expected, rel=1e-12)
+    assert {name for name in outcome.metrics if name.startswith("test/")} == {
+        "test/loss",
+        "test/accuracy",
+        "test/roc_auc",
+    }
+
+
+def test_test_splits_may_have_metrics_of_their_own(classes: Any, config: Any) -> None:
+    metrics = {"valid": ["accuracy"], "test": [{"name": "top_k", "k": 2, "as": "top_2"}]}
+    outcome = Learner(classes, config(metrics=metrics)).run().check()
+    assert set(outcome.metrics) == {"train/loss", "valid/loss", "valid/accuracy", "test/loss", "test/top_2"}
+
+
+@pytest.mark.parametrize("stop_after", [5, 6])
+def test_rows_half_way_through_a_period_are_in_the_checkpoint(
+    classes: Any, config: Any, tmp_path: Any, stop_after: int
+) -> None:
+    settings = config(metrics={"train": ["roc_auc", "accuracy"]}, train={"epochs": 3, "log_every_steps": 4})
+
+    paths = {name: create_run(tmp_path, name) for name in ("whole", "parts")}
+
+    def run(name: str, *, stops: bool = False, **further: Any) -> dict[int, Any]:
+        def requests() -> list[Request]:
+            return [Request("1", "stop", {})] if stops and learner.progress.step >= stop_after else []
+
+        events: list[Any] = []
+        learner = Learner(classes, settings, paths=paths[name], sink=events.append, requests=requests, **further)
+        learner.run().check()
+        told = [event for event in events if isinstance(event, MetricEvent) and event.split == "train"]
+        return {event.step: {name: event.values[name] for name in ("roc_auc", "accuracy")} for event in told}
+
+    begun = run("parts", stops=True)
+    held = read_checkpoint(paths["parts"].checkpoints / f"step-{stop_after}").arrays["metrics"]
+    assert len(held["roc_auc/labels"].values) == {5: 16, 6: 32}[stop_after]
+    assert {**begun, **run("parts", resume=paths["parts"].root)} == run("whole")
+
+
+def test_what_cannot_work_is_refused_before_the_first_step(blobs: Any, config: Any) -> None:
+    events: list[Any] = []
+    outcome = Learner(blobs, config(metrics={"valid": ["roc_auc"]}), sink=events.append).run()
+    assert (outcome.exit_code, outcome.step) == (2, 0)
+    assert "Blobs.valid_step gives nothing that the metric 'roc_auc' could be computed from" in str(outcome.reason)
+    assert "logits or scores, labels or labels_hot" in str(outcome.reason)
+
+
+def test_a_metric_that_the_task_has_too_is_refused(blobs: Any, config: Any) -> None:
+    outcome = Learner(blobs, config(metrics={"train": ["accuracy"]})).run()
+    assert outcome.exit_code == 2 and "itself returns a metric called 'accuracy'" in str(outcome.reason)
+
+
+def test_a_nan_is_told_of_with_the_item_that_it_is_about(classes: Any, config: Any) -> None:
+    class Broken(classes):  # type: ignore[misc]
+        def data(self) -> Any:
+            splits = super().data()
+            points = splits.valid.dataset.dataset.arrays["point"]
+            points[splits.valid.dataset.indices[17]] = np.nan
+            return splits
+
+    outcome = Learner(Broken, config(metrics={"valid": ["roc_auc"]})).run()
+    assert outcome.exit_code == 2
+    assert "array[67]: valid: NaN among the scores of a metric" in str(outcome.reason)
+
+
+def test_two_predictions_that_would_do_must_be_told_apart(classes: Any, config: Any) -> None:
+    class Twice(classes):  # type: ignore[misc]
+        def measured(self, loss: Any, logits: Any, batch: Any) -> Any:
+            found = super().measured(loss, logits, batch)
+            wrong = Predictions(logits=-logits, labels=batch["label"], weight=batch["weight"])
+            return {**found, "opposite": wrong}
+
+    outcome = Learner(Twice, config(metrics={"valid": ["accuracy"]})).run()
+    assert outcome.exit_code == 2 and "classes, opposite" in str(outcome.reason)
+    chosen = config(metrics={"valid": [{"name": "accuracy", "of": "opposite"}]})
+    assert Learner(Twice, chosen).run().check().metrics["valid/accuracy"] < 0.3
+
+
+def test_reports_are_files_with_the_names_of_classes(tmp_path: Any) -> None:
+    from trainer.learner.measuring import Occasion, write_report
+    from trainer.metrics import Report
+
+    paths = create_run(tmp_path, "r")
+    report = Report("curve", {"x": np.array([0.5, np.nan]), "n": 3})
+    file = write_report(paths, "roc", report, Occasion(7, 0.5, "test/near", ("cat", "dog")))
+    assert file == paths.reports / "step-7" / "test" / "near" / "roc.json"
+    assert json.loads(file.read_text()) == {
+        "format": 1, "kind": "curve", "metric": "roc", "split": "test/near", "step": 7, "epoch": 0.5,
+        "class_names": ["cat", "dog"], "x": [0.5, "nan"], "n": 3,
+    }  # fmt: skip

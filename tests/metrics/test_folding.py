@@ -1,0 +1,127 @@
+"""The process that folds: what goes in comes out, nothing is lost, errors arrive with their place."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from trainer import TrainerError
+from trainer.metrics import Metric, Rows, State
+from trainer.metrics.folding import Folder, MetricFailure, NotANumber, Slot
+
+
+class Total(Rows):
+    """The sum and the number of the rows that count."""
+
+    def values(self, state: State) -> dict[str, float]:
+        return {"": float(state["x"].sum()), "rows": len(state["x"])}
+
+
+class Fails(Rows):
+    """Raises an error that only this file knows."""
+
+    def fold(self, state: State, part: object) -> State:
+        raise ZeroDivisionError("no metric today")
+
+
+@pytest.fixture
+def folder() -> Iterator[Folder]:
+    made = Folder(ring_bytes=1 << 16)
+    yield made
+    made.close()
+
+
+def opened(folder: Folder, metric: Metric) -> None:
+    folder.open("valid", {"total": Slot({"total": metric})})
+
+
+def rows(*values: float, weight: object = None) -> dict[tuple[str, str], np.ndarray]:
+    x = np.array(values, np.float32)
+    counts = np.ones(len(x), np.float32) if weight is None else np.asarray(weight, np.float32)
+    return {("total", "x"): x, ("total", "weight"): counts}
+
+
+def test_values_are_those_of_all_that_was_put_before(folder: Folder) -> None:
+    opened(folder, Total())
+    folder.put("valid", rows(1, 2, 3, weight=[1, 0, 1]))
+    first = folder.values("valid")
+    folder.put("valid", rows(10))
+    second = folder.values("valid")
+    folder.reset("valid")
+    folder.put("valid", rows(5))
+    assert folder.values("valid").result()[0] == {"total": 5, "total/rows": 1}
+    assert second.result()[0] == {"total": 14, "total/rows": 3}
+    assert first.is_there and first.result()[0] == {"total": 4, "total/rows": 2}
+
+
+def test_a_full_ring_keeps_the_loop_waiting_and_loses_nothing(folder: Folder) -> None:
+    opened(folder, Total())
+    for step in range(200):  # 200 records of 16 KB through 64 KB
+        folder.put("valid", {("total", "x"): np.full(3968, step, np.float32), ("total", "weight"): np.ones(3968)})
+    assert folder.values("valid").result()[0] == {"total": 3968 * 199 * 100, "total/rows": 200 * 3968}
+    assert folder.lag == 0
+
+
+def test_a_record_larger_than_the_ring_arrives(folder: Folder) -> None:
+    opened(folder, Total())
+    waiting = folder.values("valid")
+    folder.put("valid", rows(*range(100_000)))
+    assert folder.values("valid").result()[0]["total/rows"] == 100_000
+    assert waiting.result()[0] == {}
+
+
+def test_states_come_back_and_are_taken_up(folder: Folder) -> None:
+    opened(folder, Total())
+    folder.put("valid", rows(1, 2))
+    states = folder.states("valid").result()
+    np.testing.assert_array_equal(states["total"]["x"], [1, 2])
+    folder.reset("valid")
+    folder.restore("valid", states)
+    folder.put("valid", rows(4))
+    assert folder.values("valid").result()[0] == {"total": 7, "total/rows": 3}
+
+
+def test_an_error_of_a_metric_arrives_with_its_traceback(folder: Folder) -> None:
+    opened(folder, Fails())
+    folder.put("valid", rows(1))
+    with pytest.raises(ZeroDivisionError, match="no metric today") as raised:
+        folder.values("valid").result()
+    assert isinstance(raised.value.__cause__, MetricFailure)
+    assert "test_folding.py" in str(raised.value.__cause__) and "in fold" in str(raised.value.__cause__)
+    with pytest.raises(ZeroDivisionError):
+        for _ in range(1000):
+            folder.put("valid", rows(1))
+
+
+def test_a_nan_is_refused_with_its_batch_and_row(folder: Folder) -> None:
+    opened(folder, Total())
+    folder.put("valid", rows(1, np.nan, weight=[1, 0]), ("valid", 0, 0))
+    folder.put("valid", rows(1, 2, np.nan), ("valid", 0, 1))
+    with pytest.raises(NotANumber) as refused:
+        folder.values("valid").result()
+    assert (refused.value.part, refused.value.row, refused.value.at) == ("x", 2, ("valid", 0, 1))
+
+
+def test_a_killed_process_is_told_of(folder: Folder) -> None:
+    opened(folder, Total())
+    assert folder.values("valid").result()[0] == {}
+    assert folder._process is not None
+    os.kill(folder._process.pid, signal.SIGKILL)
+    with pytest.raises(TrainerError, match=r"has died\n.*killed by signal 9"):
+        folder.values("valid").result()
+
+
+def test_the_process_ends_with_ours_and_ctrl_c_is_not_for_it(folder: Folder) -> None:
+    opened(folder, Total())
+    folder.values("valid").result()
+    process, connection = folder._process, folder._connection
+    assert process is not None and connection is not None
+    process.send_signal(signal.SIGINT)
+    folder.put("valid", rows(3))
+    assert folder.values("valid").result()[0] == {"total": 3, "total/rows": 1}
+    connection.close()
+    assert process.wait(timeout=30) == 0

@@ -1,0 +1,7 @@
+"""`metrics:` what is measured on each split, by name with options: a section a metric, found in table.py."""
+
+from trainer.configs.metrics.metric import MetricConfig, OwnMetric
+from trainer.configs.metrics.section import MetricsConfig
+from trainer.configs.metrics.table import METRICS, metric_config
+
+__all__ = ["METRICS", "MetricConfig", "MetricsConfig", "OwnMetric", "metric_config"]

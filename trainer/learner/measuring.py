@@ -1,0 +1,179 @@
+"""What a training measures: its meters, the processes that fold, and telling of values and reports."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from trainer import TrainerError
+from trainer.learner.meters import Meter, Taken
+from trainer.learner.optimizers import Optimizer
+from trainer.learner.tally import Tally
+from trainer.metrics import Report
+from trainer.metrics.binding import wanted_by
+from trainer.metrics.folding import Folder, NotANumber
+from trainer.rundir import Event, MetricEvent, ReportEvent, RunPaths, write_error
+
+if TYPE_CHECKING:
+    from trainer.configs import RunConfig
+    from trainer.learner.task import DataSplits
+
+REPORT_FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Occasion:
+    """When and on what something was measured; `prefix` begins the names (those of averaged weights: "ema/")."""
+
+    step: int
+    epoch: float
+    split: str
+    class_names: tuple[str, ...] = ()
+    prefix: str = ""
+
+
+class Measuring:
+    """The meters of a training and what becomes of their values.
+
+    Attributes:
+        train, valid, test: the meters; `test` is `valid` where the config asks for the same.
+        late: is called with values that came after their occasion, by "split/name".
+    """
+
+    def __init__(self, config: RunConfig, tell: Callable[[Event], None], paths: RunPaths | None) -> None:
+        self._tell, self._paths = tell, paths
+        self.folders = {"worker": Folder(), "aside": Folder()}
+        metrics = config.metrics
+        self.train = Meter(Tally("train", wanted_by(metrics.train)), self.folders)
+        self.valid = Meter(Tally("valid", wanted_by(metrics.valid)), self.folders)
+        self.test = self.valid
+        if metrics.test is not None and metrics.test != metrics.valid:
+            self.test = Meter(Tally("test", wanted_by(metrics.test)), self.folders)
+        self.late: Callable[[dict[str, float]], None] = lambda values: None
+        self._pending: list[tuple[Occasion, Taken]] = []
+        spike, best, stopping = config.train.spike, config.checkpoint.best, config.early_stopping
+        self._awaited = {section.metric for section in (spike, best, stopping) if section is not None}
+
+    def await_for(self, optimizers: Mapping[str, Optimizer]) -> None:
+        """Note what the schedules of optimizers wait for."""
+        for optimizer in optimizers.values():
+            for rate in optimizer.learning_rates().values():
+                self._awaited.update(rate.awaited_metrics())
+
+    def take(self, meter: Meter, occasion: Occasion) -> dict[str, float]:
+        """The values of a period that ends here; a new one begins. Writes and tells of reports.
+
+        What is folded aside is told of as soon as it is there, unless something in the training waits for it.
+        """
+        taken = meter.take()
+        taken.wait(aside=False)
+        if not self._has_awaited(taken, occasion):
+            taken.wait(aside=True)
+        values = {f"{occasion.prefix}{name}": value for name, value in taken.numbers.items()}
+        self._report(taken.reports, occasion)
+        if not taken.is_whole:
+            taken.numbers.clear()
+            taken.reports.clear()
+            self._pending.append((occasion, taken))
+        return values
+
+    def settle(self, *, wait: bool = False) -> None:
+        """Tell of what has come late by now, in its order, or of all there is to come."""
+        while self._pending:
+            occasion, taken = self._pending[0]
+            if wait:
+                taken.wait(aside=True)
+            if not taken.is_whole:
+                return
+            self._pending.pop(0)
+            values = {f"{occasion.prefix}{name}": value for name, value in taken.numbers.items()}
+            final = occasion.split.partition("/")[0] == "test"
+            self._tell(MetricEvent(occasion.step, occasion.epoch, occasion.split, values, final))
+            self._report(taken.reports, occasion)
+            self.late({f"{occasion.split}/{name}": value for name, value in values.items()})
+
+    def is_pending(self, step: int) -> bool:
+        """Whether something of the occasion of `step` is still being worked out."""
+        return any(occasion.step == step for occasion, _ in self._pending)
+
+    @property
+    def lag(self) -> int | None:
+        """How many records wait to be folded; None where nothing is."""
+        lags = [folder.lag for folder in self.folders.values() if folder.is_open]
+        return sum(lags) if lags else None
+
+    def close(self) -> None:
+        """End the processes."""
+        for folder in self.folders.values():
+            folder.close()
+
+    def _has_awaited(self, taken: Taken, occasion: Occasion) -> bool:
+        head = f"{occasion.split}/"
+        awaited = {name.removeprefix(head) for name in self._awaited if name.startswith(head)}
+        return awaited <= {f"{occasion.prefix}{name}" for name in taken.numbers} or bool(occasion.prefix)
+
+    def _report(self, reports: Mapping[str, Report], occasion: Occasion) -> None:
+        if self._paths is None:
+            return
+        for name, report in reports.items():
+            shown = f"{occasion.prefix}{name}"
+            file = write_report(self._paths, shown, report, occasion)
+            self._tell(
+                ReportEvent(occasion.step, occasion.split, shown, str(file.relative_to(self._paths.root)), report.kind)
+            )
+
+
+def write_report(paths: RunPaths, name: str, report: Report, occasion: Occasion) -> Path:
+    """Write `reports/step-N/SPLIT/NAME.json`.
+
+    Raises:
+        TrainerError: it can't be written.
+    """
+    content: dict[str, Any] = {
+        "format": REPORT_FORMAT, "kind": report.kind, "metric": name, "split": occasion.split,
+        "step": occasion.step, "epoch": occasion.epoch, "class_names": list(occasion.class_names), **report.data,
+    }  # fmt: skip
+    file = paths.reports / f"step-{occasion.step}" / occasion.split / f"{name}.json"
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(plain(content), allow_nan=False, separators=(",", ":")), encoding="utf-8")
+    except OSError as error:
+        raise write_error(file, error) from error
+    return file
+
+
+def plain(value: Any) -> Any:
+    """The value in JSON's types: arrays as lists, numbers that are not finite as "nan", "inf" and "-inf"."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value
+
+
+@contextmanager
+def naming_items(splits: DataSplits) -> Iterator[None]:
+    """Within, an error about a NaN says which item of the data it is about."""
+    try:
+        yield
+    except NotANumber as error:
+        if error.at is None:
+            raise
+        split, epoch, batch = error.at
+        loader = {"train": splits.train, "valid": splits.valid, **splits.tests()}[split]
+        assert loader is not None
+        raise TrainerError(
+            f"{split}: NaN among the {error.part} of a metric",
+            where=loader.source_of(epoch, batch, error.row),
+            found=f"row {error.row} of batch {batch} in epoch {epoch}",
+            hint="The model gives NaN for this item: look at its values, and at the weights.",
+        ) from error

@@ -1,0 +1,129 @@
+"""A meter: what is measured of one kind of step, from its tally and the processes that fold its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from trainer.engine import Tensor
+from trainer.learner.tally import Tally
+from trainer.metrics import Report
+from trainer.metrics.folding import Answer, Folder
+from trainer.metrics.metric import report_names, value_names
+
+
+class Meter:
+    """Reads what a tally has counted, hands its rows on, and keeps both in checkpoints.
+
+    Args:
+        tally: the traced half.
+        folders: the processes that fold, by where metrics say they fold; shared by the meters of a training.
+    """
+
+    def __init__(self, tally: Tally, folders: Mapping[str, Folder]) -> None:
+        self.tally, self._folders = tally, folders
+        self._opened: dict[str, list[str]] = {}
+        self._kept: dict[str, dict[str, np.ndarray]] = {}
+
+    def hand_over(self, handed: Mapping[str, Mapping[str, Tensor]], at: Any = None) -> None:
+        """Read the rows of a step, all at once, and send them to be folded; `at` names the batch in errors.
+
+        Raises:
+            Exception: what a metric has raised by now.
+        """
+        if not handed:
+            return
+        if not self._opened:
+            self._open()
+        for place, slots in self._opened.items():
+            rows = {(slot, part): values.numpy() for slot in slots for part, values in handed[slot].items()}
+            self._folders[place].put(self.tally.name, rows, at)
+
+    def take(self) -> Taken:
+        """The values so far; a new period begins. Waits for the steps that are under way."""
+        numbers, reports = self._summed()
+        asked = {place: self._folders[place].values(self.tally.name) for place in self._opened}
+        self.reset()
+        return Taken(numbers, reports, asked)
+
+    def values(self) -> dict[str, float]:
+        """Each metric's value so far, without those folded aside."""
+        numbers, _ = self._summed()
+        for place in self._opened:
+            if place != "aside":
+                numbers.update(self._folders[place].values(self.tally.name).result()[0])
+        return numbers
+
+    def reset(self) -> None:
+        """Begin anew."""
+        self.tally.reset()
+        for place in self._opened:
+            self._folders[place].reset(self.tally.name)
+        self._kept = {}
+
+    def folded(self) -> dict[str, np.ndarray]:
+        """The states that processes hold, by "slot/part", for a checkpoint. Waits until all is folded."""
+        states = dict(self._kept)
+        for place in self._opened:
+            states.update(self._folders[place].states(self.tally.name).result())
+        return {f"{slot}/{part}": values for slot, state in states.items() for part, values in state.items()}
+
+    def keep(self, folded: Mapping[str, np.ndarray]) -> None:
+        """Go on from what `folded` gave."""
+        kept: dict[str, dict[str, np.ndarray]] = {}
+        for name, values in folded.items():
+            slot, _, part = name.rpartition("/")
+            kept.setdefault(slot, {})[part] = values
+        self._kept = kept
+        for place in self._opened:
+            self._restore(place)
+
+    def _open(self) -> None:
+        for place, slots in self.tally.slots.items():
+            self._folders[place].open(self.tally.name, slots)
+            self._opened[place] = list(slots)
+            self._restore(place)
+
+    def _restore(self, place: str) -> None:
+        kept = {slot: self._kept.pop(slot) for slot in self._opened[place] if slot in self._kept}
+        self._folders[place].restore(self.tally.name, kept)
+
+    def _summed(self) -> tuple[dict[str, float], dict[str, Report]]:
+        numbers: dict[str, float] = {}
+        reports: dict[str, Report] = {}
+        for sums in self.tally.sums.values():
+            state = {name: state.numpy() for name, state in sums.parts.items()}
+            for name, metric in sums.metrics.items():
+                numbers.update(value_names(name, metric.values(state)))
+                reports.update(report_names(name, metric.reports(state)))
+        return numbers, reports
+
+
+class Taken:
+    """The values of a period: those that are there, and those that are still being worked out."""
+
+    def __init__(self, numbers: dict[str, float], reports: dict[str, Report], asked: dict[str, Answer]) -> None:
+        self.numbers, self.reports, self._asked = numbers, reports, asked
+
+    def wait(self, *, aside: bool) -> None:
+        """Wait for the values that processes work out, those aside only if asked to.
+
+        Raises:
+            Exception: what a metric has raised.
+        """
+        for place in [place for place in self._asked if aside or place != "aside"]:
+            self._add(self._asked.pop(place))
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all values are there; takes in those that have come."""
+        for place in [place for place, answer in self._asked.items() if answer.is_there]:
+            self._add(self._asked.pop(place))
+        return not self._asked
+
+    def _add(self, answer: Answer) -> None:
+        numbers, reports = answer.result()
+        self.numbers.update(numbers)
+        self.reports.update(reports)

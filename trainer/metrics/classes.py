@@ -1,0 +1,148 @@
+"""Which classes were chosen and which were right, from the roles of a classification: binary, multi-class, multi-label.
+
+| labels | scores or logits | kind |
+|---|---|---|
+| `labels` [B] of 0 and 1 | [B] or [B, 1] | binary: the positive class from `threshold` on |
+| `labels` [B, ...] | [B, C, ...] | multi-class: the greatest score, of equal ones the first; pixels are examples each |
+| `labels_hot` [B, C] | [B, C] | multi-label: every class from `threshold` on |
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from trainer import TrainerError, engine
+from trainer.engine import Tensor, float32, float64, int32, nn
+from trainer.metrics.predictions import Predictions
+
+IGNORED_PIXEL = 255
+"""Of labels with pixels: what counts for nothing where no other label is said to, unless it is a class."""
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Scores and labels of a batch with pixels and the like as further examples of a row.
+
+    scores: float32 [B, C, P]; C is 1 for binary ones.
+    labels: int32 [B, P], -1 for what counts for nothing; of multi-label tasks None.
+    hot: float32 [B, C], of multi-label tasks only.
+    are_logits: whether the scores are unnormalised.
+    """
+
+    scores: Tensor
+    labels: Tensor | None
+    hot: Tensor | None
+    are_logits: bool
+    given: Predictions
+
+    @property
+    def classes(self) -> int:
+        """C: how many classes have scores."""
+        return self.scores.shape[1]
+
+    @property
+    def is_binary(self) -> bool:
+        """Whether there is one score, of the positive class."""
+        return self.classes == 1 and self.hot is None
+
+    @property
+    def numbers(self) -> int:
+        """How many classes the labels tell apart."""
+        return 2 if self.is_binary else self.classes
+
+    def probabilities(self) -> Tensor:
+        """The scores as probabilities [B, C, P]: softmax over classes, of single ones and multi-label logistic."""
+        if not self.are_logits:
+            return self.scores
+        if self.is_binary or self.hot is not None:
+            return engine.logistic(self.scores)
+        return nn.functional.softmax(self.scores, axis=1)
+
+    def over(self, threshold: float) -> Tensor:
+        """Whether each class' probability is at least `threshold`, bool [B, C, P]."""
+        if not self.are_logits:
+            return self.scores >= threshold
+        return self.scores >= math.log(threshold / (1 - threshold))
+
+    def best(self) -> Tensor:
+        """The class chosen for each example, int64 [B, P], without threshold: of equal scores the first."""
+        return engine.argmax(self.scores, axis=1)
+
+    def right(self) -> Tensor:
+        """Whether a class is a right one, float32 [B, C, P]; of binary ones the positive class."""
+        if self.hot is not None:
+            return engine.reshape(self.hot, (*self.hot.shape, 1))
+        assert self.labels is not None
+        if self.is_binary:
+            return engine.reshape((self.labels == 1).astype(float32), self.scores.shape)
+        numbers = engine.reshape(engine.arange(self.classes, dtype=int32), (1, self.classes, 1))
+        return (engine.expand_dims(self.labels, axis=1) == numbers).astype(float32)
+
+    def counts(self) -> Tensor:
+        """How much each example counts, float32 [B, P]: its row's weight, 0 where the label is ignored."""
+        weight = engine.reshape(self.given.weight, (-1, 1))
+        if self.labels is None:
+            return weight
+        return engine.where(self.labels >= 0, weight, engine.zeros_like(weight))
+
+    def outside(self) -> Tensor:
+        """How many labels that count are no class, float64 scalar; `refuse_outside` tells of them."""
+        if self.labels is None:
+            return engine.zeros((), dtype=float64)
+        is_outside = (self.labels >= self.numbers).astype(float64)
+        return engine.sum(is_outside * self.counts().astype(float64))
+
+
+def examples(given: Predictions, ignore_index: int | None = None) -> Examples:
+    """The scores and labels of what a step gave.
+
+    Args:
+        ignore_index: labels that count for nothing, beside -1; None: 255 of pixels, where that is no class.
+
+    Raises:
+        TrainerError: their shapes don't fit.
+    """
+    are_logits = "logits" in given
+    name = "logits" if are_logits else "scores"
+    scores = given[name].astype(float32)
+    if "labels_hot" in given and "labels" not in given:
+        hot = given["labels_hot"].astype(float32)
+        if scores.ndim != 2 or hot.shape != scores.shape:
+            raise _misfit(name, scores, "labels_hot", hot, "both [B, C]")
+        return Examples(engine.reshape(scores, (*scores.shape, 1)), None, hot, are_logits, given)
+    labels = given["labels"].astype(int32)
+    if labels.shape == scores.shape:
+        scores = engine.expand_dims(scores, axis=1)
+    elif scores.ndim != labels.ndim + 1 or scores.shape[:1] + scores.shape[2:] != labels.shape:
+        raise _misfit(name, scores, "labels", labels, f"{name} [B, C, ...] and labels [B, ...]")
+    rows, classes, positions = scores.shape[0], scores.shape[1], math.prod(labels.shape[1:])
+    if ignore_index is None and labels.ndim > 1 and max(2, classes) <= IGNORED_PIXEL:
+        ignore_index = IGNORED_PIXEL
+    if ignore_index is not None:
+        labels = engine.where(labels == ignore_index, engine.full_like(labels, -1), labels)
+    return Examples(
+        engine.reshape(scores, (rows, classes, positions)),
+        engine.reshape(labels, (rows, positions)),
+        None,
+        are_logits,
+        given,
+    )
+
+
+def refuse_outside(count: float) -> None:
+    """Raise the error of labels that are no class, where `count` is above 0."""
+    if count > 0:
+        raise TrainerError(
+            "there are labels that are no class",
+            found=f"{count:g} of them at or above the number of scores",
+            expected="0 to C - 1; what counts for nothing is -1 or `ignore_index`",
+        )
+
+
+def _misfit(name: str, scores: Tensor, other: str, labels: Tensor, expected: str) -> TrainerError:
+    return TrainerError(
+        f"the {other} don't fit the {name}",
+        found=f"{other} {list(labels.shape)} for {name} {list(scores.shape)}",
+        expected=expected,
+    )

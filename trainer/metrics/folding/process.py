@@ -1,0 +1,247 @@
+"""The folding process as the loop sees it: records go in and are never lost, values come out."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from multiprocessing.connection import Connection
+from typing import Any
+
+import numpy as np
+
+from trainer import TrainerError
+from trainer.configs.own import own_packages
+from trainer.metrics.folding.fold import NotANumber, Slot
+from trainer.metrics.folding.ring import Ring, record_size, shared_memory
+
+RING_BYTES = 16 << 20
+"""Memory is taken as it is first written; what is larger than a quarter of it goes through the connection."""
+MOST_RECORDS = 128
+"""How many records may be on their way: as many orders fit the connection, so that sending never blocks."""
+LOOK_SECONDS = 0.0002
+"""How long to leave the process alone between two looks whether it has made room."""
+
+Rows = Mapping[tuple[str, str], np.ndarray]
+"""One batch's parts, by (slot, part)."""
+
+
+class MetricFailure(Exception):
+    """A metric raised in the folding process; the message is the traceback there."""
+
+
+class Answer:
+    """What was asked for and may not be there yet."""
+
+    def __init__(self, folder: Folder, token: int) -> None:
+        self._folder, self._token = folder, token
+
+    @property
+    def is_there(self) -> bool:
+        """Whether `result` would not wait."""
+        return self._folder.has_answered(self._token)
+
+    def result(self) -> Any:
+        """The answer; waits for it.
+
+        Raises:
+            Exception: what a metric raised, or that the process was killed.
+        """
+        return self._folder.answer(self._token)
+
+
+class Folder:
+    """One process that folds; started with the first stream, ended by `close`, or by the end of this process.
+
+    Args:
+        ring_bytes: of shared memory for records on their way; a `put` waits while there is no room.
+    """
+
+    def __init__(self, *, ring_bytes: int = RING_BYTES) -> None:
+        self._ring_bytes = ring_bytes
+        self._process: subprocess.Popen[bytes] | None = None
+        self._connection: Connection | None = None
+        self._ring: Ring | None = None
+        self._layouts: dict[Any, int] = {}
+        self._answers: dict[int, Any] = {}
+        self._tokens = 0
+        self._asked: set[int] = set()
+        self._records = 0
+        self._error: BaseException | None = None
+        self.waited = 0.0
+        """Seconds for which `put` has waited for room."""
+
+    def open(self, stream: str, slots: Mapping[str, Slot]) -> None:
+        """Say what to fold of a stream; begins it anew."""
+        if self._process is None:
+            self._start()
+        self._send("packages", own_packages())
+        self._send("stream", stream, dict(slots))
+
+    def put(self, stream: str, rows: Rows, at: Any = None) -> None:
+        """Hand over one batch's parts; `at` says which batch it is to whoever hears of an error in it.
+
+        Raises:
+            Exception: what a metric has raised by now, or that the process was killed.
+        """
+        assert self._ring is not None, "no stream is open"
+        if self._ring.has_failed:
+            self._raise()
+        arrays = list(rows.values())
+        key = (stream, *((name, array.dtype, array.shape) for name, array in rows.items()))
+        layout = self._layouts.get(key)
+        if layout is None:
+            layout = self._layouts[key] = len(self._layouts)
+            fields = [(slot, part, array.dtype.str, array.shape) for (slot, part), array in rows.items()]
+            self._send("layout", layout, stream, fields)
+        if record_size(arrays) > self._ring.capacity // 4:
+            while self._asked:  # or both ends would wait for the other to read what is large
+                self._hear(None)
+            self._send("arrays", layout, [np.array(array) for array in arrays], at)
+            return
+        place = self._ring.write(arrays) if self.lag < MOST_RECORDS else None
+        if place is None:
+            place = self._when_there_is_room(arrays)
+        self._records += 1
+        self._send("record", layout, *place, at)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is anything to fold."""
+        return self._process is not None
+
+    @property
+    def lag(self) -> int:
+        """How many records are on their way."""
+        return 0 if self._ring is None else self._records - self._ring.records_read
+
+    def values(self, stream: str) -> Answer:
+        """Ask for (numbers, reports) of what was put until now."""
+        return self._ask("values", stream)
+
+    def states(self, stream: str) -> Answer:
+        """Ask for the states, arrays by slot and part."""
+        return self._ask("states", stream)
+
+    def restore(self, stream: str, states: Mapping[str, Mapping[str, np.ndarray]]) -> None:
+        """Go on from states."""
+        self._send("restore", stream, {slot: dict(state) for slot, state in states.items()})
+
+    def reset(self, stream: str) -> None:
+        """Begin a stream anew."""
+        self._send("reset", stream)
+
+    def close(self) -> None:
+        """End the process, whatever it is at."""
+        if self._process is not None:
+            assert self._connection is not None
+            self._connection.close()
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    # --- answers ------------------------------------------------------------------------------------------------------
+
+    def has_answered(self, token: int) -> bool:
+        """Whether the answer to a question is there, or an error in its place."""
+        self._hear(0)
+        return token in self._answers or self._error is not None
+
+    def answer(self, token: int) -> Any:
+        """The answer to a question; waits for it."""
+        while token not in self._answers:
+            if self._error is not None:
+                raise self._error
+            self._hear(None)
+        return self._answers.pop(token)
+
+    def _ask(self, what: str, stream: str) -> Answer:
+        self._tokens += 1
+        self._asked.add(self._tokens)
+        self._send(what, self._tokens, stream)
+        return Answer(self, self._tokens)
+
+    def _hear(self, timeout: float | None) -> None:
+        """Take in what the process has said; waits up to so many seconds for something."""
+        assert self._connection is not None
+        try:
+            while self._connection.poll(timeout):
+                what, *told = self._connection.recv()
+                timeout = 0
+                if what == "answer":
+                    self._answers[told[0]] = told[1]
+                    self._asked.discard(told[0])
+                else:
+                    self._error = self._error_from(*told)
+                    self._asked.clear()
+        except (EOFError, OSError):
+            self._error = self._error or self._death()
+            self._asked.clear()
+
+    def _raise(self) -> None:
+        while self._error is None:
+            self._hear(None)
+        raise self._error
+
+    def _error_from(self, blob: bytes | None, text: str, at: Any) -> BaseException:
+        cause = MetricFailure(f"in the process that folds metrics:\n{text}")
+        error: BaseException = cause if blob is None else pickle.loads(blob)
+        if blob is not None:
+            error.__cause__ = cause
+        if isinstance(error, NotANumber):
+            error.at = at
+        return error
+
+    def _death(self) -> TrainerError:
+        assert self._process is not None
+        status = self._process.wait()
+        how = f"killed by signal {-status}" if status < 0 else f"exit status {status}"
+        return TrainerError(
+            "the process that folds metrics has died",
+            found=how,
+            hint="Out of memory, perhaps: metrics that keep rows (roc_auc without `bins`, say) keep those of a whole "
+            "split. The run can go on from its last checkpoint.",
+        )
+
+    # --- sending ------------------------------------------------------------------------------------------------------
+
+    def _send(self, *order: Any) -> None:
+        assert self._connection is not None, "no stream is open"
+        try:
+            self._connection.send_bytes(pickle.dumps(order, protocol=pickle.HIGHEST_PROTOCOL))
+        except OSError:
+            self._raise()
+
+    def _when_there_is_room(self, arrays: list[np.ndarray]) -> tuple[int, int]:
+        assert self._ring is not None
+        started = time.perf_counter()
+        place = None
+        while place is None:
+            self._hear(LOOK_SECONDS)
+            if self._error is not None:
+                raise self._error
+            place = self._ring.write(arrays) if self.lag < MOST_RECORDS else None
+        self.waited += time.perf_counter() - started
+        return place
+
+    def _start(self) -> None:
+        ours, theirs = socket.socketpair()
+        memory = shared_memory(self._ring_bytes)
+        descriptors = (theirs.fileno(), memory)
+        paths = os.pathsep.join(path for path in sys.path if path)
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "trainer.metrics.folding.worker", *map(str, descriptors)],
+            stdin=subprocess.DEVNULL,
+            pass_fds=descriptors,
+            env={**os.environ, "PYTHONPATH": paths, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
+        )
+        theirs.close()
+        self._connection = Connection(ours.detach())
+        self._ring = Ring(memory)
+        with contextlib.suppress(OSError):
+            os.close(memory)

@@ -1,0 +1,99 @@
+"""A ring of bytes in memory that two processes share: one writes records, the other reads them in order.
+
+Positions count bytes for ever; where they lie is their rest by the capacity. A record lies in one piece. The reader
+says how far it is in the first words of the memory, which is all that the two need to agree on.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import tempfile
+from collections.abc import Sequence
+
+import numpy as np
+
+_HEADER = 64
+_ALIGNMENT = 64
+_READ, _RECORDS, _FAILED = range(3)
+
+
+def shared_memory(size: int) -> int:
+    """A descriptor of memory without a name, which is gone with the last process that has it."""
+    if hasattr(os, "memfd_create"):
+        descriptor = os.memfd_create("trainer-metrics")
+    else:
+        with tempfile.TemporaryFile() as file:
+            descriptor = os.dup(file.fileno())
+    os.ftruncate(descriptor, _HEADER + size)
+    return descriptor
+
+
+class Ring:
+    """Either end of the ring in the memory behind `descriptor`."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._map = mmap.mmap(descriptor, 0)
+        self._view = memoryview(self._map)
+        self._words = self._view[:_HEADER].cast("q")
+        self._bytes = np.frombuffer(self._view, np.uint8)[_HEADER:]
+        self.capacity = len(self._bytes)
+        self._written = 0
+
+    # --- the writer ---------------------------------------------------------------------------------------------------
+
+    @property
+    def records_read(self) -> int:
+        """How many records the reader is done with."""
+        return self._words[_RECORDS]
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether the reader has noted that it failed."""
+        return self._words[_FAILED] != 0
+
+    def write(self, arrays: Sequence[np.ndarray]) -> tuple[int, int] | None:
+        """Copy arrays into one record; its start and end, or None while there is no room for it."""
+        size = sum(_aligned(array.nbytes) for array in arrays)
+        start = self._written
+        if start % self.capacity + size > self.capacity:
+            start += self.capacity - start % self.capacity
+        if start + size - self._words[_READ] > self.capacity:
+            return None
+        at = start % self.capacity
+        for array in arrays:
+            target = self._bytes[at : at + array.nbytes].view(array.dtype).reshape(array.shape)
+            np.copyto(target, array)
+            at += _aligned(array.nbytes)
+        self._written = start + size
+        return start, self._written
+
+    # --- the reader ---------------------------------------------------------------------------------------------------
+
+    def read(self, start: int, layout: Sequence[tuple[np.dtype[np.generic], tuple[int, ...]]]) -> list[np.ndarray]:
+        """The arrays of a record where they lie: good until `done`."""
+        at = start % self.capacity
+        found = []
+        for dtype, shape in layout:
+            size = dtype.itemsize * int(np.prod(shape, dtype=np.int64))
+            found.append(self._bytes[at : at + size].view(dtype).reshape(shape))
+            at += _aligned(size)
+        return found
+
+    def done(self, end: int) -> None:
+        """The record that ends there was read; its room is free."""
+        self._words[_READ] = end
+        self._words[_RECORDS] += 1
+
+    def fail(self) -> None:
+        """Let the writer know, at its next look, that there is an error to be heard."""
+        self._words[_FAILED] = 1
+
+
+def record_size(arrays: Sequence[np.ndarray]) -> int:
+    """How many bytes of a ring the arrays take."""
+    return sum(_aligned(array.nbytes) for array in arrays)
+
+
+def _aligned(size: int) -> int:
+    return -(-size // _ALIGNMENT) * _ALIGNMENT

@@ -1,0 +1,72 @@
+"""What a step computed, by role, for the metrics that a config names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from trainer import TrainerError
+from trainer.engine import Tensor, astype, float32, ones, reshape
+from trainer.engine import sum as sum_of
+
+ROLES = {
+    "logits": "unnormalised scores of classes, floats [B, C, ...]; [B] or [B, 1] of one class (binary)",
+    "scores": "the same as probabilities, or as any number that ranks",
+    "labels": "the right classes, integers [B, ...]; `ignore_index` counts for nothing",
+    "labels_hot": "the right classes of a multi-label task, 0 or 1 [B, C]",
+    "predicted": "predicted numbers or images, floats [B, ...]",
+    "target": "the right numbers or images, of the same shape",
+}
+"""The roles that the metrics of the product look for. A step may give further ones, for metrics of one's own."""
+
+
+class Predictions:
+    """Tensors by role, each with the batch's rows as its first axis: what `needs` of a metric names.
+
+        return {"loss": loss, "predictions": Predictions(logits=logits, labels=batch["label"], weight=batch["weight"])}
+
+    Args:
+        weight: float [B], 0 for rows that only fill the batch; None: every row counts once.
+    """
+
+    def __init__(self, *, weight: Tensor | None = None, **roles: Tensor) -> None:
+        rows = {role: tensor.shape[0] if tensor.ndim else None for role, tensor in roles.items()}
+        if weight is not None:
+            rows["weight"] = weight.shape[0] if weight.ndim == 1 else None
+        if len(set(rows.values())) != 1 or None in rows.values():
+            raise TrainerError(
+                "the tensors of Predictions differ in their rows",
+                found=", ".join(f"{role} {list(tensor.shape)}" for role, tensor in self._named(roles, weight))
+                or "none",
+                expected="the batch as the first axis of each, and weight [B]",
+            )
+        self.roles, self._weight = roles, weight
+        self.rows: int = next(iter(rows.values()))  # type: ignore[assignment]
+
+    def __getitem__(self, role: str) -> Tensor:
+        return self.roles[role]
+
+    def __contains__(self, role: str) -> bool:
+        return role in self.roles
+
+    def has(self, needs: Iterable[str]) -> bool:
+        """Whether every role of `needs` is there, or one of its alternatives ("logits|scores")."""
+        return all(any(role in self.roles for role in need.split("|")) for need in needs)
+
+    @property
+    def weight(self) -> Tensor:
+        """float32 [B]; 1 where the step gave none."""
+        return ones((self.rows,), dtype=float32) if self._weight is None else astype(self._weight, float32)
+
+    def total(self, value: Tensor | None = None) -> Tensor:
+        """The sum over rows of weight * value, float32; `value` is [B, ...], all of it summed, or bool, or None for 1.
+
+        Exact for whole numbers below 2**24.
+        """
+        if value is None:
+            return sum_of(self.weight)
+        rows = reshape(self.weight, (self.rows,) + (1,) * (value.ndim - 1))
+        return sum_of(astype(value, float32) * rows)
+
+    @staticmethod
+    def _named(roles: dict[str, Tensor], weight: Tensor | None) -> list[tuple[str, Tensor]]:
+        return [*roles.items(), *([] if weight is None else [("weight", weight)])]

@@ -1,0 +1,178 @@
+"""Metrics of scores that rank, from all scores of the period: areas under curves, exactly."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Literal
+
+import numpy as np
+
+from trainer.engine import Tensor
+from trainer.metrics.classes import examples, refuse_outside
+from trainer.metrics.metric import WEIGHT, State
+from trainer.metrics.predictions import Predictions
+from trainer.metrics.rows import Rows
+
+Average = Literal["macro", "weighted", "micro"]
+
+
+@dataclass(frozen=True)
+class Steps:
+    """What is at or above each threshold, from the highest: weights of the positive and of the negative examples.
+
+    Arrays of equal length, one entry a distinct score; equal scores are one step.
+    """
+
+    true: np.ndarray
+    false: np.ndarray
+    thresholds: np.ndarray
+
+    @classmethod
+    def of(cls, scores: np.ndarray, positive: np.ndarray, weight: np.ndarray) -> Steps:
+        """From scores [N], which of them are positive (bool [N]) and weights [N].
+
+        Sums of weights that are whole numbers are exact, so the order of the examples does not matter.
+        """
+        order = np.argsort(-scores, kind="stable")
+        scores, positive = scores[order], positive[order]
+        ends = np.append(np.flatnonzero(np.diff(scores)), len(scores) - 1) if len(scores) else np.zeros(0, np.int64)
+        weight = weight[order].astype(np.float64)
+        true, false = np.cumsum(weight * positive)[ends], np.cumsum(weight * ~positive)[ends]
+        return cls(true, false, scores[ends])
+
+    @property
+    def positives(self) -> float:
+        """The weight of all positive examples."""
+        return float(self.true[-1]) if len(self.true) else 0.0
+
+    @property
+    def negatives(self) -> float:
+        """The weight of all negative examples."""
+        return float(self.false[-1]) if len(self.false) else 0.0
+
+
+def roc_area(steps: Steps) -> float:
+    """The area under the ROC curve, by trapezoids; nan without a positive or without a negative example."""
+    if not steps.positives or not steps.negatives:
+        return math.nan
+    true, false = np.append(0, steps.true), np.append(0, steps.false)
+    return float(np.sum(np.diff(false) * (true[1:] + true[:-1])) / 2 / (steps.positives * steps.negatives))
+
+
+def average_precision(steps: Steps) -> float:
+    """Precision at each threshold weighted by the gain in recall; nan without a positive example."""
+    if not steps.positives:
+        return math.nan
+    gains = np.diff(np.append(0, steps.true))
+    return float(np.sum(gains * steps.true / (steps.true + steps.false)) / steps.positives)
+
+
+class Ranked(Rows):
+    """Keeps the probabilities, float32 [N, C], and what is right: labels int32 [N], or "hot" float32 [N, C].
+
+    Pixels and the like are examples of their own. Of binary tasks C is 1.
+    """
+
+    needs = ("logits|scores", "labels|labels_hot")
+
+    def __init__(self, ignore_index: int | None = None) -> None:
+        self.ignore_index = ignore_index
+
+    def partial(self, given: Predictions) -> Mapping[str, Tensor]:
+        found = examples(given, self.ignore_index)
+        rows = {"scores": found.probabilities()}
+        return {**rows, "labels": found.labels} if found.labels is not None else {**rows, "hot": found.right()}
+
+    def fold(self, state: State, part: Mapping[str, np.ndarray]) -> State:
+        scores, weight = np.moveaxis(part["scores"], 1, -1), part[WEIGHT]
+        examples_a_row = scores.shape[1]
+        rows = {"scores": scores.reshape(-1, scores.shape[-1]), WEIGHT: np.repeat(weight, examples_a_row)}
+        if "hot" in part:
+            return super().fold(state, {**rows, "hot": part["hot"][..., 0]})
+        labels = part["labels"].reshape(-1)
+        classes = max(2, rows["scores"].shape[1])
+        refuse_outside(np.count_nonzero((labels >= classes) & (rows[WEIGHT] != 0)))
+        return super().fold(state, {**rows, "labels": labels, WEIGHT: np.where(labels >= 0, rows[WEIGHT], 0)})
+
+    def state_key(self) -> Hashable:
+        return Ranked, self.ignore_index
+
+
+def one_against_rest(state: State) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Each class' scores [N] and which examples are positive; of a binary task the positive class alone."""
+    scores = state["scores"]
+    for number in range(scores.shape[1]):
+        if "hot" in state:
+            yield scores[:, number], state["hot"][:, number] > 0.5
+        else:
+            yield scores[:, number], state["labels"] == (1 if scores.shape[1] == 1 else number)
+
+
+class Area(Ranked):
+    """An area under a curve, of one class against the rest, or of each pair of classes.
+
+    Args:
+        average: "macro" over the classes for which it is defined, "weighted" by their positive examples, or "micro":
+            of all (example, class) pairs as one.
+        pairs: whether classes are compared two by two ("one-vs-one") instead of each with the rest.
+    """
+
+    area: Callable[[Steps], float]
+
+    def __init__(self, average: Average = "macro", ignore_index: int | None = None) -> None:
+        super().__init__(ignore_index)
+        self.average = average
+
+    def values(self, state: State) -> Mapping[str, float]:
+        weight = state[WEIGHT]
+        classes = list(one_against_rest(state))
+        if self.average == "micro":
+            scores, positive = (np.concatenate(each) for each in zip(*classes, strict=True))
+            return {"": type(self).area(Steps.of(scores, positive, np.tile(weight, len(classes))))}
+        steps = [Steps.of(scores, positive, weight) for scores, positive in classes]
+        return {"": self.mean([type(self).area(one) for one in steps], [one.positives for one in steps])}
+
+    def mean(self, areas: list[float], weights: list[float]) -> float:
+        """The mean of those that are defined, equally or by weights."""
+        if self.average != "weighted":
+            weights = [1.0] * len(areas)
+        defined = [(area, weight) for area, weight in zip(areas, weights, strict=True) if not math.isnan(area)]
+        total = sum(weight for _, weight in defined)
+        return sum(area * weight for area, weight in defined) / total if total else math.nan
+
+
+class RocAuc(Area):
+    """The area under the ROC curve, equal scores counted half (Fawcett 2006): scikit-learn's `roc_auc_score`.
+
+    With `pairs` as Hand and Till 2001, averaged over pairs of classes, weighted by how many examples the two have.
+    """
+
+    area = staticmethod(roc_area)
+
+    def __init__(self, average: Average = "macro", pairs: bool = False, ignore_index: int | None = None) -> None:
+        super().__init__(average, ignore_index)
+        self.pairs = pairs
+
+    def values(self, state: State) -> Mapping[str, float]:
+        scores, weight = state["scores"], state[WEIGHT]
+        if not self.pairs or scores.shape[1] == 1:
+            return super().values(state)
+        labels, areas, shares = state["labels"], [], []
+        for one, other in combinations(range(scores.shape[1]), 2):
+            among = (labels == one) | (labels == other)
+            both = [
+                roc_area(Steps.of(scores[among, number], labels[among] == number, weight[among]))
+                for number in (one, other)
+            ]
+            areas.append(sum(both) / 2)
+            shares.append(float(weight[among].sum()))
+        return {"": self.mean(areas, shares)}
+
+
+class AveragePrecision(Area):
+    """The area under the precision-recall curve as a sum of steps: scikit-learn's `average_precision_score`."""
+
+    area = staticmethod(average_precision)
