@@ -94,7 +94,7 @@ class Ranked(Rows):
             return super().fold(state, {**rows, "hot": part["hot"][..., 0]})
         labels = part["labels"].reshape(-1)
         classes = max(2, rows["scores"].shape[1])
-        refuse_outside(np.count_nonzero((labels >= classes) & (rows[WEIGHT] != 0)))
+        refuse_outside(float(np.count_nonzero((labels >= classes) & (rows[WEIGHT] != 0))))
         return super().fold(state, {**rows, "labels": labels, WEIGHT: np.where(labels >= 0, rows[WEIGHT], 0)})
 
     def state_key(self) -> Hashable:
