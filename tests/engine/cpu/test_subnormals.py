@@ -28,6 +28,18 @@ EXACT: dict[str, Callable[[Node, Node], Node]] = {
     **{function.__name__: function for function in (*BINARY, p.floor_divide)},
     **{function.__name__: of_one(function) for function in UNARY},
     "where": lambda x, y: p.where(p.isfinite(y), x, y),
+    **{
+        f"where {relation.__name__}{', exchanged' if exchanged else ''}": (
+            lambda x, y, relation=relation, exchanged=exchanged: p.where(
+                relation(x, y), *((y, x) if exchanged else (x, y))
+            )
+        )
+        for relation in (p.less, p.less_equal)
+        for exchanged in (False, True)
+    },
+    "where less than 0": lambda x, y: p.where(p.less(x, p.full_like(x, 0.0)), x, p.full_like(x, 0.0)),
+    "where above 0, as a rectifier": lambda x, y: p.where(p.less(p.full_like(x, 0.0), x), x, p.full_like(x, 0.0)),
+    "where negative": lambda x, y: p.where(p.less(x, p.full_like(x, 0.0)), p.negative(x), x),
     "square root": lambda x, y: p.sqrt(p.abs(x)),
     "to float64": lambda x, y: p.cast(x, dtypes.float64),
     "to int32": lambda x, y: p.cast(x, dtypes.int32),

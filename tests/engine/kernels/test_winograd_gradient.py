@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tests.engine.cpu.objects import TARGETS, wanted_from_outside
 from tests.engine.kernels.conftest import KernelRunner
 from tests.engine.kernels.test_convolution import channels_last, draw, trilinear
 from trainer.engine.autotune import defaults
@@ -77,6 +78,13 @@ def test_narrow_vectors_give_the_same_bits(run_kernel: KernelRunner, monkeypatch
     monkeypatch.setattr(run_kernel, "target", native.host_target(narrow=True))
     narrow = compute(run_kernel, spec, defaults.choose(spec, NARROW), x, dy)
     assert narrow.tobytes() == wide.tobytes()
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_it_compiles_elsewhere(target: str) -> None:
+    spec = specification("same, cut tiles, odd channels", 4)
+    ir = winograd_gradient.render(spec, defaults.choose(spec, NARROW), "kernel")
+    assert wanted_from_outside(ir, target) == set()
 
 
 def magnitude(algorithm: Algorithm, x: np.ndarray, dy: np.ndarray) -> np.ndarray:

@@ -289,7 +289,13 @@ def _shift(operation: str) -> Renderer:
 
 
 def _where(s: Step) -> str:
-    return s.select(_truth(s, 0), s.values[1], s.values[2])
+    """Bits are chosen, as integers: of `a < b ? a : b` on floats LLVM makes a minimum, which flushes subnormals."""
+    condition = _truth(s, 0)
+    if not s.dtype.is_float:
+        return s.select(condition, s.values[1], s.values[2])
+    f = s.floats
+    a, b = (f.to_bits(value) for value in s.values[1:])
+    return f.from_bits(s.writer.value(f"select {s.mask} {condition}, {f.bits} {a}, {f.bits} {b}"))
 
 
 def cast(writer: Writer, value: str, source: DType, target: DType, lanes: int = LANES) -> str:
