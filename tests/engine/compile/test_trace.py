@@ -13,6 +13,7 @@ import pytest
 from trainer import TrainerError, engine
 from trainer.engine import State, Tensor, nn
 from trainer.engine import tensor as tensor_module
+from trainer.engine.compile.arguments import as_storage
 from trainer.engine.compile.partition import Policy
 from trainer.engine.compile.trace import CACHED_SIGNATURES, MANY_SIGNATURES
 from trainer.engine.devices.cpu.device import CpuDevice
@@ -48,6 +49,23 @@ def test_nested_structures_go_in_and_come_out() -> None:
         assert found["rest"][0].tolist() == (X + 1.5).tolist() and found["rest"][1] == "as it is"
         assert type(found["pair"]) is Pair and isinstance(found["pair"].second, tuple)
         assert found["pair"].first.item() == 1 and found["pair"].second[0].tolist() == (X * 5 - 3).tolist()
+
+
+def test_images_with_their_channels_last_are_taken_as_they_lie() -> None:
+    pixels = np.random.default_rng(0).integers(0, 256, (2, 5, 6, 3), dtype=np.uint8)
+    images = pixels.transpose(0, 3, 1, 2)
+    storage = as_storage(abs, "[0][0]", images)
+    assert storage is not None and storage.memory is not None and np.shares_memory(storage.memory, pixels)
+    np.testing.assert_array_equal(storage.view(), images)
+
+    def step(x: Any, weights: Any) -> Any:
+        return engine.convolution(x.astype(engine.float32), weights), x + np.uint8(1), x[:, ::-1, 1:]
+
+    weights = np.random.default_rng(1).standard_normal((4, 3, 3, 3)).astype(np.float32)
+    for taken, copied in zip(
+        engine.trace(step)(images, weights), engine.trace(step)(images.copy(), weights), strict=True
+    ):
+        np.testing.assert_array_equal(taken.numpy(), copied.numpy())
 
 
 def test_flags_and_strings_select_a_program() -> None:

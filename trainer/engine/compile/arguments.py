@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from trainer import TrainerError
+from trainer.engine.compile.convolutions import CHANNELS_LAST
 from trainer.engine.graph import dtypes
 from trainer.engine.graph.errors import user_line
 from trainer.engine.graph.storage import Layout, Storage, aligned_empty
@@ -47,7 +48,11 @@ def as_storage(function: Callable[..., Any], where: str, value: Any) -> Storage 
             expected=", ".join(map(repr, dtypes.ALL)),
         )
     storage = Storage(array.shape, dtype)
-    storage.layout = Layout.row_major(array.ndim)
+    if array.ndim == 4 and not array.flags.c_contiguous and array.transpose(CHANNELS_LAST.order).flags.c_contiguous:
+        storage.layout = CHANNELS_LAST  # images as they were decoded: taken as they lie, where convolutions want them
+        array = array.transpose(CHANNELS_LAST.order)
+    else:
+        storage.layout = Layout.row_major(array.ndim)
     contiguous = np.ascontiguousarray(array).reshape(-1)
     storage.memory = contiguous if contiguous.size else aligned_empty(0, dtype.storage)
     return storage
