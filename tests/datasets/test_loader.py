@@ -1,9 +1,8 @@
-"""The loader: order, shape of the last batch, position, bad items, and the thread that prepares batches."""
+"""The loader: order, shape of the last batch, position, bad items, threads that prepare batches."""
 
 from __future__ import annotations
 
 import gc
-import itertools
 import queue
 import threading
 
@@ -11,8 +10,7 @@ import numpy as np
 import pytest
 
 from trainer import TrainerError
-from trainer.datasets import ArrayDataset, BadItem, Batch, Draws, Item, Loader, Position
-from trainer.datasets.prefetch import Prefetch
+from trainer.datasets import ArrayDataset, BadItem, Batch, Draws, Item, Loader, Position, Subset
 
 
 def numbers(count: int) -> ArrayDataset:
@@ -147,49 +145,88 @@ def test_waiting_is_measured_with_the_clock() -> None:
     ticks = iter(range(100))
     loader = Loader(numbers(8), 4, clock=lambda: float(next(ticks)))
     list(loader.epoch(0))
-    assert loader.data_wait == 3.0  # two batches and the end, each between two ticks
+    assert loader.data_wait == 2.0  # two batches, each between two ticks
     list(loader.epoch(1))
-    assert loader.data_wait == 6.0
+    assert loader.data_wait == 4.0
 
 
-@pytest.mark.parametrize("workers", [0, 1, 3])
-def test_prefetch_keeps_order_and_ends_exactly(workers: int) -> None:
-    prefetch = Prefetch(lambda number: number * 2, range(50), workers=workers)
-    assert list(prefetch) == list(range(0, 100, 2))
-    assert list(prefetch) == []
+def test_workers_go_on_with_the_next_epoch_where_it_continues() -> None:
+    made: queue.Queue[int] = queue.Queue()
+
+    def noted(batch: Batch, draws: Draws) -> Batch:
+        made.put(draws.epoch)
+        return batch
+
+    expected = [values(Loader(numbers(12), 4, seed=1, shuffle=True).epoch(epoch)) for epoch in (3, 4)]
+    loader = Loader(numbers(12), 4, seed=1, shuffle=True, transform=noted, workers=1)
+    assert values(loader.epoch(3, continues=True)) == expected[0]
+    assert [made.get(timeout=10) for _ in range(5)] == [3, 3, 3, 4, 4]  # nobody has asked for epoch 4 yet
+    assert values(loader.epoch(4)) == expected[1]
+    assert made.get(timeout=10) == 4 and made.empty()  # the two that had been made were taken, and none of epoch 5
+    loader.close()
 
 
-@pytest.mark.parametrize("workers", [0, 1, 3])
-def test_prefetch_raises_the_error_after_the_values_before_it(workers: int) -> None:
-    prefetch = Prefetch({1: "one", 2: "two", 4: "four"}.__getitem__, [1, 2, 3, 4], workers=workers)
-    assert [next(prefetch), next(prefetch)] == ["one", "two"]
-    with pytest.raises(KeyError, match="3"):
-        next(prefetch)
-    with pytest.raises(StopIteration):
-        next(prefetch)
+def test_what_was_made_of_the_next_epoch_is_dropped_where_another_comes() -> None:
+    loader = Loader(numbers(12), 4, seed=1, shuffle=True, workers=1)
+    list(loader.epoch(0, continues=True))
+    alone = Loader(numbers(12), 4, seed=1, shuffle=True)
+    assert values(loader.epoch(2, start=1)) == values(alone.epoch(2, start=1))
+    assert values(loader.epoch(1, continues=True)) == values(alone.epoch(1))
+    loader.close()
 
 
-def test_prefetch_runs_ahead_and_not_without_bound() -> None:
-    begun: queue.Queue[int] = queue.Queue()
-    with Prefetch(begun.put, itertools.count(), workers=1) as prefetch:
-        assert [begun.get(timeout=10) for _ in range(2)] == [0, 1]
-        next(prefetch)
-        assert begun.get(timeout=10) == 2
-        assert len(prefetch._under_way) == 2
+def test_bad_items_are_counted_by_reason_and_told_of_once() -> None:
+    reports: list[BadItem] = []
+    loader = Loader(Picky(6, {1, 3}), 3, on_error="skip", on_bad_item=reports.append)
+    for epoch in range(3):
+        list(loader.epoch(epoch))
+    assert loader.bad_items == {"unreadable": 2} and [report.count for report in reports] == [1, 2]
 
 
-def test_closing_or_dropping_ends_the_threads() -> None:
-    def threads_of(name: str) -> set[threading.Thread]:
-        return {thread for thread in threading.enumerate() if thread.name.startswith(name)}
+def test_the_item_is_named_whatever_it_fails_of() -> None:
+    class Wrong(Picky):
+        def __getitem__(self, index: int) -> Item:
+            raise KeyError(index)
 
-    before = threads_of("prefetch")
-    with Prefetch(abs, itertools.count(), workers=2) as prefetch:
-        next(prefetch)
-        assert threads_of("prefetch") - before
-    assert not threads_of("prefetch") - before
-    prefetch = Prefetch(abs, itertools.count(), workers=2)
-    started = threads_of("prefetch") - before
-    del prefetch
+    with pytest.raises(KeyError) as caught:
+        list(Loader(Wrong(6, set()), 3).epoch(0))
+    assert caught.value.__notes__ == ["This was item 0: picky/0.png"]
+    images = ArrayDataset({"image": np.zeros((4, 3, 4, 4))})
+    with pytest.raises(TrainerError, match=r"array\[2\]: the field 'image'"):
+        list(Loader(Subset(Items(images), [2]), 1).epoch(0))
+
+
+class Items:
+    """A data set that gives no batches."""
+
+    class_names = ()
+
+    def __init__(self, dataset: ArrayDataset) -> None:
+        self.dataset = dataset
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def __getitem__(self, index: int) -> Item:
+        return self.dataset[index]
+
+    def source(self, index: int) -> str:
+        return self.dataset.source(index)
+
+
+def test_closing_or_dropping_a_loader_ends_its_threads() -> None:
+    def threads() -> set[threading.Thread]:
+        return {thread for thread in threading.enumerate() if thread.name.startswith("data")}
+
+    before = threads()
+    loader = Loader(numbers(50), 4, workers=2)
+    next(loader.epoch(0))
+    assert threads() - before
+    loader.close()
+    assert not threads() - before
+    assert len(list(loader.epoch(0))) == 13  # closing is not for ever
+    started = threads() - before
+    del loader
     gc.collect()
     for thread in started:
         thread.join(10)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from trainer.datasets import Draws, epoch_order
-from trainer.datasets.order import item_bits
+from trainer.datasets import Draws
+from trainer.datasets.order import item_bits, permutation
 
 
 def test_an_items_bits_are_those_published_for_its_counter_and_key() -> None:
@@ -36,10 +36,10 @@ def test_draws_are_uniform() -> None:
 
 
 def test_order_is_a_permutation_keyed_by_seed_and_epoch() -> None:
-    order = epoch_order(1000, seed=1, epoch=2, shuffle=True)
+    order = permutation(1000, seed=1, epoch=2)
     np.testing.assert_array_equal(np.sort(order), np.arange(1000))
-    np.testing.assert_array_equal(order, epoch_order(1000, seed=1, epoch=2, shuffle=True))
-    assert not np.array_equal(order, epoch_order(1000, seed=1, epoch=3, shuffle=True))
-    assert not np.array_equal(order, epoch_order(1000, seed=2, epoch=2, shuffle=True))
+    np.testing.assert_array_equal(order, permutation(1000, seed=1, epoch=2))
+    assert not np.array_equal(order, permutation(1000, seed=1, epoch=3))
+    assert not np.array_equal(order, permutation(1000, seed=2, epoch=2))
     assert abs(np.corrcoef(order, np.arange(1000))[0, 1]) < 0.1
-    np.testing.assert_array_equal(epoch_order(5, seed=1, epoch=2, shuffle=False), np.arange(5))
+    assert permutation(0, seed=1, epoch=2).tolist() == []

@@ -1,11 +1,14 @@
 """Data sets and how they become batches: readers, parts, augmentation, the loader."""
 
+from trainer.datasets.cache import Cached, ItemCache
 from trainer.datasets.collate import Collation, collate
 from trainer.datasets.dataset import ArrayDataset, BatchedDataset, Dataset, Subset, split
 from trainer.datasets.fields import FIELDS, Batch, Field, Item, check_item
 from trainer.datasets.idx import read_idx, read_idx_pair
-from trainer.datasets.loader import BadItem, BatchTransform, EpochBatches, Loader, Position
-from trainer.datasets.order import Draws, epoch_order
+from trainer.datasets.loader import BadItem, EpochBatches, Loader, Position
+from trainer.datasets.making import BatchTransform, EpochDataset
+from trainer.datasets.order import Draws
+from trainer.datasets.samplers import ByRank, BySize, ClassBalanced, InOrder, Sampler, Shuffled, Weighted
 from trainer.datasets.shift import RandomShift
 from trainer.datasets.splits import loaders
 from trainer.datasets.transforms import ItemDraws, Pipeline, Transform
@@ -17,22 +20,31 @@ __all__ = [
     "Batch",
     "BatchTransform",
     "BatchedDataset",
+    "ByRank",
+    "BySize",
+    "Cached",
+    "ClassBalanced",
     "Collation",
     "Dataset",
     "Draws",
     "EpochBatches",
+    "EpochDataset",
     "Field",
+    "InOrder",
     "Item",
+    "ItemCache",
     "ItemDraws",
     "Loader",
     "Pipeline",
     "Position",
     "RandomShift",
+    "Sampler",
+    "Shuffled",
     "Subset",
     "Transform",
+    "Weighted",
     "check_item",
     "collate",
-    "epoch_order",
     "loaders",
     "read_idx",
     "read_idx_pair",

@@ -1,6 +1,6 @@
-"""From a data set to batches of one fixed shape, in an order that can be taken up again anywhere.
+"""From a data set to batches of few shapes, in an order that can be taken up again anywhere.
 
-loader = Loader(dataset, batch_size=64, seed=0, shuffle=True)
+loader = Loader(dataset, batch_size=64, seed=0, shuffle=True, workers=4)
 for epoch in range(epochs):
     with loader.epoch(epoch) as batches:      # or epoch(epoch, start=step) after resuming
         for batch in batches:                 # {"image": ..., "label": ..., "weight": float32 [B]}
@@ -9,23 +9,25 @@ for epoch in range(epochs):
 
 from __future__ import annotations
 
-import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 
 from trainer import TrainerError
-from trainer.datasets.collate import FIT, Collation, collate
-from trainer.datasets.dataset import BatchedDataset, Dataset
-from trainer.datasets.fields import WEIGHT, Batch, Item
-from trainer.datasets.order import Draws, epoch_order
+from trainer.datasets.collate import FIT, Collation
+from trainer.datasets.dataset import Dataset
+from trainer.datasets.fields import Batch
+from trainer.datasets.making import BatchMaker, BatchTransform, Made, OnError, Plan, Unusable, UnusableItem
 from trainer.datasets.prefetch import Prefetch
+from trainer.datasets.samplers import InOrder, Sampler, Shuffled
+from trainer.datasets.workers import Kind, Pending, Workers, workers_for
 
-BatchTransform = Callable[[Batch, Draws], Batch]
-"""Changes a batch (augmentation, say); all that is random in it comes from the `Draws`, one row an item."""
+BATCHES_AHEAD = 2
+_ORDERS_KEPT = 2  # the current epoch's and the next one's
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +40,7 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class BadItem:
-    """An item that could not be used; `count` is how many there were so far."""
+    """An item that could not be used; `count` is how many different ones there were so far."""
 
     source: str
     reason: str
@@ -49,15 +51,19 @@ class BadItem:
 class Loader:
     """Batches of `dataset`, each a dictionary of arrays with `batch_size` rows.
 
-    The order is a permutation keyed by (seed, epoch). Every batch has a field "weight" (float32 [B]): 1, or 0 for a row
-    that only fills the batch. With `pad_last` the last batch is filled up with rows from the start of the epoch at
-    weight 0; without, the rows that don't fill a batch are left out.
+    The order is the sampler's, a function of (seed, epoch): a permutation with `shuffle`, the data set's own without.
+    Every batch has a field "weight" (float32 [B]): 1, or 0 for a row that only fills the batch. With `pad_last` the
+    last batch is filled up with rows from the start of the epoch at weight 0; without, the rows that don't fill a batch
+    are left out. `collation` says to which sizes batches are filled up where items differ (boxes, tokens, images).
 
-    `collation` says to which sizes batches are filled up where items differ (boxes, tokens, sizes of images).
+    `workers` threads or processes (`worker_kind`) prepare batches ahead, `prefetch` for each; without any, each is made
+    when it is asked for. The batches are the same, whoever makes them. Several loaders may share their workers, which
+    they are then handed. The arrays of a batch from worker processes lie in shared memory, and are the holder's for as
+    long as it keeps one of them.
 
-    `workers` threads prepare batches ahead; without any each is made when it is asked for. The batches are the same.
-    `on_error="skip"` gives an unusable item weight 0 and another item's content; `on_bad_item` hears of it either way,
-    from the thread that found it. `data_wait` is the time in seconds spent waiting for batches, by `clock`.
+    `on_error="skip"` gives an unusable item weight 0 and another item's content; `on_bad_item` hears of it either way
+    when its batch is taken, once for each item. `bad_items` counts them by reason. `data_wait` is the time in seconds
+    spent waiting for batches, by `clock`. `tell` hears, in words, of workers that died or take long.
     """
 
     def __init__(
@@ -68,131 +74,192 @@ class Loader:
         shuffle: bool = False,
         pad_last: bool = True,
         *,
+        sampler: Sampler | None = None,
         transform: BatchTransform | None = None,
         collation: Collation = FIT,
-        on_error: Literal["raise", "skip"] = "raise",
+        on_error: OnError = "raise",
         on_bad_item: Callable[[BadItem], None] | None = None,
-        workers: int = 0,
+        workers: int | Workers = 0,
+        worker_kind: Kind = "auto",
+        prefetch: int = BATCHES_AHEAD,
         clock: Callable[[], float] = time.perf_counter,
+        tell: Callable[[str], None] | None = None,
     ) -> None:
         if len(dataset) == 0:
             raise TrainerError("the data set is empty", expected="at least one item")
-        if batch_size < 1 or (not pad_last and batch_size > len(dataset)):
+        self.sampler = sampler or (Shuffled(len(dataset)) if shuffle else InOrder(len(dataset)))
+        if batch_size < 1 or (not pad_last and batch_size > len(self.sampler)):
             raise TrainerError(
                 "the batch size does not fit the data",
-                found=f"batches of {batch_size} from {len(dataset)} items",
-                expected="at least 1" if batch_size < 1 else f"at most {len(dataset)}",
+                found=f"batches of {batch_size} from {len(self.sampler)} items",
+                expected="at least 1" if batch_size < 1 else f"at most {len(self.sampler)}",
             )
-        self.dataset, self.batch_size, self.seed = dataset, batch_size, seed
-        self.shuffle, self.pad_last = shuffle, pad_last
-        self.collation = collation
-        self.transform, self.on_error, self.on_bad_item = transform, on_error, on_bad_item
+        self.dataset, self.batch_size, self.seed, self.pad_last = dataset, batch_size, seed, pad_last
+        self.on_bad_item, self.tell = on_bad_item, tell
         self.position = Position(0, 0)
         self.data_wait = 0.0
-        self.bad_items = 0
-        self._workers, self._clock = workers, clock
-        self._lock = threading.Lock()
+        self.bad_items: Counter[str] = Counter()
+        self._maker = BatchMaker(dataset, seed, transform, collation, on_error)
+        self.workers = (
+            workers_for(self._maker, workers, worker_kind, prefetch, self._told)
+            if isinstance(workers, int)
+            else workers
+        )
+        self._ask = self.workers.register(self._maker)
+        self._clock = clock
+        self._bad: set[int] = set()
+        self._orders: dict[int, np.ndarray] = {}
+        self._handed_on: _Ahead | None = None
 
     @property
     def steps_per_epoch(self) -> int:
         """Batches in one epoch."""
-        whole, rest = divmod(len(self.dataset), self.batch_size)
+        whole, rest = divmod(len(self.sampler), self.batch_size)
         return whole + (1 if rest and self.pad_last else 0)
 
-    def epoch(self, epoch: int, start: int = 0) -> EpochBatches:
-        """The batches of `epoch` from batch `start` on; takes up a position without visiting what lies before it."""
+    def epoch(self, epoch: int, start: int = 0, *, continues: bool = False) -> EpochBatches:
+        """The batches of `epoch` from batch `start` on; takes up a position without visiting what lies before it.
+
+        Where it `continues`, workers go on with the next epoch's batches towards the end of this one.
+        """
         if not 0 <= start <= self.steps_per_epoch:
             raise TrainerError(
                 "no such position in the epoch", found=f"step {start}", expected=f"0 to {self.steps_per_epoch}"
             )
         self.position = Position(epoch, start)
-        return EpochBatches(self, epoch, start, self._workers, self._clock)
+        return EpochBatches(self, self._ahead(self.position, continues), self._clock)
 
-    def batch(self, epoch: int, step: int, order: np.ndarray | None = None) -> Batch:
-        """Batch `step` of `epoch`, made here and now; `order` spares working out the permutation again."""
-        if order is None:
-            order = epoch_order(len(self.dataset), seed=self.seed, epoch=epoch, shuffle=self.shuffle)
-        first = step * self.batch_size
-        indices = np.take(order, np.arange(first, first + self.batch_size), mode="wrap")
-        weight = (np.arange(first, first + self.batch_size) < len(order)).astype(np.float32)
-        if isinstance(self.dataset, BatchedDataset) and self.on_error == "raise":
-            batch = self.dataset.take(indices)
-        else:
-            batch = self._item_by_item(indices, weight)
-        if WEIGHT in batch:
-            raise TrainerError(f"the data set's items have a field {WEIGHT!r}, which the loader itself makes")
-        if self.transform is not None:
-            batch = self.transform(batch, Draws(self.seed, epoch, indices))
-        return {**batch, WEIGHT: weight}
+    def batch(self, epoch: int, step: int) -> Batch:
+        """Batch `step` of `epoch`, made here and now."""
+        return self._taken(lambda: self._maker.make(self._plan(Position(epoch, step))))
 
     def source_of(self, epoch: int, step: int, row: int) -> str:
         """Where the item in `row` of batch `step` of `epoch` comes from, in words that lead a person to it."""
-        order = epoch_order(len(self.dataset), seed=self.seed, epoch=epoch, shuffle=self.shuffle)
-        return self.dataset.source(int(order[(step * self.batch_size + row) % len(order)]))
+        return self.dataset.source(int(self._plan(Position(epoch, step)).indices[row]))
 
-    def _item_by_item(self, indices: np.ndarray, weight: np.ndarray) -> Batch:
-        """The stacked items; one that can't be used gets weight 0 and a good one's content, or is raised."""
-        items: list[Item | None] = []
-        for row, index in enumerate(indices):
-            try:
-                items.append(self.dataset[int(index)])
-            except TrainerError as error:
-                self._report(int(index), error)
-                if self.on_error == "raise":
-                    raise
-                items.append(None)
-                weight[row] = 0
-        good = next((item for item in items if item is not None), None)
-        if good is None:
-            raise TrainerError(
-                "no item of a batch can be used",
-                where=self.dataset.source(int(indices[0])),
-                found=f"{len(items)} unusable items in a row",
-                hint="Each is listed in the run directory with its reason.",
-            )
-        return collate(
-            [good if item is None else item for item in items],
-            self.collation,
-            where=lambda row: self.dataset.source(int(indices[row])),
-        )
+    def close(self) -> None:
+        """End the workers; those that several loaders share end for all of them."""
+        if self._handed_on is not None:
+            self._handed_on.prefetch.close()
+            self._handed_on = None
+        self.workers.close()
 
-    def _report(self, index: int, error: TrainerError) -> None:
-        action: Literal["skipped", "raised"] = "skipped" if self.on_error == "skip" else "raised"
-        with self._lock:
-            self.bad_items += 1
-            if self.on_bad_item is not None:
-                self.on_bad_item(BadItem(self.dataset.source(index), str(error), action, self.bad_items))
+    def _ahead(self, first: Position, continues: bool) -> _Ahead:
+        handed_on, self._handed_on = self._handed_on, None
+        if handed_on is not None and handed_on.first != first:
+            handed_on.prefetch.close()
+            handed_on = None
+        if handed_on is None:
+            positions = _Positions(first, self.steps_per_epoch, continues)
+            return _Ahead(first, positions, Prefetch(self._asked, positions, self.workers.ahead))
+        handed_on.positions.last_epoch = None if continues else first.epoch
+        return handed_on
+
+    def _asked(self, position: Position) -> Pending:
+        return self._ask(self._plan(position))
+
+    def _plan(self, position: Position) -> Plan:
+        order = self._order(position.epoch)
+        first = position.step * self.batch_size
+        places = np.arange(first, first + self.batch_size)
+        return Plan(position.epoch, np.take(order, places, mode="wrap"), (places < len(order)).astype(np.float32))
+
+    def _order(self, epoch: int) -> np.ndarray:
+        if epoch not in self._orders:
+            while len(self._orders) >= _ORDERS_KEPT:
+                self._orders.pop(next(iter(self._orders)))
+            self._orders[epoch] = self.sampler.order(self.seed, epoch)
+        return self._orders[epoch]
+
+    def _taken(self, take: Callable[[], Made]) -> Batch:
+        """The batch that `take` returns; its unusable items are reported."""
+        try:
+            made = take()
+        except UnusableItem as error:
+            self._report(error.unusable, "raised")
+            raise error.error from None
+        for unusable in made.unusable:
+            self._report(unusable, "skipped")
+        return made.batch
+
+    def _report(self, unusable: Unusable, action: Literal["skipped", "raised"]) -> None:
+        if unusable.index in self._bad:
+            return
+        self._bad.add(unusable.index)
+        self.bad_items[unusable.message] += 1
+        if self.on_bad_item is not None:
+            self.on_bad_item(BadItem(unusable.source, unusable.reason, action, len(self._bad)))
+
+    def _told(self, what: str) -> None:
+        if self.tell is not None:
+            self.tell(what)
+
+
+class _Positions:
+    """The positions from `first` on, to the end of its epoch or, where it `continues`, until told which is the last."""
+
+    def __init__(self, first: Position, steps_per_epoch: int, continues: bool) -> None:
+        self._next, self._steps = first, steps_per_epoch
+        self.last_epoch = None if continues else first.epoch
+
+    def __iter__(self) -> Iterator[Position]:
+        return self
+
+    def __next__(self) -> Position:
+        if self._next.step == self._steps:
+            if self._next.epoch == self.last_epoch:
+                raise StopIteration
+            self._next = Position(self._next.epoch + 1, 0)
+        position = self._next
+        self._next = Position(position.epoch, position.step + 1)
+        return position
+
+
+@dataclass(frozen=True, slots=True)
+class _Ahead:
+    """Batches that were asked for, from `first` on."""
+
+    first: Position
+    positions: _Positions
+    prefetch: Prefetch[Position, Made]
 
 
 class EpochBatches:
-    """The rest of one epoch, from the loader's workers; reading it moves the loader's `position` and `data_wait`."""
+    """The rest of one epoch; reading it moves the loader's `position` and `data_wait`."""
 
-    def __init__(self, loader: Loader, epoch: int, start: int, workers: int, clock: Callable[[], float]) -> None:
-        self._loader, self._epoch, self._step = loader, epoch, start
-        self._waited_before = loader.data_wait
-        order = epoch_order(len(loader.dataset), seed=loader.seed, epoch=epoch, shuffle=loader.shuffle)
-        self._prefetch = Prefetch(
-            lambda step: loader.batch(epoch, step, order),
-            range(start, loader.steps_per_epoch),
-            workers=workers,
-            clock=clock,
-        )
+    def __init__(self, loader: Loader, ahead: _Ahead, clock: Callable[[], float]) -> None:
+        self._loader, self._clock = loader, clock
+        self._ahead: _Ahead | None = ahead
+        self._position = ahead.first
 
     def __iter__(self) -> Iterator[Batch]:
         return self
 
     def __next__(self) -> Batch:
+        ahead = self._ahead
+        if ahead is None or self._position.step == self._loader.steps_per_epoch:
+            self.close()
+            raise StopIteration
+        started = self._clock()
         try:
-            batch = next(self._prefetch)
+            batch = self._loader._taken(lambda: next(ahead.prefetch))
+        except BaseException:
+            self._ahead = None
+            raise
         finally:
-            self._loader.data_wait = self._waited_before + self._prefetch.waited
-        self._step += 1
-        self._loader.position = Position(self._epoch, self._step)
+            self._loader.data_wait += self._clock() - started
+        self._position = self._loader.position = Position(self._position.epoch, self._position.step + 1)
         return batch
 
     def close(self) -> None:
-        """Stop preparing batches; the position stays where it is."""
-        self._prefetch.close()
+        """Stop preparing batches of this epoch; the position stays where it is."""
+        ahead, self._ahead = self._ahead, None
+        if ahead is None:
+            return
+        if ahead.positions.last_epoch is None and self._position.step == self._loader.steps_per_epoch:
+            self._loader._handed_on = replace(ahead, first=Position(self._position.epoch + 1, 0))
+        else:
+            ahead.prefetch.close()
 
     def __enter__(self) -> EpochBatches:
         return self

@@ -10,17 +10,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from trainer.engine.random import philox4x32
+ORDER, AUGMENTATION, SAMPLES, BATCHES, CLASSES = range(5)
+"""What random bits are for: streams of their own."""
 
-_ORDER, _AUGMENTATION = 0, 1
 _LOW = 0xFFFFFFFF
 
 
-def epoch_order(length: int, *, seed: int, epoch: int, shuffle: bool) -> np.ndarray:
-    """int64 [length]: a permutation of the items keyed by (seed, epoch); the file's order where not `shuffle`."""
-    if not shuffle:
-        return np.arange(length)
-    bits = item_bits(seed, epoch, np.arange(length), 2, stream=_ORDER).astype(np.uint64)
+def permutation(length: int, *, seed: int, epoch: int, stream: int = ORDER) -> np.ndarray:
+    """int64 [length]: a permutation keyed by (seed, epoch, stream)."""
+    bits = item_bits(seed, epoch, np.arange(length), 2, stream=stream).astype(np.uint64)
     return np.argsort((bits[:, 0] << np.uint64(32)) | bits[:, 1], kind="stable")
 
 
@@ -34,7 +32,7 @@ class Draws:
 
     def uniform(self, count: int, low: float = 0.0, high: float = 1.0) -> np.ndarray:
         """float32 [items, count], uniform in [low, high) in steps of 2**-24 of the interval."""
-        bits = item_bits(self.seed, self.epoch, self.indices, count, stream=_AUGMENTATION)
+        bits = item_bits(self.seed, self.epoch, self.indices, count, stream=AUGMENTATION)
         unit = (bits >> np.uint32(8)).astype(np.float32) * np.float32(2.0**-24)
         return unit * np.float32(high - low) + np.float32(low)
 
@@ -45,5 +43,7 @@ def item_bits(seed: int, epoch: int, indices: np.ndarray, words: int, *, stream:
     blocks = np.uint32(stream << 16) | np.arange(-(-words // 4), dtype=np.uint32)
     index = (places & np.uint64(_LOW)).astype(np.uint32), (places >> np.uint64(32)).astype(np.uint32)
     key = np.uint32(seed & _LOW), np.uint32(seed >> 32 & _LOW)
+    from trainer.engine.random import philox4x32  # loads the engine, 60 ms that most worker processes can do without
+
     drawn = np.stack(philox4x32((*index, np.uint32(epoch), blocks), key), axis=-1)
     return drawn.reshape(len(places), 4 * len(blocks))[:, :words]

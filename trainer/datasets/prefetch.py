@@ -1,78 +1,64 @@
-"""Prepare values ahead of their consumer in threads."""
+"""Values that are asked for ahead of their use."""
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
+Result = TypeVar("Result", covariant=True)
+
+
+class Pending(Protocol[Result]):
+    """A value that was asked for."""
+
+    def result(self) -> Result:
+        """The value; waits for it."""
+
+    def cancel(self) -> object:
+        """It is no longer wanted."""
 
 
 class Prefetch(Generic[Key, Value]):
-    """Iterates over make(key) for each of `keys`, in their order, while `workers` threads prepare the ones that follow.
+    """Iterates over ask(key).result() for each of `keys`, in their order; the next `ahead` are always asked for.
 
-    Without workers each value is made when it is asked for. What `make` raises is raised here, after the values before
-    it, and ends the iteration. `close()` (or leaving the `with` block) ends the threads early. `waited` is the time in
-    seconds that the consumer spent waiting for values.
+    What a result raises is raised here, after the values before it, and ends the iteration. `close()` cancels what was
+    asked for.
     """
 
-    def __init__(
-        self,
-        make: Callable[[Key], Value],
-        keys: Iterable[Key],
-        *,
-        workers: int = 1,
-        clock: Callable[[], float] = time.perf_counter,
-    ) -> None:
-        self.waited = 0.0
-        self._make, self._keys, self._clock = make, iter(keys), clock
-        self._threads = ThreadPoolExecutor(workers, "prefetch") if workers else None
-        self._under_way: deque[Future[Value]] = deque()
-        for _ in range(workers + 1 if workers else 0):
-            self._start_one()
+    def __init__(self, ask: Callable[[Key], Pending[Value]], keys: Iterable[Key], ahead: int) -> None:
+        self._ask, self._keys, self._ahead = ask, iter(keys), ahead
+        self._pending: deque[Pending[Value]] = deque()
+        self._fill(ahead)
 
     def __iter__(self) -> Iterator[Value]:
         return self
 
     def __next__(self) -> Value:
-        started = self._clock()
         try:
-            value = self._next()
+            self._fill(self._ahead + 1)
+            if not self._pending:
+                raise StopIteration
+            return self._pending.popleft().result()
         except BaseException:
             self.close()
             raise
-        finally:
-            self.waited += self._clock() - started
-        return value
 
-    def _next(self) -> Value:
-        if self._threads is None:
-            return self._make(next(self._keys))
-        if not self._under_way:
-            raise StopIteration
-        value = self._under_way.popleft().result()
-        self._start_one()
-        return value
-
-    def _start_one(self) -> None:
-        assert self._threads is not None
-        for key in self._keys:
-            self._under_way.append(self._threads.submit(self._make, key))
-            return
+    def _fill(self, count: int) -> None:
+        while len(self._pending) < count:
+            for key in self._keys:
+                self._pending.append(self._ask(key))
+                break
+            else:
+                return
 
     def close(self) -> None:
-        """End the threads once they are through with what they are on, and drop what was prepared."""
+        """Nothing more is wanted."""
         self._keys = iter(())
-        self._under_way.clear()
-        if self._threads is not None:
-            self._threads.shutdown(cancel_futures=True)
+        while self._pending:
+            self._pending.popleft().cancel()
 
-    def __enter__(self) -> Prefetch[Key, Value]:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
+    def __del__(self) -> None:
         self.close()

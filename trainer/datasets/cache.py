@@ -1,0 +1,135 @@
+"""Decoded items kept in memory up to a limit, shared by all worker processes."""
+
+from __future__ import annotations
+
+import pickle
+import struct
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from trainer.datasets.dataset import Dataset
+from trainer.datasets.fields import Item
+from trainer.datasets.workers.memory import Memory
+
+_ALIGNMENT = 64
+_LENGTH = struct.Struct("=Q")
+_PLACE_BITS = 48
+_writer = 0
+
+
+def set_writer(number: int) -> None:
+    """Say which of a cache's arenas is this process's to write to: 0 the trainer's, from 1 on the workers'."""
+    global _writer
+    _writer = number
+
+
+class ItemCache:
+    """Items by number, at most `limit` bytes of them; what came first stays.
+
+    Each process writes to an arena of its own and reads all of them; the directory says where an item lies. Arenas are
+    as large as the limit but take room only as they are written to.
+
+    Args:
+        length: how many items there may be.
+        limit: bytes.
+        writers: how many processes put items, this one included.
+    """
+
+    def __init__(self, length: int, limit: int, writers: int = 1) -> None:
+        self.limit = limit
+        self._memories = [Memory.create(8 * (length + writers), "directory")]
+        self._memories += [Memory.create(max(1, limit), "items") for _ in range(writers)]
+        self._length = length
+        self._open()
+
+    def _open(self) -> None:
+        numbers = self._memories[0].map().view(np.int64)
+        self._directory, self._used = numbers[: self._length], numbers[self._length :]
+        self._arenas = [memory.map() for memory in self._memories[1:]]
+        self._lock = threading.Lock()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"limit": self.limit, "_memories": self._memories, "_length": self._length}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._open()
+
+    @property
+    def bytes_used(self) -> int:
+        """By all processes together."""
+        return int(self._used.sum())
+
+    def __len__(self) -> int:
+        """How many items are in it."""
+        return int(np.count_nonzero(self._directory))
+
+    def get(self, index: int) -> Item | None:
+        """Item `index`, its arrays views of the cache that can't be written to; None if it isn't there."""
+        entry = int(self._directory[index])
+        if entry == 0:
+            return None
+        arena, place = self._arenas[entry >> _PLACE_BITS], (entry & ((1 << _PLACE_BITS) - 1)) - 1
+        (length,) = _LENGTH.unpack_from(arena.data, place)
+        first = place + _LENGTH.size
+        fields = pickle.loads(arena[first : first + length].data)
+        data = arena[_aligned(first + length) :]
+        data.flags.writeable = False
+        return {name: np.ndarray(shape, dtype, data, start)[()] for name, (dtype, shape, start) in fields.items()}
+
+    def put(self, index: int, item: Item) -> bool:
+        """Keep item `index`, if it isn't there and the limit allows it; whether it was kept."""
+        fields, end = {}, 0
+        for name, value in item.items():
+            array = np.asarray(value)
+            fields[name] = (array.dtype.str, array.shape, end)
+            end += _aligned(array.nbytes)
+        header = pickle.dumps(fields, pickle.HIGHEST_PROTOCOL)
+        with self._lock:  # of this process's threads; its release also orders the item before its place
+            place = int(self._used[_writer])
+            data = _aligned(place + _LENGTH.size + len(header))
+            needed = data + end - place
+            if self._directory[index] != 0 or self.bytes_used + needed > self.limit:
+                return False
+            self._used[_writer] += needed  # before it is written, so that no two processes count on the same room
+            if self.bytes_used > self.limit:
+                self._used[_writer] -= needed
+                return False
+            arena = self._arenas[_writer]
+            _LENGTH.pack_into(arena.data, place, len(header))
+            arena[place + _LENGTH.size : place + _LENGTH.size + len(header)] = np.frombuffer(header, np.uint8)
+            for name, (dtype, shape, start) in fields.items():
+                np.ndarray(shape, dtype, arena, data + start)[...] = item[name]
+        self._directory[index] = _writer << _PLACE_BITS | place + 1
+        return True
+
+
+class Cached:
+    """A data set whose items are read once and then come from a cache. Arrays of items can't be written to."""
+
+    def __init__(self, dataset: Dataset, cache: ItemCache) -> None:
+        self.dataset, self.cache = dataset, cache
+
+    @property
+    def class_names(self) -> Sequence[str]:
+        return self.dataset.class_names
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def __getitem__(self, index: int) -> Item:
+        item = self.cache.get(index)
+        if item is None:
+            item = self.dataset[index]
+            self.cache.put(index, item)
+        return item
+
+    def source(self, index: int) -> str:
+        return self.dataset.source(index)
+
+
+def _aligned(place: int) -> int:
+    return -(-place // _ALIGNMENT) * _ALIGNMENT

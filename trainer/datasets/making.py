@@ -1,0 +1,161 @@
+"""Batches from a data set: what to make, and how. Both can be handed to other threads and processes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, Protocol, runtime_checkable
+
+import numpy as np
+
+from trainer import TrainerError
+from trainer.datasets.collate import FIT, Collation, Shapes, as_batch, batch_shapes, fill
+from trainer.datasets.dataset import BatchedDataset, Dataset
+from trainer.datasets.fields import WEIGHT, Batch, Item
+from trainer.datasets.order import Draws
+
+BatchTransform = Callable[[Batch, Draws], Batch]
+"""Changes a batch (augmentation, say); all that is random in it comes from the `Draws`, one row an item."""
+
+OnError = Literal["raise", "skip"]
+
+Room = Callable[[Shapes], dict[str, np.ndarray]]
+"""Hands out arrays of these shapes and dtypes, in which a batch is made."""
+
+
+@runtime_checkable
+class EpochDataset(Dataset, Protocol):
+    """A data set whose items are others in each epoch, as those of a pipeline with random transforms are."""
+
+    def item(self, index: int, epoch: int) -> Item:
+        """Item `index` as it is in `epoch`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Which items are to make up a batch; `weight` (float32 [B]) is 0 for rows that only fill it."""
+
+    epoch: int
+    indices: np.ndarray
+    weight: np.ndarray
+
+
+@dataclass(frozen=True, slots=True)
+class Unusable:
+    """An item that can't be used: its number, where it comes from, and why."""
+
+    index: int
+    source: str
+    reason: str
+    message: str
+
+
+class UnusableItem(Exception):
+    """Raised for an item that can't be used, around the error that says why."""
+
+    def __init__(self, unusable: Unusable, error: TrainerError) -> None:
+        super().__init__(unusable.reason)
+        self.unusable, self.error = unusable, error
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A batch, and the items that it has no use of."""
+
+    batch: Batch
+    unusable: tuple[Unusable, ...] = ()
+
+
+def new_arrays(shapes: Shapes) -> dict[str, np.ndarray]:
+    """Room in this process's own memory."""
+    return {name: np.empty(shape, dtype) for name, (shape, dtype) in shapes.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class BatchMaker:
+    """Makes batches of a data set: a pure function of the plan.
+
+    `on_error="skip"` gives an unusable item weight 0 and another item's content.
+    """
+
+    dataset: Dataset
+    seed: int = 0
+    transform: BatchTransform | None = None
+    collation: Collation = FIT
+    on_error: OnError = "raise"
+
+    @property
+    def takes_batches(self) -> bool:
+        """Whether whole batches are taken at once, as of arrays in memory."""
+        return (
+            self.on_error == "raise"
+            and isinstance(self.dataset, BatchedDataset)
+            and not isinstance(self.dataset, EpochDataset)
+        )
+
+    def make(self, plan: Plan, room: Room = new_arrays, now: Callable[[int], None] | None = None) -> Made:
+        """The batch; `now` hears the number of each item before it is read.
+
+        Raises:
+            UnusableItem: an item can't be used, and is not to be skipped.
+            TrainerError: no item can be used, or they don't go into one batch.
+        """
+        unusable: list[Unusable] = []
+        weight = plan.weight.copy()
+        if isinstance(self.dataset, BatchedDataset) and self.takes_batches:
+            return Made(self._finished(self.dataset.take(plan.indices), weight, plan))
+        items = self._items(plan, weight, unusable, now)
+        shapes = batch_shapes(items, self.collation, where=lambda row: self.dataset.source(int(plan.indices[row])))
+        _refuse_weight(shapes)
+        if self.transform is not None:
+            arrays = new_arrays(shapes)
+            fill(arrays, items)
+            return Made(self._finished(as_batch(arrays), weight, plan), tuple(unusable))
+        arrays = room({**shapes, WEIGHT: (weight.shape, weight.dtype)})
+        fill({name: arrays[name] for name in shapes}, items)
+        arrays[WEIGHT][:] = weight
+        return Made(as_batch(arrays), tuple(unusable))
+
+    def _finished(self, batch: Batch, weight: np.ndarray, plan: Plan) -> Batch:
+        _refuse_weight(batch)
+        if self.transform is not None:
+            batch = self.transform(batch, Draws(self.seed, plan.epoch, plan.indices))
+        return {**batch, WEIGHT: weight}
+
+    def _items(
+        self, plan: Plan, weight: np.ndarray, unusable: list[Unusable], now: Callable[[int], None] | None
+    ) -> list[Item]:
+        items: list[Item | None] = []
+        for row, index in enumerate(plan.indices.tolist()):
+            if now is not None:
+                now(index)
+            try:
+                items.append(self._item(index, plan.epoch))
+            except TrainerError as error:
+                found = Unusable(index, self.dataset.source(index), str(error), error.message)
+                if self.on_error == "raise":
+                    raise UnusableItem(found, error) from error
+                unusable.append(found)
+                items.append(None)
+                weight[row] = 0
+            except Exception as error:
+                error.add_note(f"This was item {index}: {self.dataset.source(index)}")
+                raise
+        good = next((item for item in items if item is not None), None)
+        if good is None:
+            raise TrainerError(
+                "no item of a batch can be used",
+                where=unusable[0].source,
+                found=f"{len(items)} unusable items in a row; the first: {unusable[0].message}",
+            )
+        return [good if item is None else item for item in items]
+
+    def _item(self, index: int, epoch: int) -> Item:
+        if isinstance(self.dataset, EpochDataset):
+            return self.dataset.item(index, epoch)
+        return self.dataset[index]
+
+
+def _refuse_weight(fields: object) -> None:
+    if WEIGHT in fields:  # type: ignore[operator]
+        raise TrainerError(f"the data set's items have a field {WEIGHT!r}, which the loader itself makes")

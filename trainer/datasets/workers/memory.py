@@ -1,0 +1,62 @@
+"""Memory that processes share by a file descriptor. It has no name, so nothing is left behind however they end."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import tempfile
+
+import numpy as np
+
+
+class Memory:
+    """`size` bytes behind a descriptor; whoever is handed the descriptor maps the same bytes.
+
+    On Linux it is an anonymous memory file, which neither lies in /dev/shm nor counts against its limit; elsewhere a
+    temporary file that has no name any more.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor = descriptor
+
+    @classmethod
+    def create(cls, size: int, name: str) -> Memory:
+        """New memory of zeros, which takes room as it is written to; `name` is for those who look at /proc."""
+        if hasattr(os, "memfd_create"):
+            descriptor = os.memfd_create(f"trainer-{name}", os.MFD_CLOEXEC)
+        else:
+            with tempfile.TemporaryFile(prefix=f"trainer-{name}-") as file:
+                descriptor = os.dup(file.fileno())
+        os.ftruncate(descriptor, size)
+        return cls(descriptor)
+
+    @property
+    def size(self) -> int:
+        """Bytes, as whoever changed it last has left it."""
+        return os.fstat(self.descriptor).st_size
+
+    def grow(self, size: int) -> None:
+        """Make it at least so large; mappings that there are keep what they have."""
+        if size > self.size:
+            os.ftruncate(self.descriptor, size)
+
+    def mapping(self) -> mmap.mmap:
+        """The bytes, for reading and writing; unmapped when nothing refers to them any more."""
+        return mmap.mmap(self.descriptor, self.size)
+
+    def map(self) -> np.ndarray:
+        """uint8 [size]: the same as an array."""
+        return np.frombuffer(self.mapping(), np.uint8)
+
+    def map_copy(self) -> np.ndarray:
+        """The same, but what is written stays in this process."""
+        return np.frombuffer(mmap.mmap(self.descriptor, self.size, access=mmap.ACCESS_COPY), np.uint8)
+
+    def close(self) -> None:
+        """Give the descriptor back; mappings stay."""
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+            self.descriptor = -1
+
+    def __del__(self) -> None:
+        self.close()

@@ -1,0 +1,349 @@
+"""Worker processes that make batches in shared memory, for all loaders of a training."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import mmap
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import threading
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from trainer import TrainerError
+from trainer.datasets.fields import Batch
+from trainer.datasets.making import BatchMaker, Made, Plan, UnusableItem
+from trainer.datasets.workers.channel import Channel
+from trainer.datasets.workers.memory import Memory
+from trainer.datasets.workers.messages import AddSlot, Cancel, Done, Failure, Make, Register
+from trainer.datasets.workers.payload import Payload, dump
+from trainer.datasets.workers.slots import Placed, arrays_in
+
+RESTARTS = 3
+"""So many workers may die in the course of a training before it is given up."""
+
+MOST_LENT = 4
+"""Batches that the trainer holds on to, beyond so many, are copied, so that the shared memory stays bounded."""
+
+SECONDS_TO_WONDER = 30.0
+"""A batch that takes longer is told of, with the items that the workers are on."""
+
+_START = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); " + (
+    "from trainer.datasets.workers.process import main; main(*map(int, sys.argv[2:]))"
+)
+_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+Tell = Callable[[str], None]
+
+
+class WorkerFailure(Exception):
+    """A data set's code failed in a worker process; the text has the traceback from there."""
+
+
+class Slot:
+    """The trainer's side of a slot."""
+
+    def __init__(self, number: int) -> None:
+        self.number, self.memory = number, Memory.create(0, f"batch-{number}")
+        self._mapping: mmap.mmap | None = None
+
+    def bytes(self) -> np.ndarray:
+        """Its bytes, which a worker may have made more. A new array each time, which lives as long as any view of it:
+        NumPy gives views of an array that does not own its memory that array as their base, and no view of it."""
+        if self._mapping is None or len(self._mapping) < self.memory.size:
+            self._mapping = self.memory.mapping()
+        return np.frombuffer(self._mapping, np.uint8)
+
+
+@dataclass(eq=False)
+class Pending:
+    """A batch that was asked for."""
+
+    order: Make
+    slot: Slot
+    pool: WorkerPool
+    done: Done | None = None
+    is_cancelled: bool = False
+
+    def result(self) -> Made:
+        """The batch; waits for it.
+
+        Raises:
+            UnusableItem, TrainerError, WorkerFailure: it could not be made.
+        """
+        return self.pool.wait(self)
+
+    def cancel(self) -> None:
+        """It is no longer wanted. Whoever collects garbage may call this."""
+        self.pool.unwanted.append(self)
+
+
+@dataclass(eq=False)
+class _Process:
+    number: int
+    popen: subprocess.Popen[bytes]
+    channel: Channel
+    makers: set[int] = field(default_factory=set)
+    slots: set[int] = field(default_factory=set)
+    outstanding: dict[int, Pending] = field(default_factory=dict)
+
+
+class WorkerPool:
+    """`workers` processes, started at once and again when they die; they end with this process, however it ends.
+
+    Args:
+        workers: how many.
+        ahead: how many batches a loader is to ask for before it needs the first, for each worker.
+        restarts: how many may die before it is an error.
+        tell: hears, in words, of a worker that died and of a batch that takes long.
+    """
+
+    kind = "process"
+
+    def __init__(self, workers: int, ahead: int = 2, *, restarts: int = RESTARTS, tell: Tell | None = None) -> None:
+        self.workers, self.ahead, self.tell = workers, ahead * workers, tell
+        self.restarts_left = restarts
+        self._numbers = itertools.count()
+        self._makers: dict[int, tuple[BatchMaker, Payload, list[Memory]]] = {}
+        self._slots: list[Slot] = []
+        self._free: deque[Slot] = deque()
+        self._lent = 0
+        self.unwanted: deque[Pending] = deque()  # these two are filled by whoever collects garbage, at any moment
+        self._returned: deque[Slot] = deque()
+        self._lock = threading.RLock()
+        self._processes: list[_Process] = []
+        self._board = Memory.create(16 * workers, "board")
+        self._now = self._board.map().view(np.int64).reshape(workers, 2)
+        self._children: list[tuple[subprocess.Popen[bytes], Channel]] = []
+        weakref.finalize(self, _end, self._children)
+        self._start()
+
+    # --- asking for batches -------------------------------------------------------------------------------------------
+
+    def register(self, maker: BatchMaker) -> Callable[[Plan], Pending]:
+        """Hand `maker` to the workers; what is returned asks them for a batch.
+
+        Raises:
+            TrainerError: it can't be pickled.
+        """
+        payload, memories = dump(maker, "the data set")
+        with self._lock:
+            key = next(self._numbers)
+            self._makers[key] = maker, payload, memories
+            with self._whole():
+                for process in self._processes:
+                    self._introduce(process, key)
+        return lambda plan: self._ask(key, plan)
+
+    def _ask(self, key: int, plan: Plan) -> Pending:
+        with self._lock, self._whole():
+            self._start()
+            self._take_back()
+            slot = self._free.pop() if self._free else self._new_slot()
+            pending = Pending(Make(next(self._numbers), key, plan, slot.number), slot, self)
+            self._give(min(self._processes, key=lambda process: len(process.outstanding)), pending)
+            return pending
+
+    def wait(self, pending: Pending) -> Made:
+        """See `Pending.result`."""
+        with self._lock, self._whole():
+            while pending.done is None:
+                if pending.is_cancelled:
+                    raise RuntimeError("the batch was cancelled")
+                self._listen()
+            done = pending.done
+            if done.failure is not None:
+                self._free.append(pending.slot)
+            elif done.placed is not None:
+                return Made(self._handed_out(pending.slot, done.placed), done.unusable)
+        assert done.failure is not None
+        raise _error(done.failure)
+
+    def _handed_out(self, slot: Slot, placed: dict[str, Placed]) -> Batch:
+        memory = slot.bytes()
+        batch = arrays_in(memory, placed)
+        self._take_back()
+        if self._lent >= MOST_LENT:
+            self._free.append(slot)
+            return {name: array.copy(order="K") for name, array in batch.items()}
+        self._lent += 1
+        weakref.finalize(memory, self._returned.append, slot).atexit = False
+        return batch
+
+    def _take_back(self) -> None:
+        """Slots whose batches nobody holds or wants any more are free again."""
+        while self._returned:
+            self._free.append(self._returned.popleft())
+            self._lent -= 1
+        while self.unwanted:
+            pending = self.unwanted.popleft()
+            if pending.is_cancelled:
+                continue
+            pending.is_cancelled = True
+            if pending.done is not None:
+                self._free.append(pending.slot)
+            for process in self._processes:
+                if pending.order.number in process.outstanding:
+                    self._send(process, Cancel((pending.order.number,)))
+
+    @contextmanager
+    def _whole(self) -> Iterator[None]:
+        """Whatever interrupts it may have cut a message in two: what comes next begins with new workers."""
+        try:
+            yield
+        except BaseException:
+            self.close()
+            raise
+
+    # --- workers ------------------------------------------------------------------------------------------------------
+
+    def _start(self) -> None:
+        if not self._processes:
+            self._processes += [self._spawn(number) for number in range(self.workers)]
+
+    def _spawn(self, number: int) -> _Process:
+        ours, theirs = Channel.pair()
+        path = json.dumps([entry or os.getcwd() for entry in sys.path])
+        descriptors = theirs.fileno(), self._board.descriptor
+        self._now[number] = -1
+        masked = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))  # until it ignores them
+        try:
+            popen = subprocess.Popen(
+                [sys.executable, "-P", "-c", _START, path, *map(str, descriptors), str(number)],
+                stdin=subprocess.DEVNULL,
+                pass_fds=descriptors,
+                env={**os.environ, **dict.fromkeys(_THREADS, "1")},
+            )
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, masked)
+        theirs.close()
+        self._children.append((popen, ours))
+        process = _Process(number, popen, ours)
+        for key in self._makers:
+            self._introduce(process, key)
+        return process
+
+    def _introduce(self, process: _Process, key: int) -> None:
+        _, payload, memories = self._makers[key]
+        process.makers.add(key)
+        self._send(process, Register(key, payload), [memory.descriptor for memory in memories])
+
+    def _give(self, process: _Process, pending: Pending) -> None:
+        process.outstanding[pending.order.number] = pending
+        if pending.slot.number not in process.slots:
+            process.slots.add(pending.slot.number)
+            self._send(process, AddSlot(pending.slot.number), [pending.slot.memory.descriptor])
+        self._send(process, pending.order)
+
+    def _send(self, process: _Process, message: object, descriptors: list[int] | None = None) -> None:
+        with suppress(ConnectionError):  # it has died, which `_listen` finds out
+            process.channel.send(message, descriptors or [])
+
+    def _listen(self) -> None:
+        """Wait for a worker's next answer."""
+        with selectors.DefaultSelector() as selector:
+            for process in self._processes:
+                selector.register(process.channel, selectors.EVENT_READ, process)
+            ready = selector.select(SECONDS_TO_WONDER)
+        if not ready:
+            self._tell(f"A batch has been waited for {SECONDS_TO_WONDER:g} s; workers are on {self._items_now()}.")
+        for key, _ in ready:
+            process = key.data
+            try:
+                done, _ = process.channel.receive()
+            except EOFError:
+                self._replace(process)
+                continue
+            pending = process.outstanding.pop(done.number)
+            pending.done = done
+            if pending.is_cancelled:
+                self._free.append(pending.slot)
+
+    def _replace(self, dead: _Process) -> None:
+        """Start another worker in a dead one's place and have it do the dead one's work."""
+        item = self._item_now(dead.number)
+        dead.channel.close()
+        dead.popen.kill()
+        code = dead.popen.wait()
+        self._children.remove((dead.popen, dead.channel))
+        why = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+        if self.restarts_left == 0:
+            raise TrainerError(
+                "data workers die again and again",
+                where=item,
+                found=f"the last by {why}, on {item or 'no item'}",
+                expected=f"at most {RESTARTS} of them",
+                hint=_WHY_KILLED
+                if code == -signal.SIGKILL
+                else "Try data.workers=0 to see what happens in this process.",
+            )
+        self.restarts_left -= 1
+        self._tell(f"A data worker died ({why}) on {item or 'no item'}; another does its work again.")
+        process = self._processes[self._processes.index(dead)] = self._spawn(dead.number)
+        for pending in dead.outstanding.values():
+            if pending.is_cancelled:
+                self._free.append(pending.slot)
+            else:
+                self._give(process, pending)
+
+    def _item_now(self, number: int) -> str | None:
+        key, index = self._now[number].tolist()
+        return self._makers[key][0].dataset.source(index) if index >= 0 and key in self._makers else None
+
+    def _items_now(self) -> str:
+        return ", ".join(filter(None, map(self._item_now, range(self.workers)))) or "no item"
+
+    def _tell(self, what: str) -> None:
+        if self.tell is not None:
+            self.tell(what)
+
+    # --- slots --------------------------------------------------------------------------------------------------------
+
+    def _new_slot(self) -> Slot:
+        self._slots.append(Slot(len(self._slots)))
+        return self._slots[-1]
+
+    def close(self) -> None:
+        """End the workers; what is asked for later starts new ones. Batches that were handed out stay."""
+        with self._lock:
+            for process in self._processes:
+                for pending in process.outstanding.values():
+                    pending.is_cancelled = True
+                    self._free.append(pending.slot)
+            self._processes.clear()
+            _end(self._children)
+
+
+def _end(children: list[tuple[subprocess.Popen[bytes], Channel]]) -> None:
+    """End processes; a function of its own, so that what ends them at last does not keep the pool alive."""
+    for popen, channel in children:
+        popen.kill()  # they hold nothing that would have to be put in order
+        channel.close()
+    for popen, _ in children:
+        popen.wait()
+    children.clear()
+
+
+def _error(failure: Failure) -> Exception:
+    """The error that a worker's failure is here."""
+    if failure.kind == "failure":
+        return WorkerFailure(f"{failure.text}\n\nIn a data worker:\n{failure.traceback}")
+    fields = dict(failure.fields)
+    error = TrainerError(
+        fields["message"] or "", where=fields["where"], found=fields["found"], expected=fields["expected"],
+        hint=fields["hint"],
+    )  # fmt: skip
+    error.add_note(f"In a data worker:\n{failure.traceback}")
+    return error if failure.unusable is None else UnusableItem(failure.unusable, error)
+
+
+_WHY_KILLED = "The system kills processes when memory runs out: lower data.workers, data.prefetch or data.cache_gb."
