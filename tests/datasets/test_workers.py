@@ -39,6 +39,7 @@ def of_file(worker_data: Path) -> Callable[[str], Any]:
 @pytest.fixture(autouse=True)
 def nothing_is_left() -> Iterator[None]:
     """After each test its workers have ended and its shared memory is gone."""
+    gc.collect()  # what other tests have left
     before = shared_memory(), open_files()
     yield
     gc.collect()
