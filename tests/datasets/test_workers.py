@@ -158,7 +158,14 @@ def test_an_epoch_left_early_frees_what_was_made_of_it(of_file: Callable[[str], 
         with loader.epoch(0, start) as batches:
             assert contents([next(batches)]) == expected[start : start + 1]
         next(loader.epoch(0, start))  # dropped, not closed
-    assert isinstance(loader.workers, WorkerPool) and len(loader.workers._slots) <= 2 * loader.workers.ahead + 2
+    pool = loader.workers
+    assert isinstance(pool, WorkerPool)
+    list(loader.epoch(0))
+    while any(process.outstanding for process in pool._processes):
+        pool._listen()
+    pool._take_back()
+    assert {slot.number for slot in pool._free} == {slot.number for slot in pool._slots}
+    assert len(pool._free) == len(pool._slots)
     loader.close()
 
 

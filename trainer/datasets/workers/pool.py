@@ -148,6 +148,8 @@ class WorkerPool:
         with self._lock, self._whole():
             self._start()
             self._take_back()
+            if not self._free:
+                self._listen(0)  # to batches that nobody wants any more
             slot = self._free.pop() if self._free else self._new_slot()
             pending = Pending(Make(next(self._numbers), key, plan, slot.number), slot, self)
             self._give(min(self._processes, key=lambda process: len(process.outstanding)), pending)
@@ -248,14 +250,14 @@ class WorkerPool:
         with suppress(ConnectionError):  # it has died, which `_listen` finds out
             process.channel.send(message, descriptors or [])
 
-    def _listen(self) -> None:
-        """Wait for a worker's next answer."""
+    def _listen(self, seconds: float = SECONDS_TO_WONDER) -> None:
+        """Wait for a worker's next answer, so long at most."""
         with selectors.DefaultSelector() as selector:
             for process in self._processes:
                 selector.register(process.channel, selectors.EVENT_READ, process)
-            ready = selector.select(SECONDS_TO_WONDER)
-        if not ready:
-            self._tell(f"A batch has been waited for {SECONDS_TO_WONDER:g} s; workers are on {self._items_now()}.")
+            ready = selector.select(seconds)
+        if not ready and seconds:
+            self._tell(f"A batch has been waited for {seconds:g} s; workers are on {self._items_now()}.")
         for key, _ in ready:
             process = key.data
             try:
