@@ -280,7 +280,7 @@ def start(worker_data: Path, folder: Path, name: str, arguments: object, then: s
     text = textwrap.dedent(PROGRAM).format(data=worker_data, name=name, arguments=arguments, then=then)
     program.write_text(text, encoding="utf-8")
     return subprocess.Popen(
-        [sys.executable, program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        [sys.executable, program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         env={**os.environ, "PYTHONPATH": str(ROOT)}, start_new_session=True,
     )  # fmt: skip
 
@@ -316,9 +316,9 @@ def test_control_c_ends_all_with_one_traceback(worker_data: Path, tmp_path: Path
 
 
 def test_a_program_that_just_ends_leaves_nothing_and_says_nothing(worker_data: Path, tmp_path: Path) -> None:
-    with start(worker_data, tmp_path, "Slow", (40, 30, None), "pass") as process:
+    with start(worker_data, tmp_path, "Slow", (40, 30, None), "sys.stdin.read()") as process:
         workers = begun(process)
-        _, errors = process.communicate(timeout=20)
+        _, errors = process.communicate("", timeout=20)
         gone, _ = psutil.wait_procs(workers, timeout=20)
     assert (process.returncode, errors, len(gone)) == (0, "", 2)
 
