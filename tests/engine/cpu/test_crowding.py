@@ -7,12 +7,15 @@ from collections.abc import Callable
 from trainer.engine.devices.cpu.crowding import Crowding
 
 
-def alone_share(launches: int, together: Callable[[int], float], alone: float) -> float:
-    """The share of launches run alone, where a launch takes `together(number)` or `alone`."""
+MILLISECOND = 1e-3
+
+
+def alone_share(launches: int, together: Callable[[int], float], alone: float, unit: float = MILLISECOND) -> float:
+    """The share of launches run alone, where a launch takes `together(number)` or `alone` units of so many seconds."""
     crowding, count = Crowding(), 0
     for number in range(launches):
         count += crowding.alone
-        crowding.took(alone if crowding.alone else together(number))
+        crowding.took(unit * (alone if crowding.alone else together(number)))
     return count / launches
 
 
@@ -31,3 +34,7 @@ def test_it_stays_together_where_alone_is_slower_still() -> None:
 def test_it_comes_back_once_the_busy_process_has_gone() -> None:
     share = alone_share(3000, lambda number: 2.5 if 100 <= number < 300 else 1.0, 2.0)
     assert share < 0.12
+
+
+def test_a_long_step_that_was_held_up_for_a_moment_is_back_at_its_speed_within_seconds() -> None:
+    assert alone_share(40, lambda number: 3.0 if 10 <= number < 20 else 1.0, 1.9, unit=0.3) < 0.3

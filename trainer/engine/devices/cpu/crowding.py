@@ -13,8 +13,10 @@ import statistics
 SLOWER = 1.6
 """How much longer than at its best a program must take before running alone is tried."""
 
-PROBE, TRIAL, STAY = 4, 3, 64
-"""Launches over which a program is judged, that are tried alone, and for which the decision then holds."""
+PROBE, TRIAL, STAY, STAY_SECONDS = 4, 3, 64, 1.0
+"""Launches over which a program is judged, that are tried alone, and for which the decision then holds, but never for
+longer than a second or so: a pix2pix step takes 0.3 s, and 64 of them alone cost 15 s after whatever held it up had gone.
+"""
 
 FORGETTING = 1.0005
 """By how much the best time is let go each launch: what a program did long ago may be out of reach."""
@@ -29,11 +31,13 @@ class Crowding:
         self._together: list[float] = []
         self._trial: list[float] = []
         self._stay = 0
+        self._left = 0.0
 
     def took(self, seconds: float) -> None:
         """The launch that has just ended took so long."""
         if self._stay:
-            self._stay -= 1
+            self._left -= seconds
+            self._stay = self._stay - 1 if self._left > 0 else 0
             self.alone = self.alone and self._stay > 0
             return
         if self.alone:
@@ -54,6 +58,6 @@ class Crowding:
         self._trial.append(seconds)
         if len(self._trial) == TRIAL:
             self.alone = statistics.median(self._trial) < statistics.median(self._together)
-            self._stay = STAY
+            self._stay, self._left = STAY, STAY_SECONDS
             self._together.clear()
             self._trial.clear()
