@@ -14,8 +14,8 @@ SLOWER = 1.6
 """How much longer than at its best a program must take before running alone is tried."""
 
 PROBE, TRIAL, STAY, STAY_SECONDS = 4, 3, 64, 1.0
-"""Launches over which a program is judged, that are tried alone, and for which the decision then holds, but never for
-longer than a second or so: a pix2pix step takes 0.3 s, and 64 of them alone cost 15 s after whatever held it up had gone.
+"""Launches over which a program is judged, that are tried alone, and for which the decision then holds, but hardly
+longer than a second: 64 steps of pix2pix, 0.3 s each, would cost 15 s more after whatever held it up had gone.
 """
 
 FORGETTING = 1.0005
