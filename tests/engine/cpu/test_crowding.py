@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 from trainer.engine.devices.cpu.crowding import Crowding
 
-
 MILLISECOND = 1e-3
 
 
