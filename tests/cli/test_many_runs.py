@@ -9,9 +9,9 @@ import pytest
 
 from tests.tui.synthetic_run import CONFIG, append, make_folder, write_run
 from trainer.cli import main
-from trainer.cli.comparison import ABSENT, compare
 from trainer.cli.curves import overlaid
 from trainer.rundir import EndEvent, MetricEvent, open_run
+from trainer.tui.comparison import ABSENT, compare
 
 
 @pytest.fixture

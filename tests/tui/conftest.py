@@ -79,6 +79,8 @@ def screen_text(app: Dashboard) -> str:
 
 async def settle(app: Dashboard, pilot: Any) -> str:
     """Let the app read and draw what is there now; the text of the screen."""
+    app._after_first_frame()
+    await pilot.pause()
     app._drawn_at = 0.0
     app.advance()
     await pilot.pause()

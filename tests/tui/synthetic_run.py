@@ -23,11 +23,14 @@ from trainer.rundir import (
     LogEvent,
     MetricEvent,
     PhaseEvent,
+    ReportEvent,
     RequestEvent,
     RunEvent,
     RunLock,
     RunPaths,
+    SampleEvent,
     SystemEvent,
+    TuneEvent,
     WarningEvent,
     encode,
     take_requests,
@@ -109,12 +112,72 @@ def append(paths: RunPaths, event: Event, at: float, attempt: int = 1) -> None:
         file.write(encode(event, time=START + at, since_start=at, attempt=attempt))
 
 
-def write_run(root: Path, epochs: int = 8, finished_epochs: int | None = None) -> RunPaths:
-    """A run at once, with the times of a real one. Finished unless `finished_epochs` is less than `epochs`."""
+def write_shown(paths: RunPaths, time: float, steps: tuple[int, ...] = (60, 120)) -> None:
+    """Samples, reports and tuning decisions of a run, in its files and events."""
+    import json
+
+    import numpy as np
+    from PIL import Image
+
+    for step in steps:
+        folder = paths.samples / f"step-{step}"
+        folder.mkdir(parents=True, exist_ok=True)
+        for index, name in enumerate(("cells", "plain")):
+            ramp = np.linspace(0, 255, 48 * 64 * 3).reshape(48, 64, 3).astype(np.uint8)
+            ramp[:, :, index] = step % 256
+            Image.fromarray(ramp).save(folder / f"{name}.png")
+            boxes = {"boxes": [[8, 8, 40, 32]], "classes": ["red"], "scores": [0.93]} if name == "cells" else {}
+            (folder / f"{name}.json").write_text(json.dumps(boxes))
+            at = SampleEvent(step, "valid", name, f"samples/step-{step}/{name}.png", f"{name} at {step}")
+            append(paths, at, time)
+        (folder / "words.txt").write_text("to be or not to be,\nthat is the question\n")
+        append(paths, SampleEvent(step, "valid", "words", f"samples/step-{step}/words.txt"), time)
+    for name, content in REPORTS.items():
+        file = paths.reports / f"{name}.json"
+        file.write_text(json.dumps(content))
+        append(paths, ReportEvent(steps[-1], "valid", name, f"reports/{file.name}"), time)
+    for index in range(12):
+        skipped = {"out of memory": 1} if index == 3 else None
+        event = TuneEvent(
+            f"key-{index}", "conv 3x3" if index % 2 else "matmul", f"8x{64 << index % 4}x56x56", 4.9, 4.9 - 0.3 * index,
+            23, skipped, 0.4, "cache" if index == 5 else "measured",
+        )  # fmt: skip
+        append(paths, event, time)
+
+
+REPORTS = {
+    "confusion": {
+        "kind": "confusion_matrix",
+        "data": {"classes": ["cat", "dog", "bird"], "counts": [[8, 2, 0], [1, 9, 0], [0, 0, 5]]},
+    },
+    "roc": {
+        "kind": "curve",
+        "data": {
+            "x": "false positive rate", "y": "true positive rate",
+            "curves": [
+                {"name": "cat", "x": [0, 0.1, 1], "y": [0, 0.9, 1]},
+                {"name": "dog", "x": [0, 0.5, 1], "y": [0, 0.5, 1]},
+            ],
+        },
+    },
+    "classes": {
+        "kind": "per_class",
+        "data": {"mean": 0.75, "rows": [{"class": "cat", "recall": 0.8}, {"class": "dog", "recall": "nan"}]},
+    },
+}  # fmt: skip
+
+
+def write_run(root: Path, epochs: int = 8, finished_epochs: int | None = None, *, has_shown: bool = False) -> RunPaths:
+    """A run at once, with the times of a real one. Finished unless `finished_epochs` is less than `epochs`.
+
+    With `has_shown` it has samples, reports and tuning decisions too.
+    """
     paths = make_folder(root)
-    with paths.events.open("ab") as file:
-        for at, event in story(epochs, finished_epochs):
-            file.write(encode(event, time=START + at, since_start=at, attempt=1))
+    for at, event in story(epochs, finished_epochs):
+        if has_shown and isinstance(event, PhaseEvent) and (event.name, event.state) == ("validate", "started"):
+            write_shown(paths, at)
+            has_shown = False
+        append(paths, event, at)
     return paths
 
 

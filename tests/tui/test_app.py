@@ -27,7 +27,7 @@ async def test_a_finished_run_stands_on_one_screen(finished: RunPaths, clock: Cl
     lines = text.splitlines()
     assert len(lines) == size[1] and max(map(len, lines)) <= size[0]
     for part in ("digits-7", "✓ FINISHED", "phases", "✓ compile", "61/61", "loss  train", "valid/accuracy", "step 960",
-                 "cpu", "mem  412 MB", "log", "done test/accuracy", "100%", "8/8 epochs", "q quit"):  # fmt: skip
+                 "cpu", "412 MB", "log", "done test/accuracy", "100%", "8/8 epochs", "q quit"):  # fmt: skip
         assert part in text
     assert ("learning rate" in text) == (size[0] >= 120)
 
@@ -199,7 +199,7 @@ async def test_a_worker_on_another_machine_is_not_interrupted(running: RunPaths,
 
 async def test_help_lists_every_key_of_the_table(running: RunPaths, clock: Clock) -> None:
     app = dashboard(running, clock)
-    async with app.run_test(size=(80, 30)) as pilot:
+    async with app.run_test(size=(80, 70)) as pilot:
         await pilot.press("question_mark")
         assert isinstance(app.screen, HelpDialogue)
         text = await settle(app, pilot)
@@ -289,3 +289,15 @@ async def test_reading_goes_on_where_the_system_holds_the_dashboard_up(
         while app.feed.view.revision == before:
             assert time.monotonic() < deadline
             await pilot.pause(0.01)
+
+
+async def test_a_key_of_the_first_instant_does_not_keep_the_screen_from_moving_on(
+    running: RunPaths, clock: Clock
+) -> None:
+    app = dashboard(running, clock)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("x")
+        deadline = time.monotonic() + 30
+        while app.is_first and time.monotonic() < deadline:
+            await pilot.pause()
+        assert not app.is_first and isinstance(app.screen, StopDialogue)

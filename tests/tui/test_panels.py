@@ -10,7 +10,7 @@ from trainer.tui.box import FRAME_HEIGHT, FRAME_WIDTH, boxed
 from trainer.tui.charts import CHARTS
 from trainer.tui.frame import Frame
 from trainer.tui.glyphs import ASCII, UNICODE, Glyphs, choose_glyphs
-from trainer.tui.keys import ACTIONS
+from trainer.tui.keys import actions_of
 from trainer.tui.panels.chart import draw_chart_panel
 from trainer.tui.panels.footer import draw_footer
 from trainer.tui.panels.header import draw_header
@@ -123,7 +123,7 @@ def test_the_system_panel_shows_what_was_sampled() -> None:
     view = View("run")
     view.apply(Record(SystemEvent(cpu=50, memory=2e9, data_wait=0.25, gpus=[{"use": 91, "memory": 8e9}]), 0, 0, 1))
     text = plain(draw_system(frame(view=view), 40, 10))
-    for part in ("50 %", "2.0 GB", "25% of time waiting", "gpu0 91 % 8.0 GB"):
+    for part in ("50 %", "2.0 GB", "25% of time waiting", "gpu0 ▇ 91 % 8.0 GB"):
         assert part in text
     assert sparkline([0, 50, 100], 100, UNICODE) == " ▄█" and sparkline([0, 50, 100], 100, ASCII) == " =@"
 
@@ -140,9 +140,11 @@ def test_the_log_scrolls_back() -> None:
 
 
 def test_the_footer_lists_keys_or_says_what_became_of_a_request() -> None:
-    keys = plain(draw_footer(frame(), 120, 1))
-    for action in ACTIONS:
+    keys = plain(draw_footer(frame(), 160, 1))
+    for action in actions_of("everywhere"):
         assert (action.label in keys) or not action.in_footer
+    narrow = plain(draw_footer(frame(), 80, 1))
+    assert "1-7 screens" in narrow and narrow.endswith("? help")
     over = plain(draw_footer(frame(status=FINISHED), 120, 1))
     assert "checkpoint" not in over and "q quit" in over
     assert plain(draw_footer(frame(message="pause: done"), 120, 1)).strip() == "pause: done"

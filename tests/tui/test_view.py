@@ -67,7 +67,7 @@ def test_epochs_are_counted_where_the_phase_counts_steps() -> None:
 
 def test_what_one_sample_leaves_out_stands_as_told_last() -> None:
     view = told((0.0, SystemEvent(cpu=50, memory=1e9)), (1.0, SystemEvent(data_wait=0.1)), (2.0, SystemEvent(cpu=60)))
-    assert view.system == SystemEvent(cpu=60, memory=1e9, data_wait=0.1) and list(view.cpu_history) == [50, 60]
+    assert view.system == SystemEvent(cpu=60, memory=1e9, data_wait=0.1) and list(view.histories["cpu"]) == [50, 60]
 
 
 def test_a_finished_phase_is_complete() -> None:

@@ -3,29 +3,69 @@
 from __future__ import annotations
 
 import os
+import time
+from collections.abc import Callable
 from typing import Any
 
 from trainer.rundir import SystemEvent
 
 
 class SystemSampler:
-    """Takes samples of this process and of the GPUs; the processor's share is counted from one sample to the next."""
+    """Takes samples of this process and of the GPUs; shares and rates are counted from one sample to the next."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         import psutil
 
         self._process = psutil.Process()
         self._process.cpu_percent()
         self._cores = available_threads()
         self._gpus = _Gpus()
+        self._disk, self._network = Rate(self._disk_bytes, clock), Rate(_network_bytes, clock)
 
     def sample(self) -> SystemEvent:
-        """Processor use in percent of the cores that this process may use, resident memory in bytes, GPUs."""
+        """Processor use in percent of the cores that this process may use, resident memory in bytes, rates, GPUs."""
         return SystemEvent(
             cpu=round(self._process.cpu_percent() / self._cores, 1),
             memory=self._process.memory_info().rss,
+            disk=self._disk.take(),
+            network=self._network.take(),
             gpus=self._gpus.sample() or None,
         )
+
+    def _disk_bytes(self) -> int | None:
+        """Bytes that this process has read and written so far; None where the system does not tell."""
+        if not hasattr(self._process, "io_counters"):  # macOS
+            return None
+        counters = self._process.io_counters()
+        return int(counters.read_bytes + counters.write_bytes)
+
+
+class Rate:
+    """How fast a counter grows, from one reading to the next."""
+
+    def __init__(self, read: Callable[[], int | None], clock: Callable[[], float]) -> None:
+        self._read, self._clock = read, clock
+        self._count, self._time = read(), clock()
+
+    def take(self) -> float | None:
+        """Growth a second since the last time; None where nothing counts."""
+        count, now = self._read(), self._clock()
+        before, since = self._count, now - self._time
+        self._count, self._time = count, now
+        if count is None or before is None or since <= 0:
+            return None
+        return round(max(0, count - before) / since)
+
+
+def _network_bytes() -> int | None:
+    """Bytes in and out over all interfaces but the loopback; None where the system does not tell."""
+    import psutil
+
+    try:
+        counters = psutil.net_io_counters(pernic=True)
+    except OSError:
+        return None
+    return sum(one.bytes_sent + one.bytes_recv for name, one in counters.items() if not name.startswith("lo"))
 
 
 def available_threads() -> int:

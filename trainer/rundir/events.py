@@ -81,14 +81,17 @@ class TuneEvent(Event):
 class SystemEvent(Event):
     """A sample of the machine.
 
-    `cpu` in percent of all cores, `memory` in bytes held by the worker, `data_wait` a share of wall time (0 to 1),
-    `metric_lag` in records, `step_ms` in milliseconds; each GPU has use (%), memory (bytes), power (W) and
-    temperature (°C).
+    `cpu` in percent of all cores, `memory` in bytes held by the worker, `disk` and `network` in bytes a second (what
+    the worker reads and writes, what goes in and out of the machine), `data_wait` a share of wall time (0 to 1),
+    `metric_lag` in records, `step_ms` in milliseconds; each GPU has use (%), memory (bytes), power (W) and temperature
+    (°C).
     """
 
     kind: ClassVar[str] = "system"
     cpu: float | None = None
     memory: float | None = None
+    disk: float | None = None
+    network: float | None = None
     gpus: Sequence[Mapping[str, float]] | None = None
     data_wait: float | None = None
     metric_lag: float | None = None

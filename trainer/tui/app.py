@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import ClassVar
 
 from textual.app import App, SystemCommand
@@ -12,10 +13,17 @@ from textual.screen import Screen
 from trainer.tui.feed import Feed
 from trainer.tui.frame import Frame
 from trainer.tui.glyphs import choose_glyphs
-from trainer.tui.keys import actions_of
-from trainer.tui.pace import BEHIND_SECONDS, FIRST_READ_SECONDS, MESSAGE_SECONDS, READ_SECONDS, pause_between_frames
+from trainer.tui.keys import Scope, actions_of
+from trainer.tui.pace import (
+    BEHIND_SECONDS,
+    FIRST_FRAME_SECONDS,
+    FIRST_READ_SECONDS,
+    MESSAGE_SECONDS,
+    READ_SECONDS,
+    pause_between_frames,
+)
 from trainer.tui.palette import choose_palette
-from trainer.tui.screens import Config, HelpDialogue, Overview, RunScreen, StopDialogue
+from trainer.tui.screens import Dialogue, HelpDialogue, Overview, RunScreen, StopDialogue, TextEntry, screen_named
 
 CSS = """
 Screen { layout: vertical; overflow: hidden; background: ansi_default; color: ansi_default; }
@@ -33,7 +41,10 @@ Panel { height: 1fr; width: 1fr; }
 .-narrow #body, .-low #body { layout: vertical; }
 .-narrow #body .box, .-low #body .box { display: none; }
 .-narrow #body .shown, .-low #body .shown { display: block; }
+#charts { height: 1fr; width: 1fr; layout: grid; }
+#runs-body { height: 1fr; width: 1fr; layout: vertical; }
 Dialogue { align: center middle; background: transparent; }
+TextEntry { align: center bottom; }
 #dialogue { width: 80; max-width: 100%; max-height: 100%; background: ansi_default; }
 """
 
@@ -69,6 +80,7 @@ class Dashboard(App[str], inherit_bindings=False):
         self._acknowledged: str | None = None
         self._drawn_at = 0.0
         self._config: tuple[str, ...] = ()
+        self._made: set[str] = set()
 
     def get_default_screen(self) -> Screen[None]:
         """The overview stands at the bottom of the stack, laid out for this terminal from its first frame on.
@@ -83,8 +95,12 @@ class Dashboard(App[str], inherit_bindings=False):
         return overview
 
     def on_mount(self) -> None:
-        """Draw once; what costs time comes after that."""
+        """Draw once; what costs time comes after that.
+
+        A key of the very first instant that opens another screen keeps Textual from ever calling back: hence the delay.
+        """
         self.call_after_refresh(self._after_first_frame)
+        asyncio.get_running_loop().call_later(FIRST_FRAME_SECONDS, self._after_first_frame)
 
     def frame(self) -> Frame:
         """The run as it stands now, ready to be drawn."""
@@ -96,6 +112,8 @@ class Dashboard(App[str], inherit_bindings=False):
             message=self._message,
             share_read=self.feed.share_read,
             config=self._config,
+            screen=self._scope(),
+            has_colour=self.console.color_system is not None,
             is_first=self.is_first,
         )
 
@@ -106,6 +124,8 @@ class Dashboard(App[str], inherit_bindings=False):
             After how many seconds there is something to do again.
         """
         self.feed.poll(READ_SECONDS)
+        if self._scope() == "runs":
+            self.feed.siblings.poll(self.feed.clock(), READ_SECONDS)
         self._look_for_answer()
         now, status = self.feed.clock(), self.feed.status()
         pause = pause_between_frames(status, self.feed.view.system, self.environment)
@@ -120,7 +140,7 @@ class Dashboard(App[str], inherit_bindings=False):
         """Draw the run as it stands on every screen of the stack."""
         frame = self.frame()
         for screen in self.screen_stack:
-            if isinstance(screen, RunScreen | StopDialogue | HelpDialogue):
+            if isinstance(screen, RunScreen | Dialogue):
                 screen.show(frame)
 
     def say(self, message: str) -> None:
@@ -137,14 +157,32 @@ class Dashboard(App[str], inherit_bindings=False):
     # --- actions: one for each row of the key table -------------------------------------------------------------------
 
     def action_overview(self) -> None:
-        self._show_screen(Overview)
+        self._show_screen("overview")
+
+    def action_metrics(self) -> None:
+        self._show_screen("metrics")
+
+    def action_kernels(self) -> None:
+        self._show_screen("kernels")
+
+    def action_samples(self) -> None:
+        self._show_screen("samples")
+
+    def action_evaluation(self) -> None:
+        self._show_screen("evaluation")
+
+    def action_runs(self) -> None:
+        self._show_screen("runs")
 
     def action_config(self) -> None:
         self._config = tuple(self.feed.config_text().splitlines())
-        self._show_screen(Config)
+        self._show_screen("config")
 
     def action_checkpoint(self) -> None:
         self.say(self.feed.request("checkpoint"))
+
+    def action_evaluate(self) -> None:
+        self.say(self.feed.request("evaluate"))
 
     def action_pause(self) -> None:
         self.say(self.feed.request("resume" if self.feed.view.paused else "pause"))
@@ -169,25 +207,42 @@ class Dashboard(App[str], inherit_bindings=False):
             self.exit("finished" if self.feed.status().is_over else "detached")
 
     def action_help(self) -> None:
-        self.push_screen(HelpDialogue(self))
-
-    def action_next_pane(self) -> None:
-        self._on_screen(lambda screen: screen.move_pane(1))
-
-    def action_previous_pane(self) -> None:
-        self._on_screen(lambda screen: screen.move_pane(-1))
+        self.push_screen(HelpDialogue(self, self._scope()))
 
     def action_scroll_up(self) -> None:
-        self._on_screen(lambda screen: screen.scroll_lines(-5))
+        self._scroll(lambda screen: -screen.scroll_step)
 
     def action_scroll_down(self) -> None:
-        self._on_screen(lambda screen: screen.scroll_lines(5))
+        self._scroll(lambda screen: screen.scroll_step)
+
+    def action_page_up(self) -> None:
+        self._scroll(lambda screen: -screen.page_lines())
+
+    def action_page_down(self) -> None:
+        self._scroll(lambda screen: screen.page_lines())
 
     def action_scroll_home(self) -> None:
-        self._on_screen(lambda screen: screen.scroll_lines(-1_000_000))
+        self._scroll(lambda screen: -1_000_000)
 
     def action_scroll_end(self) -> None:
-        self._on_screen(lambda screen: screen.scroll_lines(1_000_000))
+        self._scroll(lambda screen: 1_000_000)
+
+    def enter_text(self, title: str, text: str, hears: Callable[[str], None]) -> None:
+        """Let the user type a line; `hears` it with each letter."""
+        self.push_screen(TextEntry(self, title, text, hears))
+
+    def follow(self, root: Path) -> None:
+        """Show another run from now on."""
+        if root.resolve() == self.feed.paths.root.resolve():
+            self.action_overview()
+            return
+        self.feed.close()
+        self.feed = Feed(root, self.feed.clock)
+        self.owner = self.asked_to_stop = False
+        self._acknowledged, self._message = None, ""
+        self.feed.poll(FIRST_READ_SECONDS)
+        self.feed.read_preview()
+        self._show_screen("overview")
 
     def leave(self, how: str) -> None:
         """End the dashboard for a reason from outside: `terminated` by a signal, `hung_up` without a terminal."""
@@ -201,6 +256,8 @@ class Dashboard(App[str], inherit_bindings=False):
     # --- inside -------------------------------------------------------------------------------------------------------
 
     def _after_first_frame(self) -> None:
+        if not self.is_first or not self.is_running:
+            return
         ask = getattr(self._driver, "ask_terminal", None)
         if ask is not None:
             ask()
@@ -230,17 +287,25 @@ class Dashboard(App[str], inherit_bindings=False):
             self.asked_to_stop = True
             self.say(self.feed.request(what))
 
-    def _show_screen(self, kind: type[RunScreen]) -> None:
-        if isinstance(self.screen, kind):
-            return
-        if len(self.screen_stack) > 1:
-            self.pop_screen()
-        if kind is not Overview:
-            self.push_screen(kind(self))
+    def _scope(self) -> Scope:
+        """The scope of the screen that is on top, or below a dialogue."""
+        screens = [screen for screen in self._screen_stack if isinstance(screen, RunScreen)]
+        return screens[-1].scope if screens else "overview"
 
-    def _on_screen(self, do: Callable[[RunScreen], None]) -> None:
+    def _show_screen(self, name: str) -> None:
+        if name != self._scope():
+            if len(self.screen_stack) > 1:
+                self.pop_screen()
+            if name != Overview.scope:
+                if name not in self._made:  # made once: what was chosen on it stays
+                    self._made.add(name)
+                    self.install_screen(screen_named(name)(self), name)
+                self.push_screen(name)
+        self.call_after_refresh(self.draw)
+
+    def _scroll(self, lines: Callable[[RunScreen], int]) -> None:
         if isinstance(self.screen, RunScreen):
-            do(self.screen)
+            self.screen.scroll_lines(lines(self.screen))
             self.draw()
 
 

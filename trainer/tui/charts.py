@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -16,12 +16,37 @@ LESS_IS_BETTER = ("loss", "error", "perplexity", "mae", "mse", "rmse", "fid", "d
 
 @dataclass(frozen=True)
 class Layer:
-    """One series in one look. `raw` is drawn behind the smoothed line of the same series; points get a mark each."""
+    """One series in one look. `raw` is drawn behind the smoothed line of the same series; points get a dot each.
+
+    `mark` is a letter at the last of its points, which tells it from others without colour.
+    """
 
     name: str
     series: Series
     look: Literal["raw", "smoothed", "line", "points"]
     role: str
+    mark: str = ""
+
+
+Smoothing = Literal["0.9", "0.99", "none"]
+
+
+@dataclass(frozen=True)
+class Window:
+    """Which part of the steps charts show, and the step at which they tell values; the same for all on a screen.
+
+    Attributes:
+        start, end: the steps at the edges; an end of None: as far as the run has got.
+        cursor: the step of the cross-hair, None where there is none.
+    """
+
+    start: float = 0.0
+    end: float | None = None
+    cursor: float | None = None
+    smoothing: Smoothing = "0.9"
+
+
+WHOLE = Window()
 
 
 @dataclass(frozen=True)
@@ -32,11 +57,13 @@ class Chart:
     layers: tuple[Layer, ...]
     best: tuple[float, float] | None = None
     log_scale: bool = False
+    window: Window = WHOLE
 
     @property
     def version(self) -> tuple[object, ...]:
         """Changes exactly when the drawing would."""
-        return (self.title, self.best, *((layer.name, layer.series.version) for layer in self.layers))
+        layers = ((layer.name, layer.series.version) for layer in self.layers)
+        return (self.title, self.best, self.log_scale, self.window, *layers)
 
 
 def better(name: str) -> Literal["min", "max"]:
@@ -90,6 +117,34 @@ def rate_chart(view: View) -> Chart | None:
     layers = tuple(Layer(name, series, "line", role) for (name, series), role in zip(rates, roles, strict=False))
     return Chart("learning rate  " + "  ".join(number(series.last) for _, series in rates), layers, None, log_scale)
 
+
+def metric_charts(view: View, text: str = "", window: Window = WHOLE, *, log_scale: bool = False) -> list[Chart]:
+    """A chart for each metric with `text` in its name: training smoothed, over it other splits and averaged weights."""
+    groups: dict[str, list[tuple[str, str, Series]]] = {}
+    for (split, name), series in view.series.items():
+        if text.lower() in f"{split}/{name}".lower() and len(series):
+            groups.setdefault(name.removeprefix("ema/"), []).append((split, name, series))
+    return [_metric_chart(name, members, window, log_scale) for name, members in groups.items()]
+
+
+def _metric_chart(name: str, members: Sequence[tuple[str, str, Series]], window: Window, log_scale: bool) -> Chart:
+    layers: list[Layer] = []
+    best = None
+    roles = iter(OTHER_ROLES * len(members))
+    for split, own_name, series in members:
+        label = f"{split}/ema" if own_name != name else split
+        if split == "train":
+            is_noisy = "learning_rate" not in name and window.smoothing != "none"
+            layers += [Layer(label, series, "raw", "train_raw")] if is_noisy else []
+            layers.append(Layer(label, series, "smoothed" if is_noisy else "line", "train"))
+        else:
+            role = next(roles)
+            layers += [Layer(label, series, "line", role), Layer(label, series, "points", role)]
+            best = best or series.best(better(name))
+    return Chart(name, tuple(layers), best, log_scale, window)
+
+
+OTHER_ROLES = ("valid", "third", "second")
 
 CHARTS: dict[str, Callable[[View], Chart | None]] = {"loss": loss_chart, "valid": valid_chart, "rate": rate_chart}
 

@@ -5,20 +5,40 @@ Nothing here draws, and nothing else in this room touches a file.
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from trainer import TrainerError
-from trainer.rundir import EventTail, LockState, RunPaths, host_name, read_lock, sample_events, send_request
+from trainer.rundir import (
+    EventTail,
+    LockState,
+    ReportEvent,
+    RunPaths,
+    SampleEvent,
+    host_name,
+    read_lock,
+    sample_events,
+    send_request,
+)
 from trainer.tui.log_tail import LogTail
 from trainer.tui.status import Status, status_of
 from trainer.tui.view import View
 
+if TYPE_CHECKING:
+    from trainer.tui.pictures import Sample
+    from trainer.tui.siblings import Siblings
+
 PREVIEW_BYTES = 4 << 20
 """A longer event file is sampled first, so that charts cover the whole run while it is read (about 4 µs a line)."""
+
+MOST_READ_FILES = 64
+"""Samples that are kept in memory: more than a screen shows."""
 
 LOCK_SECONDS = 1.0
 ACKNOWLEDGE_SECONDS = 5.0
@@ -57,6 +77,14 @@ class Feed:
         self._traceback: LogTail | None = None
         self._preview: View | None = None
         self._lock_read = -LOCK_SECONDS
+        self._samples: dict[str, Sample | None] = {}
+
+    @cached_property
+    def siblings(self) -> Siblings:
+        """The runs beside this one; looked for once somebody asks."""
+        from trainer.tui.siblings import Siblings  # reads YAML, which the first frame does not need
+
+        return Siblings(self.paths)
 
     @property
     def view(self) -> View:
@@ -143,6 +171,30 @@ class Feed:
             return f"can't interrupt process {lock.pid}: {error.strerror}"
         return f"interrupt sent to process {lock.pid}"
 
+    def sample(self, event: SampleEvent) -> Sample | None:
+        """What is in a sample's file; None where it is not there, can't be read or lies outside the run directory."""
+        from trainer.tui.pictures import read_sample  # NumPy comes with it
+
+        if event.file not in self._samples:
+            while len(self._samples) >= MOST_READ_FILES:
+                del self._samples[next(iter(self._samples))]
+            path = self._inside(event.file)
+            self._samples[event.file] = None if path is None else read_sample(path)
+        return self._samples[event.file]
+
+    def report(self, event: ReportEvent) -> Any:
+        """What is in a report's file as plain JSON; None where it is not there or can't be read."""
+        path = self._inside(event.file)
+        try:
+            return None if path is None else json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return None
+
+    def _inside(self, file: str) -> Path | None:
+        root = self.paths.root.resolve()
+        path = (root / file).resolve()
+        return path if path.is_relative_to(root) else None
+
     def config_text(self) -> str:
         """The latest attempt's resolved configuration, with where each value came from; empty when not written yet."""
         attempt = self.paths.last_attempt
@@ -151,3 +203,5 @@ class Feed:
     def close(self) -> None:
         """Let go of the files."""
         self._events.close()
+        if "siblings" in self.__dict__:
+            self.siblings.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from trainer.tui.glyphs import Glyphs
+from trainer.tui.keys import Scope
 from trainer.tui.status import Status
 from trainer.tui.view import View
 
@@ -20,6 +21,8 @@ class Frame:
         scroll: lines by which the screen's text is scrolled away from where it starts.
         pane: which pane is shown where there is room for only one.
         config: lines of the resolved configuration, on the screen that shows them.
+        screen: which screen it is drawn on.
+        has_colour: the terminal shows colours.
         is_first: nothing has been on the terminal yet: what costs time to draw may wait for the next frame.
     """
 
@@ -32,4 +35,6 @@ class Frame:
     scroll: int = 0
     pane: str = ""
     config: tuple[str, ...] = ()
+    screen: Scope = "overview"
+    has_colour: bool = True
     is_first: bool = False

@@ -36,6 +36,9 @@ class Glyphs:
     raw_line: str
     line: str
     arrow: str
+    cursor: str
+    half: str
+    shades: str
 
 
 UNICODE = Glyphs(
@@ -62,6 +65,9 @@ UNICODE = Glyphs(
     raw_line="⠤",
     line="⠤",
     arrow="→",
+    cursor="▶",
+    half="▀",
+    shades=" ░▒▓█",
 )
 ASCII = Glyphs(
     braille=False,
@@ -87,6 +93,9 @@ ASCII = Glyphs(
     raw_line=".",
     line="*",
     arrow="->",
+    cursor=">",
+    half="",
+    shades=" .:-=+*#@",
 )
 
 

@@ -13,6 +13,9 @@ READ_SECONDS = 0.03
 FIRST_READ_SECONDS = 0.01
 """The longest that reading may keep the first frame: some 2,000 records."""
 
+FIRST_FRAME_SECONDS = 0.2
+"""By when the first frame is on the terminal, whatever else has happened."""
+
 BEHIND_SECONDS = 0.002
 """The pause between two reads while there is more to read: time for a key, not for a frame."""
 

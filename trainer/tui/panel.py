@@ -86,9 +86,10 @@ class Panel(Widget):
         if self._drawn_size != self.size:
             self._draw_lines()
         line = self._lines[y] if y < len(self._lines) else ()
-        return Strip([Segment(text, _style(self._source.palette[role])) for text, role in line]).extend_cell_length(
-            self.size.width, Style.null()
-        )
+        palette = self._source.palette
+        return Strip(
+            [Segment(text, _pixel(role) if role[0] == "#" else _style(palette[role])) for text, role in line]
+        ).extend_cell_length(self.size.width, Style.null())
 
     def _draw_lines(self) -> None:
         self._drawn_size = self.size
@@ -143,3 +144,9 @@ def _mirrored(line: Line) -> Line:
 @lru_cache(256)
 def _style(definition: str) -> Style:
     return Style.parse(definition) if definition else Style.null()
+
+
+@lru_cache(1 << 14)
+def _pixel(role: str) -> Style:
+    """The style of a picture's cell, whose role is its colours: `#rrggbb on #rrggbb`."""
+    return Style.parse(role)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+from bisect import bisect_right
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -11,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainer.tui.axes import step_range, value_range
-from trainer.tui.charts import Chart, Layer
+from trainer.tui.charts import Chart, Layer, Smoothing
 from trainer.tui.glyphs import Glyphs
 from trainer.tui.numbers import number
 from trainer.tui.raster import (
@@ -23,6 +24,7 @@ from trainer.tui.raster import (
     fill,
     reduce_columns,
     rows_of,
+    running_average,
 )
 from trainer.tui.text import Line, Span
 
@@ -40,6 +42,7 @@ class _Canvas:
     characters: NDArray[np.uint32]
     roles: NDArray[np.int64]
     names: list[str]
+    start: float
     end: float
     bottom: float
     top: float
@@ -54,6 +57,10 @@ class _Canvas:
         """Put one character."""
         self.characters[row, column], self.roles[row, column] = ord(glyph), self._number(role)
 
+    def column_of(self, step: float) -> int:
+        """The column of a step; outside the canvas where it is not shown."""
+        return int((step - self.start) / (self.end - self.start) * self.characters.shape[1])
+
     def _number(self, role: str) -> int:
         if role not in self.names:
             self.names.append(role)
@@ -62,46 +69,99 @@ class _Canvas:
 
 def draw_chart(chart: Chart, width: int, height: int, glyphs: Glyphs) -> list[Line]:
     """The chart in `height` lines of `width` cells: values on the left, steps below."""
-    bottom, top = _limits(chart)
+    start, end = shown_steps(chart)
+    cursor = chart.window.cursor
+    return _draw(chart, start, end, f"{start:.0f}", f"step {end:.0f}", "" if cursor is None else f"@ {cursor:.0f}",
+                 width, height, glyphs)  # fmt: skip
+
+
+def draw_diagram(chart: Chart, start: float, end: float, width: int, height: int, glyphs: Glyphs) -> list[Line]:
+    """A chart over something else than steps, between `start` and `end`."""
+    return _draw(chart, start, end, number(start), number(end), "", width, height, glyphs)
+
+
+def _draw(
+    chart: Chart, start: float, end: float, left: str, right: str, middle: str, width: int, height: int, glyphs: Glyphs
+) -> list[Line]:
+    bottom, top = _limits(chart, start, end)
     rows = height - 1
     labels = _value_labels(rows, bottom, top, chart.log_scale) if rows >= 2 else []
     margin = max(map(len, labels), default=0)
     columns = width - margin - 1
     if columns < 4 or rows < 2:
         return [((chart.title, "text"),)]
-    end = step_range(max((layer.series.steps[-1] for layer in chart.layers if len(layer.series)), default=0.0))
-    canvas = _Canvas(
-        np.full((rows, columns), ord(" "), np.uint32), np.zeros((rows, columns), np.int64), ["text"], end, bottom, top
-    )
+    blank = np.full((rows, columns), ord(" "), np.uint32)
+    canvas = _Canvas(blank, np.zeros((rows, columns), np.int64), ["text"], start, end, bottom, top)
     for layer in chart.layers:
         if layer.look == "points":
             _paint_points(canvas, layer, chart, glyphs)
         else:
             _paint_line(canvas, layer, chart, glyphs)
+    for layer in chart.layers:
+        if layer.mark and len(layer.series):
+            _mark_point(canvas, layer.series.steps[-1], layer.series.last, layer.mark, layer.role, chart.log_scale)
     if chart.best is not None:
         _mark_point(canvas, *chart.best, glyphs.best, "best", chart.log_scale)
+    if chart.window.cursor is not None:
+        _paint_cursor(canvas, chart.window.cursor, glyphs)
     lines: list[Line] = [
         ((label.rjust(margin), "dim"), (glyphs.vertical, "dim"), *_spans(canvas, row))
         for row, label in enumerate(labels)
     ]
-    right = f"step {end:.0f}"
-    axis = " " * margin + glyphs.corner + "0" + " " * max(1, columns - 1 - len(right)) + right
+    axis = " " * margin + glyphs.corner + left + middle.center(max(1, columns - len(left) - len(right))) + right
     return [*lines, ((axis[:width], "dim"),)]
 
 
-def _values(layer: Layer, log_scale: bool) -> tuple[Floats, Floats]:
+def shown_steps(chart: Chart) -> tuple[float, float]:
+    """The steps at the edges of the chart."""
+    window = chart.window
+    if window.end is not None:
+        return window.start, window.end
+    return window.start, step_range(max((layer.series.steps[-1] for layer in chart.layers if len(layer.series)),
+                                        default=0.0))  # fmt: skip
+
+
+def values_at(chart: Chart, step: float) -> list[tuple[Layer, float]]:
+    """The value of each layer at the last of its steps up to `step`; nothing of those that begin later."""
+    found = []
+    for layer in chart.layers:
+        index = bisect_right(layer.series.steps, step) - 1
+        if index >= 0 and layer.look != "points":
+            values = layer.series.smoothed if layer.look == "smoothed" else layer.series.values
+            found.append((layer, values[index]))
+    return found
+
+
+def _paint_cursor(canvas: _Canvas, step: float, glyphs: Glyphs) -> None:
+    """A line where nothing else stands."""
+    column = canvas.column_of(step)
+    if 0 <= column < canvas.characters.shape[1]:
+        for row in np.flatnonzero(canvas.characters[:, column] == ord(" ")).tolist():
+            canvas.mark(row, column, glyphs.vertical, "dim")
+
+
+def _values(layer: Layer, chart: Chart) -> tuple[Floats, Floats]:
     """Steps and values of a layer, the values as logarithms on a logarithmic scale. Views: not to be kept."""
-    source = layer.series.smoothed if layer.look == "smoothed" else layer.series.values
-    x, y = np.asarray(layer.series.steps), np.asarray(source)
-    if log_scale:
+    x, y = np.asarray(layer.series.steps), _smoothed(layer, chart.window.smoothing)
+    if chart.log_scale:
         y = np.log10(y, out=np.full(len(y), np.nan), where=y > 0)
     return x, y
 
 
-def _limits(chart: Chart) -> tuple[float, float]:
+def _smoothed(layer: Layer, smoothing: Smoothing) -> Floats:
+    if layer.look != "smoothed" or smoothing == "none":
+        return np.asarray(layer.series.values)
+    if smoothing == "0.9":  # what a series sums up as it grows
+        return np.asarray(layer.series.smoothed)
+    return running_average(np.asarray(layer.series.values), float(smoothing))
+
+
+def _limits(chart: Chart, start: float, end: float) -> tuple[float, float]:
     lows, highs = [], []
     for layer in chart.layers:
-        _, y = _values(layer, chart.log_scale)
+        x, y = _values(layer, chart)
+        if chart.window.end is not None:
+            y = y[(x >= start) & (x <= end)]
         y = y[np.isfinite(y)]
         if not len(y):
             continue
@@ -117,13 +177,13 @@ def _limits(chart: Chart) -> tuple[float, float]:
 
 def _paint_line(canvas: _Canvas, layer: Layer, chart: Chart, glyphs: Glyphs) -> None:
     rows, columns = canvas.characters.shape
-    x, y = _values(layer, chart.log_scale)
+    x, y = _values(layer, chart)
     if glyphs.braille:
-        low, high = connect(reduce_columns(x, y, 0.0, canvas.end, columns * BRAILLE_COLUMNS))
+        low, high = connect(reduce_columns(x, y, canvas.start, canvas.end, columns * BRAILLE_COLUMNS))
         cells = braille_cells(fill(low, high, canvas.bottom, canvas.top, rows * BRAILLE_ROWS)).astype(np.uint32)
         canvas.paint(np.where(cells, cells + 0x2800, 0).astype(np.uint32), layer.role)
     else:
-        low, high = connect(reduce_columns(x, y, 0.0, canvas.end, columns))
+        low, high = connect(reduce_columns(x, y, canvas.start, canvas.end, columns))
         dots = fill(low, high, canvas.bottom, canvas.top, rows)
         glyph = glyphs.raw_line if layer.look == "raw" else glyphs.line
         canvas.paint(np.where(dots, ord(glyph), 0).astype(np.uint32), layer.role)
@@ -131,8 +191,8 @@ def _paint_line(canvas: _Canvas, layer: Layer, chart: Chart, glyphs: Glyphs) -> 
 
 def _paint_points(canvas: _Canvas, layer: Layer, chart: Chart, glyphs: Glyphs) -> None:
     rows, columns = canvas.characters.shape
-    x, y = _values(layer, chart.log_scale)
-    last = reduce_columns(x, y, 0.0, canvas.end, columns).last
+    x, y = _values(layer, chart)
+    last = reduce_columns(x, y, canvas.start, canvas.end, columns).last
     for column, row in enumerate(rows_of(last, canvas.bottom, canvas.top, rows).tolist()):
         if row >= 0:
             canvas.mark(row, column, glyphs.dot, layer.role)
@@ -140,9 +200,12 @@ def _paint_points(canvas: _Canvas, layer: Layer, chart: Chart, glyphs: Glyphs) -
 
 def _mark_point(canvas: _Canvas, step: float, value: float, glyph: str, role: str, log_scale: bool) -> None:
     rows, columns = canvas.characters.shape
+    if not math.isfinite(value) or (log_scale and value <= 0):
+        return
     shown = np.array([math.log10(value) if log_scale else value])
     row = int(rows_of(shown, canvas.bottom, canvas.top, rows)[0])
-    canvas.mark(row, min(columns - 1, int(step / canvas.end * columns)), glyph, role)
+    if canvas.start <= step <= canvas.end:
+        canvas.mark(row, min(columns - 1, canvas.column_of(step)), glyph, role)
 
 
 def _value_labels(rows: int, bottom: float, top: float, log_scale: bool) -> list[str]:

@@ -5,6 +5,7 @@ A chart of 100,000 points costs well under a millisecond, however wide the termi
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -53,6 +54,28 @@ def reduce_columns(x: Floats, y: Floats, start: float, end: float, columns: int)
         result.low[filled] = np.minimum.reduceat(y, starts)
         result.high[filled] = np.maximum.reduceat(y, starts)
     return result
+
+
+def running_average(values: Floats, factor: float) -> Floats:
+    """The exponential running average of `values` [n], corrected for its cold start; non-finite values leave it alone.
+
+    average[k] = factor * average[k - 1] + (1 - factor) * values[k], over blocks short enough for factor**-block to stay
+    exact to 1e-6; nan before the first finite value.
+    """
+    finite = np.isfinite(values)
+    known = values[finite]
+    block = max(1, int(-math.log(1e9) / math.log(factor)))
+    powers = factor ** np.arange(1, block + 1)
+    averages = np.empty_like(known)
+    carried = 0.0
+    for start in range(0, len(known), block):
+        piece = known[start : start + block]
+        decay = powers[: len(piece)]
+        averages[start : start + block] = decay * (carried + (1 - factor) * np.cumsum(piece / decay))
+        carried = float(averages[start + len(piece) - 1])
+    averages /= 1 - factor ** np.arange(1, len(known) + 1)
+    seen = np.cumsum(finite)
+    return np.where(seen > 0, np.append(np.nan, averages)[seen], np.nan)
 
 
 def connect(columns: Columns) -> tuple[Floats, Floats]:

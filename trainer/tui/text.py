@@ -1,7 +1,7 @@
 """Lines of the screen as plain data: a line is a tuple of spans, a span is (text, role).
 
-Panels are functions that return such lines; what a role looks like is decided once, in palette.py. Nothing here
-knows Textual, so every panel is tested as data.
+Panels are functions that return such lines; what a role looks like is decided once, in palette.py. A picture's cells
+say their colours themselves: `#rrggbb on #rrggbb`. Nothing here knows Textual, so every panel is tested as data.
 """
 
 from __future__ import annotations

@@ -15,9 +15,11 @@ from trainer.rundir import (
     MetricEvent,
     PhaseEvent,
     Record,
+    ReportEvent,
     RequestEvent,
     ResumedEvent,
     RunEvent,
+    SampleEvent,
     SystemEvent,
     TuneEvent,
     WarningEvent,
@@ -27,6 +29,10 @@ from trainer.tui.series import Series
 from trainer.tui.text import printable
 
 LOG_LINES = 1000
+MOST_SAMPLES = 4000
+HISTORY = 64
+"""Samples of the machine that its charts show."""
+
 RATE_WINDOW_SECONDS = 10.0
 _SYSTEM_FIELDS = tuple(one.name for one in fields(SystemEvent))
 
@@ -90,7 +96,10 @@ class View:
     phases: dict[str, Phase] = field(default_factory=dict)
     series: dict[tuple[str, str], Series] = field(default_factory=dict)
     finals: dict[str, float] = field(default_factory=dict)
-    cpu_history: deque[float] = field(default_factory=lambda: deque(maxlen=64))
+    tunes: dict[str, TuneEvent] = field(default_factory=dict)
+    samples: deque[SampleEvent] = field(default_factory=lambda: deque(maxlen=MOST_SAMPLES))
+    reports: dict[str, ReportEvent] = field(default_factory=dict)
+    histories: dict[str, deque[float]] = field(default_factory=dict)
     log: deque[LogLine] = field(default_factory=lambda: deque(maxlen=LOG_LINES))
     log_count: int = 0
     requests: dict[str, RequestEvent] = field(default_factory=dict)
@@ -172,7 +181,16 @@ def _metric(view: View, event: MetricEvent, time: float) -> None:
     view.say(time, "good" if event.final else "info", f"{event.split} at step {event.step}: {values}")
 
 
+def _sample(view: View, event: SampleEvent, time: float) -> None:
+    view.samples.append(event)
+
+
+def _report(view: View, event: ReportEvent, time: float) -> None:
+    view.reports[f"{event.split}/{event.name}"] = event
+
+
 def _tune(view: View, event: TuneEvent, time: float) -> None:
+    view.tunes[event.key] = event
     said = f"tune {event.operation} {event.shape}"
     if event.default_ms and event.best_ms:
         gain = event.default_ms / event.best_ms
@@ -182,12 +200,21 @@ def _tune(view: View, event: TuneEvent, time: float) -> None:
     view.say(time, "info", said)
 
 
+MEASURED = ("cpu", "memory", "disk", "network", "data_wait", "step_ms")
+"""What of the machine has a history."""
+
+
 def _system(view: View, event: SystemEvent, time: float) -> None:
     # Several threads sample: what one of them leaves out stands as another told it last.
     told = {name: value for name in _SYSTEM_FIELDS if (value := getattr(event, name)) is not None}
     view.system = event if view.system is None else replace(view.system, **told)
-    if event.cpu is not None:
-        view.cpu_history.append(event.cpu)
+    for name in MEASURED:
+        value = told.get(name)
+        if value is not None:
+            view.histories.setdefault(name, deque(maxlen=HISTORY)).append(value)
+    for index, gpu in enumerate(event.gpus or ()):
+        if "use" in gpu:
+            view.histories.setdefault(f"gpu{index}", deque(maxlen=HISTORY)).append(gpu["use"])
 
 
 def _checkpoint(view: View, event: CheckpointEvent, time: float) -> None:
@@ -222,6 +249,9 @@ def _request(view: View, event: RequestEvent, time: float) -> None:
 def _resumed(view: View, event: ResumedEvent, time: float) -> None:
     for series in view.series.values():
         series.take_back(event.from_step)
+    kept = [sample for sample in view.samples if sample.step <= event.from_step]
+    if len(kept) < len(view.samples):
+        view.samples = deque(kept, MOST_SAMPLES)
     if view.best_step is not None and view.best_step > event.from_step:
         view.best_step = None
     view.step = event.from_step
@@ -246,6 +276,8 @@ HANDLERS: dict[type, Callable[[View, Any, float], None]] = {
     RunEvent: _run,
     PhaseEvent: _phase,
     MetricEvent: _metric,
+    SampleEvent: _sample,
+    ReportEvent: _report,
     TuneEvent: _tune,
     SystemEvent: _system,
     CheckpointEvent: _checkpoint,

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from trainer.cli.comparison import Comparison, Reading
     from trainer.rundir import Run
+    from trainer.tui.comparison import Comparison, Reading
 
 EXAMPLES = """\
   trainer compare digits digits-2
@@ -31,9 +31,9 @@ def describe(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     from trainer import TrainerError
-    from trainer.cli.comparison import compare
     from trainer.cli.find import find_run
     from trainer.rundir import open_run
+    from trainer.tui.comparison import compare
 
     if not 2 <= len(arguments.runs) <= MOST_RUNS:
         raise TrainerError("a comparison is of several runs", found=str(len(arguments.runs)), expected="2 to 26 runs")

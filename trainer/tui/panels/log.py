@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
 
@@ -11,15 +13,52 @@ from trainer.tui.view import LogLine
 
 _ROLES = {"warning": "warn", "error": "bad", "critical": "bad", "good": "good", "debug": "dim", "output": "text"}
 
+LEVELS: dict[str, frozenset[str] | None] = {
+    "all": None,
+    "warnings and errors": frozenset(("warning", "error", "critical")),
+    "errors": frozenset(("error", "critical")),
+}
+"""What the log may be cut down to; None: nothing is left out."""
 
-def draw_log(frame: Frame, width: int, height: int) -> list[Line]:
+
+@dataclass(frozen=True)
+class LogFilter:
+    """Which lines of the log are shown: those of a level of `LEVELS` that have a text in them."""
+
+    level: str = "all"
+    text: str = ""
+
+    def next_level(self) -> LogFilter:
+        """The level after this one, round and round."""
+        levels = list(LEVELS)
+        return LogFilter(levels[(levels.index(self.level) + 1) % len(levels)], self.text)
+
+    def keeps(self, lines: Iterable[LogLine]) -> Iterator[LogLine]:
+        """Those of `lines` that are shown."""
+        levels, text = LEVELS[self.level], self.text.lower()
+        return (
+            line
+            for line in lines
+            if (levels is None or line.level in levels) and (not text or text in line.message.lower())
+        )
+
+    @property
+    def title(self) -> str:
+        """What stands over the log."""
+        told = [] if self.level == "all" else [self.level]
+        told += [f"with {self.text!r}"] if self.text else []
+        return "log" + ("  " + ", ".join(told) if told else "")
+
+
+def draw_log(frame: Frame, width: int, height: int, shown: LogFilter = LogFilter()) -> list[Line]:
     """The newest lines that fit, the newest last; `frame.scroll` lines further back."""
     lines: list[Line] = []
-    for line in islice(reversed(frame.view.log), frame.scroll, None):
+    for line in islice(shown.keeps(reversed(frame.view.log)), frame.scroll, None):
         lines[:0] = _wrapped(line, width)
         if len(lines) >= height:
             break
-    return lines[-height:] or [(("nothing yet", "dim"),)]
+    nothing = "nothing yet" if shown == LogFilter() else "no such line"
+    return lines[-height:] or [((nothing, "dim"),)]
 
 
 def _wrapped(line: LogLine, width: int) -> list[Line]:

@@ -10,6 +10,8 @@ from trainer.tui.numbers import size
 from trainer.tui.text import Line, crop_line
 
 SPARK_WIDTH = 8
+LEAST_WORTH_SHOWING = 10_000
+"""Bytes a second of disk or network below which a line would tell nothing."""
 
 
 def draw_system(frame: Frame, width: int, height: int) -> list[Line]:
@@ -18,12 +20,19 @@ def draw_system(frame: Frame, width: int, height: int) -> list[Line]:
     system = view.system
     lines: list[Line] = []
     if system is not None:
-        if system.cpu is not None:
-            room = max(0, min(SPARK_WIDTH, width - 12))
-            spark = sparkline(list(view.cpu_history)[-room:] if room else [], 100.0, glyphs)
-            lines.append((("cpu  ", "dim"), (spark.ljust(room), "bar"), (f" {system.cpu:.0f} %", "text")))
-        if system.memory is not None:
-            lines.append((("mem  ", "dim"), (size(system.memory), "text")))
+        room = max(0, min(SPARK_WIDTH, width - 12))
+        for name, label, value, top in (
+            ("cpu", "cpu  ", system.cpu, 100.0),
+            ("memory", "mem  ", system.memory, None),
+            ("disk", "disk ", system.disk, None),
+            ("network", "net  ", system.network, None),
+        ):
+            if value is None or (name in ("disk", "network") and value < LEAST_WORTH_SHOWING):
+                continue
+            history = list(view.histories.get(name, ()))[-room:] if room else []
+            spark = sparkline(history, top or max(history, default=0.0) or 1.0, glyphs)
+            figure = f"{value:.0f} %" if name == "cpu" else size(value) + ("/s" if name != "memory" else "")
+            lines.append(((label, "dim"), (spark.ljust(room), "bar"), (f" {figure}", "text")))
         if system.data_wait is not None:
             role = "warn" if system.data_wait > 0.2 else "text"
             lines.append((("data ", "dim"), (f"{system.data_wait:.0%} of time waiting", role)))
@@ -34,7 +43,9 @@ def draw_system(frame: Frame, width: int, height: int) -> list[Line]:
             told += [size(gpu["memory"])] if "memory" in gpu else []
             told += [f"{gpu['power']:.0f} W"] if "power" in gpu else []
             told += [f"{gpu['temperature']:.0f} C"] if "temperature" in gpu else []
-            lines.append(((f"gpu{index} ", "dim"), (" ".join(told), "text")))
+            history = list(view.histories.get(f"gpu{index}", ()))[-SPARK_WIDTH:]
+            spark = sparkline(history, 100.0, glyphs) + " " if history else ""
+            lines.append(((f"gpu{index} ", "dim"), (spark, "bar"), (" ".join(told), "text")))
         if system.metric_lag:
             lines.append((("lag  ", "dim"), (f"{system.metric_lag:g} records", "warn")))
     if view.device:

@@ -1,0 +1,99 @@
+"""Pictures on a terminal, against the pixels that they stand for."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from trainer.tui.glyphs import ASCII, UNICODE
+from trainer.tui.pictures import BOX_COLOURS, Sample, boxes_of, draw_picture, outline, read_sample
+from trainer.tui.text import Line
+
+
+def colours(lines: list[Line]) -> np.ndarray:
+    """uint8 [2 * lines, cells, 3]: the pixels that half-blocks show."""
+    rows = []
+    for line in lines:
+        halves: tuple[list[str], list[str]] = ([], [])
+        for text, role in line:
+            upper, _, lower = role.partition(" on ")
+            halves[0].extend([upper] * len(text))
+            halves[1].extend([lower] * len(text))
+        rows += list(halves)
+    return np.array([[[int(colour[at : at + 2], 16) for at in (1, 3, 5)] for colour in row] for row in rows], np.uint8)
+
+
+def drawn(image: np.ndarray, width: int, height: int, **options: bool) -> list[Line]:
+    options = {"has_colour": True, "has_annotations": False, "has_labels": False, **options}
+    return draw_picture(Sample(image, size=image.shape[:2]), width, height, UNICODE, **options)
+
+
+def test_half_blocks_show_every_pixel_of_a_picture_that_fits() -> None:
+    image = np.random.default_rng(0).integers(0, 256, (6, 9, 3), np.uint8)
+    np.testing.assert_array_equal(colours(drawn(image, 9, 3)), image)
+
+
+@pytest.mark.parametrize(("room", "shown"), [((40, 10), (20, 40)), ((40, 40), (20, 40)), ((10, 40), (4, 10))])
+def test_a_picture_keeps_its_proportions(room: tuple[int, int], shown: tuple[int, int]) -> None:
+    assert colours(drawn(np.zeros((50, 100, 3), np.uint8), *room)).shape[:2] == shown
+
+
+def test_without_colour_brightness_is_a_shade() -> None:
+    image = np.zeros((4, 4, 3), np.uint8)
+    image[:, 2:] = 255
+    for glyphs, shades in ((UNICODE, "  ██"), (ASCII, "  @@")):
+        lines = draw_picture(
+            Sample(image, size=(4, 4)), 4, 2, glyphs, has_colour=False, has_annotations=False, has_labels=False
+        )
+        assert ["".join(text for text, _ in line) for line in lines] == [shades, shades]
+
+
+def test_boxes_stand_where_they_are_in_the_picture() -> None:
+    image = np.zeros((40, 80, 3), np.uint8)
+    sample = Sample(image, size=(40, 80), annotations={"boxes": [[20, 10, 60, 30]], "classes": ["cell"]})
+    lines = draw_picture(sample, 40, 10, UNICODE, has_colour=True, has_annotations=True, has_labels=False)
+    is_box = (colours(lines) == BOX_COLOURS[0]).all(axis=2)
+    expected = np.zeros((20, 40), bool)
+    expected[5:15, 10:30] = True
+    expected[6:14, 11:29] = False
+    np.testing.assert_array_equal(is_box, expected)
+
+
+def test_a_box_outside_the_picture_leaves_it_alone_or_touches_its_edge() -> None:
+    pixels = np.zeros((4, 4, 3), np.uint8)
+    outline(pixels, [3, 3, 3, 3], (1, 1, 1))  # of no area
+    assert not pixels.any()
+    outline(pixels, [-9, -9, 99, 2], (1, 1, 1))
+    assert pixels[0].all() and pixels[1].all() and not pixels[2:].any()
+
+
+def test_labels_stand_over_their_box() -> None:
+    sample = Sample(np.zeros((40, 40, 3), np.uint8), size=(40, 40),
+                    annotations={"boxes": [[8, 8, 30, 30]], "classes": ["red"], "scores": [0.876]})  # fmt: skip
+    lines = draw_picture(sample, 40, 20, UNICODE, has_colour=True, has_annotations=True, has_labels=True)
+    assert "".join(text for text, _ in lines[4])[8:16] == "red 0.88"
+
+
+@pytest.mark.parametrize(
+    "annotations",
+    [{}, {"boxes": None}, {"boxes": [[1, 2, 3]]}, {"boxes": [["a", 1, 2, 3]]}, {"boxes": {"0": [1, 2, 3, 4]}}],
+)
+def test_boxes_of_another_form_are_passed_over(annotations: dict[str, object]) -> None:
+    assert boxes_of(annotations) == []
+
+
+def test_reading_a_sample(tmp_path: Path) -> None:
+    Image.new("L", (3000, 2000), 7).save(tmp_path / "a.png")
+    (tmp_path / "a.json").write_text(json.dumps({"boxes": []}))
+    sample = read_sample(tmp_path / "a.png")
+    assert sample is not None and sample.image is not None
+    assert sample.size == (2000, 3000) and sample.image.shape[0] * sample.image.shape[1] <= 1024 * 1024
+    assert (sample.image == 7).all() and sample.annotations == {"boxes": []}
+    (tmp_path / "a.txt").write_text("words")
+    assert read_sample(tmp_path / "a.txt") == Sample(text="words")
+    (tmp_path / "torn.png").write_bytes((tmp_path / "a.png").read_bytes()[:100])
+    assert read_sample(tmp_path / "torn.png") is None and read_sample(tmp_path / "none.png") is None

@@ -1,0 +1,108 @@
+"""Tables on the screen: columns that fit, a selected row that stays in sight, sorting by any column."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from trainer.tui.glyphs import Glyphs
+from trainer.tui.text import Line, cell_width, crop
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column: its title, whether it is set to the right; those of the highest `rank` go first where room is short."""
+
+    title: str
+    is_number: bool = False
+    rank: int = 0
+    most: int = 60
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row: what its cells say, and what they are sorted by; `role` colours it, `mark` stands before it."""
+
+    cells: tuple[str, ...]
+    keys: tuple[Any, ...]
+    role: str = "text"
+    mark: str = ""
+
+
+@dataclass(frozen=True)
+class TableState:
+    """What the user has chosen: the row under the cursor, the column that sorts (-1: as it comes), which way round."""
+
+    selected: int = 0
+    column: int = -1
+    is_reversed: bool = False
+
+    def moved(self, by: int, rows: int) -> TableState:
+        """The cursor some rows down, no further than there are rows."""
+        return replace(self, selected=min(max(0, rows - 1), max(0, self.selected + by)))
+
+    def sorted_by_next(self, columns: int) -> TableState:
+        """Sorted by the next column; after the last, as it comes."""
+        return replace(self, column=self.column + 1 if self.column + 1 < columns else -1, is_reversed=False)
+
+
+def ordered(rows: Sequence[Row], state: TableState) -> list[Row]:
+    """The rows as the state sorts them; those without a value last, whichever way round."""
+    listed = list(rows)
+    if state.column >= 0:
+        has: list[Row] = []
+        has_not: list[Row] = []
+        for row in listed:
+            (has_not if _is_missing(row.keys[state.column]) else has).append(row)
+        has.sort(key=lambda row: row.keys[state.column], reverse=state.is_reversed)
+        return has + has_not
+    return listed[::-1] if state.is_reversed else listed
+
+
+def draw_table(
+    columns: Sequence[Column], rows: Sequence[Row], state: TableState, width: int, height: int, glyphs: Glyphs
+) -> list[Line]:
+    """Header and the rows around the selected one, in `height` lines of `width` cells."""
+    listed = ordered(rows, state)
+    margin = max((len(row.mark) + 1 for row in listed if row.mark), default=0)
+    widths = _widths(columns, listed, width - 1 - margin)
+    shown = [index for index in range(len(columns)) if widths[index]]
+    header = [(" " * (1 + margin), "dim")]
+    for index in shown:
+        is_sorting = index == state.column
+        title = columns[index].title + (("^" if state.is_reversed else "v") if is_sorting else "")
+        header.append((_set(title, widths[index], columns[index], glyphs) + "  ", "key" if is_sorting else "dim"))
+    lines: list[Line] = [tuple(header)]
+    room = height - 1
+    first = min(max(0, state.selected - room // 2), max(0, len(listed) - room))
+    for number, row in enumerate(listed[first : first + room], start=first):
+        text = "".join(_set(row.cells[index], widths[index], columns[index], glyphs) + "  " for index in shown)
+        is_selected = number == state.selected
+        before = (glyphs.cursor if is_selected else " ") + row.mark.ljust(margin)
+        lines.append(((before, "key"), (text, "strong" if is_selected else row.role)))
+    return lines
+
+
+def _set(text: str, width: int, column: Column, glyphs: Glyphs) -> str:
+    text = crop(text, width, glyphs.ellipsis)
+    padding = " " * (width - cell_width(text))
+    return padding + text if column.is_number else text + padding
+
+
+def _widths(columns: Sequence[Column], rows: Sequence[Row], width: int) -> list[int]:
+    """The width of each column, 0 for those that give way."""
+    widths = [
+        min(column.most, max([cell_width(column.title) + 1, *(cell_width(row.cells[index]) for row in rows)]))
+        for index, column in enumerate(columns)
+    ]
+    for index in sorted(range(len(columns)), key=lambda index: -columns[index].rank):
+        if sum(widths) + 2 * sum(map(bool, widths)) <= width or not columns[index].rank:
+            break
+        widths[index] = 0
+    return widths
+
+
+def _is_missing(key: Any) -> bool:
+    return key is None or (isinstance(key, float) and math.isnan(key))

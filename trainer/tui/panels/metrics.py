@@ -1,0 +1,119 @@
+"""The metrics screen: a chart for each metric, all with the same steps and the same cross-hair."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from trainer.tui.charts import WHOLE, Chart, Smoothing, Window, metric_charts
+from trainer.tui.frame import Frame
+from trainer.tui.numbers import number
+from trainer.tui.text import Line
+from trainer.tui.view import View
+
+LEAST_WIDTH, LEAST_HEIGHT = 36, 9
+MOST_CHARTS = 24
+"""On one screen."""
+
+_SMOOTHINGS: tuple[Smoothing, ...] = ("0.9", "0.99", "none")
+
+
+@dataclass(frozen=True)
+class MetricsState:
+    """What the user has chosen.
+
+    Attributes:
+        text: only metrics with it in their name.
+        selected: which chart; the screen is scrolled to it.
+        is_enlarged: it alone is shown.
+    """
+
+    text: str = ""
+    selected: int = 0
+    is_enlarged: bool = False
+    log_scale: bool = False
+    window: Window = WHOLE
+
+    def charts(self, view: View) -> list[Chart]:
+        """All charts that it asks for."""
+        return metric_charts(view, self.text, self.window, log_scale=self.log_scale)
+
+    def smoothed_otherwise(self) -> MetricsState:
+        """With the next smoothing, round and round."""
+        following = _SMOOTHINGS[(_SMOOTHINGS.index(self.window.smoothing) + 1) % len(_SMOOTHINGS)]
+        return replace(self, window=replace(self.window, smoothing=following))
+
+    def zoomed(self, factor: float, last: float) -> MetricsState:
+        """Showing `factor` times as many steps, around the cross-hair or the middle; `last` is the run's last step."""
+        window = self.window
+        start, end = _edges(window, last)
+        middle = (start + end) / 2 if window.cursor is None else window.cursor
+        start, end = middle + (start - middle) * factor, middle + (end - middle) * factor
+        if end - start < 2:
+            return self
+        if start <= 0 and end >= last:
+            return replace(self, window=replace(window, start=0.0, end=None))
+        shift = max(0.0, -start) - max(0.0, end - max(last, end - start))
+        return replace(self, window=replace(window, start=max(0.0, start + shift), end=end + shift))
+
+    def panned(self, share: float, last: float) -> MetricsState:
+        """Showing steps a share of the width later (negative: earlier); nothing moves while all are shown."""
+        if self.window.end is None:
+            return self
+        start, end = _edges(self.window, last)
+        shift = max(-start, min((end - start) * share, last - end))
+        return replace(self, window=replace(self.window, start=start + shift, end=end + shift))
+
+    def pointed(self, share: float, last: float) -> MetricsState:
+        """The cross-hair moved by a share of the width; it begins at the last step shown."""
+        start, end = _edges(self.window, last)
+        cursor = min(end, last) if self.window.cursor is None else self.window.cursor + (end - start) * share
+        return replace(self, window=replace(self.window, cursor=min(end, last, max(start, cursor))))
+
+
+def _edges(window: Window, last: float) -> tuple[float, float]:
+    return window.start, max(window.start + 1, last) if window.end is None else window.end
+
+
+def last_step(view: View) -> float:
+    """The last step of any metric."""
+    return max((series.steps[-1] for series in view.series.values() if len(series)), default=0.0)
+
+
+def grid_of(count: int, width: int, height: int) -> tuple[int, int]:
+    """Columns and rows of charts: as many as have room, no more than there are."""
+    columns = max(1, min(width // LEAST_WIDTH, 4, count))
+    rows = max(1, min(height // LEAST_HEIGHT, -(-count // columns), MOST_CHARTS // columns))
+    return columns, rows
+
+
+def place_of(state: MetricsState, place: int, columns: int, rows: int) -> int:
+    """The number of the chart at a place of the grid that is scrolled to the selected one."""
+    if state.is_enlarged:
+        return state.selected
+    first_row = max(0, state.selected // columns - rows + 1)
+    return first_row * columns + place
+
+
+def told_title(chart: Chart, *, is_first: bool) -> str:
+    """The chart's name with the value of each line: at the cross-hair, or the latest."""
+    if is_first:
+        return chart.title
+    from trainer.tui.plot import values_at
+
+    step = chart.window.cursor if chart.window.cursor is not None else float("inf")
+    values: dict[str, float] = {layer.name: value for layer, value in values_at(chart, step)}
+    told = "  ".join(f"{name} {number(value)}" for name, value in values.items())
+    best = "" if chart.best is None else f"  best {number(chart.best[1])} at {chart.best[0]:g}"
+    not_finite = sum({layer.name: layer.series.not_finite for layer in chart.layers}.values())
+    bad = f"  {not_finite} not finite" if not_finite else ""
+    scale = "  (log)" if chart.log_scale else ""
+    return f"{chart.title}  {told}{best}{bad}{scale}"
+
+
+def draw_metric(frame: Frame, width: int, height: int, chart: Chart | None) -> list[Line]:
+    """One chart of the grid; nothing where the grid has more places than charts."""
+    if chart is None or frame.is_first:
+        return []
+    from trainer.tui.plot import draw_chart
+
+    return draw_chart(chart, width, height, frame.glyphs)

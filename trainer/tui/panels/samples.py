@@ -1,0 +1,130 @@
+"""The samples screen: pictures in half-blocks and texts, as the run showed them at one step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from trainer.rundir import SampleEvent
+from trainer.tui.box import boxed
+from trainer.tui.frame import Frame
+from trainer.tui.text import Line, crop, line_width, printable, wrap
+from trainer.tui.view import View
+
+if TYPE_CHECKING:
+    from trainer.tui.pictures import Sample
+
+LEAST_WIDTH = 28
+"""Of a cell: below it a picture shows too little."""
+
+Read = Callable[[SampleEvent], "Sample | None"]
+"""What is in a sample's file; None where it is not there or can't be read."""
+
+
+@dataclass(frozen=True)
+class SamplesState:
+    """What the user has chosen.
+
+    Attributes:
+        back: how many steps back from the newest that has samples.
+        selected: which sample of that step; the screen is scrolled to it.
+        is_enlarged: it alone is shown.
+        has_annotations: boxes and classes are drawn.
+    """
+
+    back: int = 0
+    selected: int = 0
+    is_enlarged: bool = False
+    has_annotations: bool = True
+
+
+def steps_with_samples(view: View) -> list[int]:
+    """The steps that have samples, the newest first."""
+    return sorted({event.step for event in view.samples}, reverse=True)
+
+
+def shown_samples(view: View, state: SamplesState) -> list[SampleEvent]:
+    """The samples of the chosen step, each name once."""
+    steps = steps_with_samples(view)
+    if not steps:
+        return []
+    step = steps[min(state.back, len(steps) - 1)]
+    return list({(event.split, event.name): event for event in view.samples if event.step == step}.values())
+
+
+def samples_title(view: View, state: SamplesState) -> str:
+    """Which step is shown, and where it is in the history."""
+    steps = steps_with_samples(view)
+    if not steps:
+        return "samples"
+    back = min(state.back, len(steps) - 1)
+    where = "newest" if back == 0 else f"{back} back"
+    return f"samples  step {steps[back]}  ({where} of {len(steps)})"
+
+
+def draw_samples(frame: Frame, width: int, height: int, state: SamplesState, read: Read) -> list[Line]:
+    """The chosen step's samples in a grid, or one of them over all the room."""
+    events = shown_samples(frame.view, state)
+    if not events:
+        return [(("no samples yet", "dim"),)]
+    selected = min(state.selected, len(events) - 1)
+    if state.is_enlarged:
+        return _cell(events[selected], frame, width, height, state, read, is_selected=False)
+    columns, rows = grid_for(len(events), width, height)
+    first = selected // columns // rows * rows * columns
+    cell_width, cell_height = width // columns, height // rows
+    lines: list[Line] = []
+    for start in range(first, min(len(events), first + rows * columns), columns):
+        cells = [
+            _cell(event, frame, cell_width, cell_height, state, read, is_selected=index == selected)
+            for index, event in enumerate(events[start : start + columns], start=start)
+        ]
+        lines += _beside(cells, cell_width, cell_height)
+    return lines
+
+
+def grid_for(count: int, width: int, height: int) -> tuple[int, int]:
+    """Columns and rows in which `count` cells are largest; at most as many columns as have LEAST_WIDTH."""
+    best, best_size = (1, 1), 0.0
+    for columns in range(1, max(1, min(count, width // LEAST_WIDTH)) + 1):
+        rows = max(1, min(-(-count // columns), height // 10))
+        size = min(width / columns, 2 * height / rows) * min(1.0, rows * columns / count)
+        if size > best_size:
+            best, best_size = (columns, rows), size
+    return best
+
+
+def _cell(
+    event: SampleEvent, frame: Frame, width: int, height: int, state: SamplesState, read: Read, *, is_selected: bool
+) -> list[Line]:
+    inner, room = max(1, width - 4), max(1, height - 2)
+    sample = read(event)
+    caption = printable(event.caption or "")
+    lines: list[Line] = []
+    if sample is None:
+        lines = [(("can't be read", "warn"),), ((crop(event.file, inner, frame.glyphs.ellipsis), "dim"),)]
+    elif sample.image is None:
+        lines = [((piece, "text"),) for line in sample.text.splitlines() for piece in wrap(printable(line), inner)]
+    else:
+        from trainer.tui.pictures import draw_picture  # NumPy comes with it
+
+        lines = draw_picture(
+            sample, inner, room - bool(caption), frame.glyphs, has_colour=frame.has_colour,
+            has_annotations=state.has_annotations, has_labels=state.is_enlarged,
+        )  # fmt: skip
+    if caption:
+        lines = [*lines[: room - 1], ((crop(caption, inner, frame.glyphs.ellipsis), "dim"),)]
+    return boxed(lines, f"{event.split}/{event.name}", width, height, frame.glyphs, "busy" if is_selected else "frame")
+
+
+def _beside(cells: Sequence[list[Line]], width: int, height: int) -> list[Line]:
+    """Cells of equal size next to each other."""
+    lines = []
+    for row in range(height):
+        line: Line = ()
+        for cell in cells:
+            part = cell[row] if row < len(cell) else ()
+            line = (*line, *part, (" " * (width - line_width(part)), "text"))
+        lines.append(line)
+    return lines

@@ -1,0 +1,19 @@
+"""The screens, one file each, and the boxes above them. Those beside the overview are imported when they are shown."""
+
+from __future__ import annotations
+
+import importlib
+
+from trainer.tui.keys import SCREENS
+from trainer.tui.screens.base import RunScreen
+from trainer.tui.screens.dialogues import Dialogue, HelpDialogue, StopDialogue, TextEntry
+from trainer.tui.screens.overview import Overview
+
+__all__ = ["Dialogue", "HelpDialogue", "Overview", "RunScreen", "StopDialogue", "TextEntry", "screen_named"]
+
+
+def screen_named(name: str) -> type[RunScreen]:
+    """The screen of one of the names in `SCREENS`."""
+    assert name in SCREENS
+    screen: type[RunScreen] = getattr(importlib.import_module(f"{__name__}.{name}"), name.capitalize())
+    return screen

@@ -1,0 +1,99 @@
+"""What all screens share: header, body, footer; scrolling; the keys of their scope."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING, ClassVar
+
+from textual.binding import Binding, BindingType
+from textual.screen import Screen
+from textual.widget import Widget
+
+from trainer.tui.box import FRAME_HEIGHT
+from trainer.tui.frame import Frame
+from trainer.tui.keys import Scope, actions_of
+from trainer.tui.panel import Panel
+from trainer.tui.panels.footer import draw_footer
+from trainer.tui.panels.header import draw_header
+
+if TYPE_CHECKING:
+    from trainer.tui.app import Dashboard
+
+
+def bindings_of(scope: Scope, target: str) -> list[BindingType]:
+    """The key table's rows of one scope as Textual wants them; `target` is `app` or `screen`."""
+    return [
+        Binding(",".join(action.keys), f"{target}.{action.name}", action.label, show=False)
+        for action in actions_of(scope)
+    ]
+
+
+class RunScreen(Screen[None], inherit_bindings=False):
+    """A screen of the run: header, body, footer.
+
+    Attributes:
+        scope: whose keys it has besides those that work everywhere.
+        panes: the panes that share the body where there is room for one.
+        pane: the one shown then.
+        scrolled: by how many lines the screen's text is scrolled away from where it starts.
+        searched: the text that what is shown must have.
+        scrolling: the panel that scrolls, by `scroll_step` lines; `scroll_direction` is -1 where its text begins at
+            its end.
+    """
+
+    BINDINGS = bindings_of("everywhere", "app")
+    scope: ClassVar[Scope] = "everywhere"
+    panes: ClassVar[tuple[str, ...]] = ()
+    scrolling: ClassVar[str]
+    scroll_direction: ClassVar[int] = 1
+    scroll_step: ClassVar[int] = 5
+
+    def __init__(self, dashboard: Dashboard) -> None:
+        super().__init__()
+        self.dashboard = dashboard
+        self.pane = self.panes[0] if self.panes else ""
+        self.scrolled = 0
+        self.searched = ""
+
+    def compose(self) -> Iterable[Widget]:
+        yield Panel(draw_header, source=self.dashboard, id="header", classes="row")
+        yield from self.body()
+        yield Panel(draw_footer, source=self.dashboard, id="footer", classes="row")
+
+    def body(self) -> Iterable[Widget]:
+        """The widgets between header and footer."""
+        raise TypeError(f"{type(self).__name__} has no body")
+
+    def show(self, frame: Frame) -> None:
+        """Draw a frame on every panel."""
+        frame = replace(frame, scroll=self.scrolled, pane=self.pane, screen=self.scope)
+        for panel in self.query(Panel):
+            panel.show(frame)
+
+    def scroll_lines(self, lines: int) -> None:
+        """Scroll the text by some lines down (negative: up), no further than it goes."""
+        limit = max(0, self.text_lines() - self.page_lines())
+        self.scrolled = min(limit, max(0, self.scrolled + lines * self.scroll_direction))
+
+    def page_lines(self) -> int:
+        """How many lines are shown at once."""
+        return max(1, self.query_one(f"#{self.scrolling}").size.height - FRAME_HEIGHT)
+
+    def text_lines(self) -> int:
+        """How many lines there are to scroll through."""
+        raise TypeError(f"{type(self).__name__} does not say how long its text is")
+
+    def search(self, text: str) -> None:
+        """Show only what has this text; called with each letter that is typed."""
+        raise TypeError(f"{type(self).__name__} has nothing to search in")
+
+    def action_search(self) -> None:
+        self.dashboard.enter_text("search", self.searched, self.search)
+
+    def move_pane(self, by: int) -> None:
+        """Show another pane."""
+        self.pane = self.panes[(self.panes.index(self.pane) + by) % len(self.panes)]
+        for name in self.panes:  # the style sheet looks at it
+            self.query_one(f"#{name}").set_class(name == self.pane, "shown")
+        self.dashboard.draw()

@@ -1,0 +1,140 @@
+"""Boxes above a screen: how to stop, all keys, a line of text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from textual import events
+from textual.screen import ModalScreen
+from textual.widget import Widget
+
+from trainer.tui.frame import Frame
+from trainer.tui.keys import Scope, actions_of, key_name
+from trainer.tui.panel import Panel
+from trainer.tui.screens.base import bindings_of
+from trainer.tui.text import Line
+
+if TYPE_CHECKING:
+    from trainer.tui.app import Dashboard
+
+
+class Dialogue(ModalScreen[str | None], inherit_bindings=False):
+    """A box above the screen that lists its keys; it closes with the name of what was chosen."""
+
+    def __init__(self, dashboard: Dashboard, title: str, lines: list[Line]) -> None:
+        super().__init__()
+        self._dashboard, self._title, self._listed = dashboard, title, lines
+
+    def compose(self) -> Iterable[Widget]:
+        box = Panel(self.draw, source=self._dashboard, id="dialogue", title=self._title, border_role="busy")
+        box.styles.height = len(self._listed) + 2
+        yield box
+
+    def draw(self, frame: Frame, width: int, height: int) -> list[Line]:
+        """What stands in the box."""
+        return self._listed
+
+    def show(self, frame: Frame) -> None:
+        """Draw a frame."""
+        for panel in self.query(Panel):
+            panel.show(frame)
+
+
+class StopDialogue(Dialogue):
+    """How to stop: in order, at once, or not at all."""
+
+    BINDINGS = bindings_of("stop dialogue", "screen")
+
+    def __init__(self, dashboard: Dashboard) -> None:
+        super().__init__(dashboard, "stop training?", _listing("stop dialogue"))
+
+    def action_finish(self) -> None:
+        self.dismiss("stop")
+
+    def action_abort(self) -> None:
+        self.dismiss("abort")
+
+    def action_cancel(self) -> None:
+        self.dismiss(None)
+
+    def action_interrupt(self) -> None:
+        self._listed = [*_listing("stop dialogue"), ((self._dashboard.interrupt_worker(), "warn"),)]
+        self.query_one("#dialogue").styles.height = len(self._listed) + 2
+
+
+class HelpDialogue(Dialogue):
+    """All keys, from the table that dispatches them: those of the screen below first; it scrolls where it must."""
+
+    BINDINGS = bindings_of("help", "screen")
+
+    def __init__(self, dashboard: Dashboard, scope: Scope) -> None:
+        lines: list[Line] = []
+        for title, of in ((f"on this screen, {scope}", scope), ("everywhere", "everywhere"),
+                          ("in the stop dialogue", "stop dialogue")):  # fmt: skip
+            rows = _listing(of)
+            lines += [((title, "dim"),), *rows] if rows else []
+        super().__init__(dashboard, "keys", lines)
+        self._scrolled = 0
+
+    def draw(self, frame: Frame, width: int, height: int) -> list[Line]:
+        self._scrolled = min(self._scrolled, max(0, len(self._listed) - height))
+        return self._listed[self._scrolled :]
+
+    def action_scroll_up(self) -> None:
+        self._scroll(-1)
+
+    def action_scroll_down(self) -> None:
+        self._scroll(1)
+
+    def _scroll(self, lines: int) -> None:
+        self._scrolled = max(0, self._scrolled + lines)
+        self._dashboard.draw()
+
+    def action_close(self) -> None:
+        self.dismiss(None)
+
+
+class TextEntry(Dialogue):
+    """A line of text. `hears` it with each letter; what was there before comes back when it is dropped."""
+
+    BINDINGS = bindings_of("text entry", "screen")
+
+    def __init__(self, dashboard: Dashboard, title: str, text: str, hears: Callable[[str], None]) -> None:
+        super().__init__(dashboard, title, [(("", "text"),)])
+        self._before, self._text, self._hears = text, text, hears
+
+    def draw(self, frame: Frame, width: int, height: int) -> list[Line]:
+        return [((self._text[-max(1, width - 1) :], "strong"), (frame.glyphs.bar_full[:1], "busy"))]
+
+    def on_key(self, event: events.Key) -> None:
+        """Letters go into the text; all other keys are in the table."""
+        if event.character is not None and event.character.isprintable():
+            event.stop()
+            self._put(self._text + event.character)
+
+    def action_erase(self) -> None:
+        self._put(self._text[:-1])
+
+    def action_erase_all(self) -> None:
+        self._put("")
+
+    def action_accept(self) -> None:
+        self.dismiss(None)
+
+    def action_cancel(self) -> None:
+        self._hears(self._before)
+        self.dismiss(None)
+
+    def _put(self, text: str) -> None:
+        self._text = text
+        self._hears(text)
+        self._dashboard.draw()
+
+
+def _listing(scope: Scope) -> list[Line]:
+    """The key table as lines."""
+    return [
+        ((" / ".join(map(key_name, action.keys)).ljust(17), "key"), (action.help, "text"))
+        for action in actions_of(scope)
+    ]

@@ -1,0 +1,101 @@
+"""What evaluations gave: matrices, curves, tables."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from textual.widget import Widget
+
+from trainer.rundir import ReportEvent
+from trainer.tui.frame import Frame
+from trainer.tui.listing import TableState
+from trainer.tui.panel import Panel
+from trainer.tui.panels.evaluation import Report, draw_report, report_of
+from trainer.tui.screens.base import RunScreen, bindings_of
+from trainer.tui.text import Line
+
+if TYPE_CHECKING:
+    from trainer.tui.app import Dashboard
+
+
+class Evaluation(RunScreen):
+    """The latest report of each name, one at a time."""
+
+    BINDINGS = bindings_of("evaluation", "screen")
+    scope = "evaluation"
+    scroll_step = 1
+    scrolling = "evaluation"
+
+    def __init__(self, dashboard: Dashboard) -> None:
+        super().__init__(dashboard)
+        self.shown = 0
+        self.table = TableState()
+        self._read: tuple[ReportEvent, Report] | None = None
+
+    def body(self) -> Iterable[Widget]:
+        yield Panel(
+            self._draw, source=self.dashboard, id="evaluation", title=self._title, version=self._version,
+            classes="box full",
+        )  # fmt: skip
+
+    def scroll_lines(self, lines: int) -> None:
+        report = self._report()
+        self.table = self.table.moved(lines, len(report.rows) if report is not None else 0)
+
+    def action_next_report(self) -> None:
+        self._show_report(1)
+
+    def action_previous_report(self) -> None:
+        self._show_report(-1)
+
+    def action_sort(self) -> None:
+        report = self._report()
+        if report is not None:
+            self._set(self.table.sorted_by_next(len(report.columns)))
+
+    def action_reverse(self) -> None:
+        self._set(replace(self.table, is_reversed=not self.table.is_reversed))
+
+    # --- inside -------------------------------------------------------------------------------------------------------
+
+    def _events(self) -> list[ReportEvent]:
+        return list(self.dashboard.feed.view.reports.values())
+
+    def _event(self) -> ReportEvent | None:
+        events = self._events()
+        return events[self.shown % len(events)] if events else None
+
+    def _report(self) -> Report | None:
+        """The report that is shown, read once."""
+        event = self._event()
+        if event is None:
+            return None
+        if self._read is None or self._read[0] != event:
+            self._read = event, report_of(self.dashboard.feed.report(event))
+        return self._read[1]
+
+    def _show_report(self, by: int) -> None:
+        self.shown += by
+        self._set(TableState())
+
+    def _set(self, table: TableState) -> None:
+        self.table = table
+        self.dashboard.draw()
+
+    def _title(self, frame: Frame) -> str:
+        event, events = self._event(), self._events()
+        if event is None:
+            return "evaluation"
+        told = f"{event.split}/{event.name}  step {event.step}  ({events.index(event) + 1} of {len(events)})"
+        return told + (f"  {event.caption}" if event.caption else "")
+
+    def _version(self, frame: Frame) -> Hashable:
+        return self._event(), self.table, len(self._events())
+
+    def _draw(self, frame: Frame, width: int, height: int) -> list[Line]:
+        report = self._report()
+        if report is None:
+            return [(("no evaluation has written a report yet", "dim"),)]
+        return draw_report(report, width, height, self.table, frame.glyphs)

@@ -1,0 +1,174 @@
+"""Every metric as a chart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from textual.widget import Widget
+
+from trainer.tui.charts import WHOLE, Chart
+from trainer.tui.frame import Frame
+from trainer.tui.panel import Panel
+from trainer.tui.panels.metrics import (
+    MOST_CHARTS,
+    MetricsState,
+    draw_metric,
+    grid_of,
+    last_step,
+    place_of,
+    told_title,
+)
+from trainer.tui.screens.base import RunScreen, bindings_of
+from trainer.tui.text import Line
+
+if TYPE_CHECKING:
+    from trainer.tui.app import Dashboard
+
+ZOOM, PAN, POINT = 2.0, 0.25, 1 / 60
+
+
+class Metrics(RunScreen):
+    """A grid of charts, as many as have room; panels that have no place in it are not displayed."""
+
+    BINDINGS = bindings_of("metrics", "screen")
+    scope = "metrics"
+    scrolling = "charts"
+    scroll_step = 1
+
+    def __init__(self, dashboard: Dashboard) -> None:
+        super().__init__(dashboard)
+        self.state = MetricsState()
+        self._charts: list[Chart] = []
+        self._grid = (1, 1)
+
+    def body(self) -> Iterable[Widget]:
+        source = self.dashboard
+        yield Panel(self._draw_summary, source=source, id="metrics-summary", classes="row")
+        yield Widget(
+            *(
+                Panel(
+                    self._drawing(place),
+                    source=source,
+                    id=f"metric-{place}",
+                    title=self._titled(place),
+                    version=self._versioned(place),
+                    classes="metric",
+                )
+                for place in range(MOST_CHARTS)
+            ),
+            id="charts",
+        )
+
+    def show(self, frame: Frame) -> None:
+        self._charts = self.state.charts(frame.view)
+        self.state = replace(self.state, selected=max(0, min(self.state.selected, len(self._charts) - 1)))
+        self._arrange()
+        super().show(frame)
+
+    def page_lines(self) -> int:
+        return self._grid[1]
+
+    def scroll_lines(self, lines: int) -> None:
+        self._select(self.state.selected + lines * self._grid[0])
+
+    def search(self, text: str) -> None:
+        self.searched = text
+        self._set(replace(self.state, text=text, selected=0))
+
+    def action_enlarge(self) -> None:
+        self._set(replace(self.state, is_enlarged=not self.state.is_enlarged))
+
+    def action_next_chart(self) -> None:
+        self._select(self.state.selected + 1)
+
+    def action_previous_chart(self) -> None:
+        self._select(self.state.selected - 1)
+
+    def action_log_scale(self) -> None:
+        self._set(replace(self.state, log_scale=not self.state.log_scale))
+
+    def action_smoothing(self) -> None:
+        self._set(self.state.smoothed_otherwise())
+
+    def action_zoom_in(self) -> None:
+        self._set(self.state.zoomed(1 / ZOOM, self._last))
+
+    def action_zoom_out(self) -> None:
+        self._set(self.state.zoomed(ZOOM, self._last))
+
+    def action_zoom_all(self) -> None:
+        self._set(replace(self.state, window=replace(WHOLE, smoothing=self.state.window.smoothing)))
+
+    def action_pan_left(self) -> None:
+        self._set(self.state.panned(-PAN, self._last))
+
+    def action_pan_right(self) -> None:
+        self._set(self.state.panned(PAN, self._last))
+
+    def action_cursor_left(self) -> None:
+        self._set(self.state.pointed(-POINT, self._last))
+
+    def action_cursor_right(self) -> None:
+        self._set(self.state.pointed(POINT, self._last))
+
+    # --- inside -------------------------------------------------------------------------------------------------------
+
+    @property
+    def _last(self) -> float:
+        return last_step(self.dashboard.feed.view)
+
+    def _set(self, state: MetricsState) -> None:
+        self.state = state
+        self.dashboard.draw()
+
+    def _select(self, chart: int) -> None:
+        self._set(replace(self.state, selected=max(0, min(chart, len(self._charts) - 1))))
+
+    def _arrange(self) -> None:
+        """Give the grid as many columns as have room, and show as many panels as it has places."""
+        charts = self.query_one("#charts")
+        width, height = charts.size
+        self._grid = (1, 1) if self.state.is_enlarged else grid_of(len(self._charts), width, height)
+        columns, rows = self._grid
+        charts.styles.grid_size_columns, charts.styles.grid_size_rows = columns, rows
+        for place in range(MOST_CHARTS):
+            self.query_one(f"#metric-{place}").display = place < columns * rows and self._chart(place) is not None
+
+    def _chart(self, place: int) -> Chart | None:
+        index = place_of(self.state, place, *self._grid)
+        return self._charts[index] if index < len(self._charts) else None
+
+    def _drawing(self, place: int) -> Callable[[Frame, int, int], list[Line]]:
+        return lambda frame, width, height: draw_metric(frame, width, height, self._chart(place))
+
+    def _titled(self, place: int) -> Callable[[Frame], str]:
+        def title(frame: Frame) -> str:
+            chart = self._chart(place)
+            if chart is None:
+                return ""
+            is_selected = place_of(self.state, place, *self._grid) == self.state.selected and len(self._charts) > 1
+            told = told_title(chart, is_first=frame.is_first)
+            return f"{frame.glyphs.cursor} {told}" if is_selected else told
+
+        return title
+
+    def _versioned(self, place: int) -> Callable[[Frame], Hashable]:
+        def version(frame: Frame) -> Hashable:
+            chart = self._chart(place)
+            is_selected = place_of(self.state, place, *self._grid) == self.state.selected
+            return None if chart is None else (frame.is_first, is_selected, chart.version)
+
+        return version
+
+    def _draw_summary(self, frame: Frame, width: int, height: int) -> list[Line]:
+        state, window = self.state, self.state.window
+        if not self._charts:
+            nothing = f"no metric with {state.text!r} in its name" if state.text else "no metrics yet"
+            return [((f" {nothing}", "dim"),)]
+        told = [f"{len(self._charts)} metrics" + (f" with {state.text!r}" if state.text else "")]
+        told.append(f"smoothing {window.smoothing}")
+        told += [f"steps {window.start:.0f} to {window.end:.0f}"] if window.end is not None else []
+        told += [f"values at step {window.cursor:.0f}"] if window.cursor is not None else []
+        return [((f" {frame.glyphs.separator.join(told)}", "dim"),)]

@@ -1,0 +1,95 @@
+"""Everything at a glance."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from textual.widget import Widget
+
+from trainer.tui.frame import Frame
+from trainer.tui.panel import Panel
+from trainer.tui.panels.chart import chart_title, chart_version, draw_chart_panel
+from trainer.tui.panels.log import LogFilter, draw_log
+from trainer.tui.panels.phases import draw_phases
+from trainer.tui.panels.progress import draw_progress
+from trainer.tui.panels.system import draw_system
+from trainer.tui.panels.tabs import PANES, draw_tabs
+from trainer.tui.screens.base import RunScreen, bindings_of
+from trainer.tui.text import Line
+
+if TYPE_CHECKING:
+    from trainer.tui.app import Dashboard
+
+
+class Overview(RunScreen):
+    """Everything at a glance."""
+
+    BINDINGS = bindings_of("overview", "screen")
+    scope = "overview"
+    panes = tuple(PANES)
+    scrolling = "log"
+    scroll_direction = -1  # the log starts at its end
+
+    def __init__(self, dashboard: Dashboard) -> None:
+        super().__init__(dashboard)
+        self.log_filter = LogFilter()
+
+    def text_lines(self) -> int:
+        return sum(1 for _ in self.log_filter.keeps(self.dashboard.feed.view.log))
+
+    def search(self, text: str) -> None:
+        self._filter_log(replace(self.log_filter, text=text))
+
+    def action_log_level(self) -> None:
+        self._filter_log(self.log_filter.next_level())
+
+    def action_next_pane(self) -> None:
+        self.move_pane(1)
+
+    def action_previous_pane(self) -> None:
+        self.move_pane(-1)
+
+    def _filter_log(self, shown: LogFilter) -> None:
+        self.log_filter, self.searched, self.scrolled = shown, shown.text, 0
+        self.dashboard.draw()
+
+    def _draw_log(self, frame: Frame, width: int, height: int) -> list[Line]:
+        return draw_log(frame, width, height, self.log_filter)
+
+    def body(self) -> Iterable[Widget]:
+        source = self.dashboard
+        yield Panel(draw_tabs, source=source, id="tabs", classes="row")
+        yield Widget(
+            Panel(draw_phases, source=source, id="phases", title="phases", classes="box shown"),
+            *(
+                Panel(
+                    draw_chart_panel(name),
+                    source=source,
+                    id=name,
+                    title=chart_title(name),
+                    version=chart_version(name),
+                    classes="box",
+                )
+                for name in ("loss", "valid")
+            ),
+            Panel(draw_system, source=source, id="system", title="system", classes="box"),
+            Panel(
+                draw_chart_panel("rate"),
+                source=source,
+                id="rate",
+                title=chart_title("rate"),
+                version=chart_version("rate"),
+                classes="box",
+            ),
+            Panel(
+                self._draw_log,
+                source=source,
+                id="log",
+                title=lambda frame: self.log_filter.title,
+                classes="box",
+            ),
+            id="body",
+        )
+        yield Panel(draw_progress, source=source, id="progress", classes="row")

@@ -1,0 +1,114 @@
+"""The runs beside this one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from textual.widget import Widget
+
+from trainer.tui.charts import Chart
+from trainer.tui.frame import Frame
+from trainer.tui.listing import TableState
+from trainer.tui.panel import Panel
+from trainer.tui.panels.runs import draw_differences, draw_overlay, draw_runs, overlay, shared_metrics
+from trainer.tui.screens.base import RunScreen, bindings_of
+from trainer.tui.text import Line
+
+if TYPE_CHECKING:
+    from trainer.tui.app import Dashboard
+
+
+class Runs(RunScreen):
+    """All runs of the folder in a table, curves of the marked ones below, or what differs in their configurations."""
+
+    BINDINGS = bindings_of("runs", "screen")
+    scope = "runs"
+    scrolling = "runs-table"
+    scroll_step = 1
+
+    def __init__(self, dashboard: Dashboard) -> None:
+        super().__init__(dashboard)
+        self.table = TableState()
+        self.metric: str | None = None
+        self.differences: Mapping[str, tuple[Any, ...]] | None = None
+
+    def body(self) -> Iterable[Widget]:
+        source = self.dashboard
+        yield Widget(
+            Panel(self._draw_table, source=source, id="runs-table", title=self._table_title, classes="half"),
+            Panel(self._draw_below, source=source, id="runs-below", title=self._below_title, classes="half"),
+            id="runs-body",
+        )
+
+    def scroll_lines(self, lines: int) -> None:
+        self.table = self.table.moved(lines, len(self.dashboard.feed.siblings.summaries))
+
+    def action_choose(self) -> None:
+        chosen = self._selected()
+        if chosen is not None:
+            self.dashboard.follow(chosen)
+
+    def action_mark(self) -> None:
+        chosen = self._selected()
+        if chosen is not None:
+            self.dashboard.feed.siblings.mark(chosen)
+            if self.differences is not None:
+                self.differences = self.dashboard.feed.siblings.differences()
+        self.dashboard.draw()
+
+    def action_next_metric(self) -> None:
+        self._move_metric(1)
+
+    def action_previous_metric(self) -> None:
+        self._move_metric(-1)
+
+    def action_differences(self) -> None:
+        siblings = self.dashboard.feed.siblings
+        self.differences = siblings.differences() if self.differences is None else None
+        self.dashboard.draw()
+
+    # --- inside -------------------------------------------------------------------------------------------------------
+
+    def _selected(self) -> Path | None:
+        """The path of the run under the cursor, None while there is none."""
+        siblings = self.dashboard.feed.siblings
+        runs = siblings.listed()
+        return runs[min(self.table.selected, len(runs) - 1)].paths.root if runs else None
+
+    def _shown_metric(self) -> str | None:
+        names = shared_metrics(self.dashboard.feed.siblings.marked)
+        return self.metric if self.metric in names else next(iter(names), None)
+
+    def _move_metric(self, by: int) -> None:
+        names = shared_metrics(self.dashboard.feed.siblings.marked)
+        shown = self._shown_metric()
+        if shown is not None:
+            self.metric = names[(names.index(shown) + by) % len(names)]
+        self.dashboard.draw()
+
+    def _chart(self) -> Chart | None:
+        metric = self._shown_metric()
+        return None if metric is None else overlay(self.dashboard.feed.siblings.marked, metric)
+
+    def _table_title(self, frame: Frame) -> str:
+        siblings = self.dashboard.feed.siblings
+        return f"runs  {len(siblings.summaries)} in {siblings.root.name}"
+
+    def _draw_table(self, frame: Frame, width: int, height: int) -> list[Line]:
+        siblings = self.dashboard.feed.siblings
+        return draw_runs(
+            frame, width, height, siblings.listed(), list(siblings.marked), self.table, self._shown_metric()
+        )
+
+    def _below_title(self, frame: Frame) -> str:
+        if self.differences is not None:
+            return "differences of their configurations"
+        return self._shown_metric() or "curves"
+
+    def _draw_below(self, frame: Frame, width: int, height: int) -> list[Line]:
+        if self.differences is not None:
+            names = [view.name for view in self.dashboard.feed.siblings.marked.values()]
+            return draw_differences(frame, width, height, names, self.differences, 0)
+        return draw_overlay(frame, width, height, self._chart())

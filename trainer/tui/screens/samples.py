@@ -1,0 +1,103 @@
+"""What the run has shown: pictures and texts."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from textual.widget import Widget
+
+from trainer.tui.box import FRAME_HEIGHT, FRAME_WIDTH
+from trainer.tui.frame import Frame
+from trainer.tui.panel import Panel
+from trainer.tui.panels.samples import (
+    SamplesState,
+    draw_samples,
+    grid_for,
+    samples_title,
+    shown_samples,
+    steps_with_samples,
+)
+from trainer.tui.screens.base import RunScreen, bindings_of
+from trainer.tui.text import Line
+
+if TYPE_CHECKING:
+    from trainer.tui.app import Dashboard
+
+
+class Samples(RunScreen):
+    """The samples of one step in a grid; the history by keys."""
+
+    BINDINGS = bindings_of("samples", "screen")
+    scope = "samples"
+    scrolling = "samples"
+    scroll_step = 1
+
+    def __init__(self, dashboard: Dashboard) -> None:
+        super().__init__(dashboard)
+        self.state = SamplesState()
+
+    def body(self) -> Iterable[Widget]:
+        yield Panel(
+            self._draw, source=self.dashboard, id="samples", title=self._title, version=self._version,
+            classes="box full",
+        )  # fmt: skip
+
+    def page_lines(self) -> int:
+        return self._grid()[1]
+
+    def scroll_lines(self, lines: int) -> None:
+        self._select(self.state.selected + lines * self._grid()[0])
+
+    def action_older(self) -> None:
+        self._go_back(1)
+
+    def action_newer(self) -> None:
+        self._go_back(-1)
+
+    def action_enlarge(self) -> None:
+        self._set(replace(self.state, is_enlarged=not self.state.is_enlarged))
+
+    def action_next_sample(self) -> None:
+        self._select(self.state.selected + 1)
+
+    def action_previous_sample(self) -> None:
+        self._select(self.state.selected - 1)
+
+    def action_annotations(self) -> None:
+        self._set(replace(self.state, has_annotations=not self.state.has_annotations))
+
+    def _grid(self) -> tuple[int, int]:
+        """Columns and rows of the grid as it is drawn."""
+        width, height = self.query_one("#samples").size
+        count = len(shown_samples(self.dashboard.feed.view, self.state))
+        return (1, 1) if self.state.is_enlarged else grid_for(count, width - FRAME_WIDTH, height - FRAME_HEIGHT)
+
+    def _go_back(self, steps: int) -> None:
+        most = max(0, len(steps_with_samples(self.dashboard.feed.view)) - 1)
+        self._set(replace(self.state, back=max(0, min(self.state.back + steps, most))))
+
+    def _select(self, sample: int) -> None:
+        count = len(shown_samples(self.dashboard.feed.view, self.state))
+        self._set(replace(self.state, selected=max(0, min(sample, count - 1))))
+
+    def _set(self, state: SamplesState) -> None:
+        self.state = state
+        self.dashboard.draw()
+
+    def _title(self, frame: Frame) -> str:
+        return samples_title(frame.view, self.state)
+
+    def _version(self, frame: Frame) -> Hashable:
+        return (
+            frame.is_first,
+            self.state,
+            tuple(event.file for event in shown_samples(frame.view, self.state)),
+            frame.has_colour,
+        )
+
+    def _draw(self, frame: Frame, width: int, height: int) -> list[Line]:
+        if frame.is_first:
+            return []
+        return draw_samples(frame, width, height, self.state, self.dashboard.feed.sample)

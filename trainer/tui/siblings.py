@@ -1,0 +1,89 @@
+"""The runs beside the one that is shown: summaries of all, whole series of those that are laid over each other.
+
+Read in boxed time like the run itself; a run is read again only when its events have grown.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from trainer.rundir import EventTail, RunPaths, RunSummary, list_runs, open_run, summarize
+from trainer.tui.comparison import compare
+from trainer.tui.view import View
+
+LIST_SECONDS = 5.0
+"""Between two looks at the folder; finding the runs costs a look into each."""
+
+
+class Siblings:
+    """The runs in the folder of one.
+
+    Attributes:
+        summaries: by path, in the order in which the runs were started.
+        marked: the runs whose curves are shown, by path, in the order in which they were marked.
+    """
+
+    def __init__(self, run: RunPaths) -> None:
+        self.root = run.root.resolve().parent
+        self.summaries: dict[Path, RunSummary] = {}
+        self.marked: dict[Path, View] = {}
+        self._tails: dict[Path, EventTail] = {}
+        self._read: dict[Path, int] = {}
+        self._listed_at = -LIST_SECONDS
+        self._waiting: list[RunPaths] = []
+        self.mark(run.root.resolve())
+
+    def poll(self, now: float, max_seconds: float) -> None:
+        """Read on, for at most about `max_seconds`; `now` is in seconds since 1970."""
+        deadline = time.perf_counter() + max_seconds
+        if not self._waiting and (now - self._listed_at >= LIST_SECONDS or now < self._listed_at):
+            self._listed_at = now
+            self._waiting = list_runs(self.root)[::-1]
+            order = [paths.root for paths in reversed(self._waiting)]
+            self.summaries = {path: self.summaries[path] for path in order if path in self.summaries}
+        while self._waiting and time.perf_counter() < deadline:
+            paths = self._waiting.pop(0)
+            if self._has_changed(paths):
+                self.summaries[paths.root] = summarize(paths)
+        for path, tail in self._tails.items():
+            left = deadline - time.perf_counter()
+            if left <= 0:
+                break
+            for record in tail.poll(left):
+                self.marked[path].apply(record)
+
+    def listed(self) -> list[RunSummary]:
+        """All summaries so far, the latest run first."""
+        return sorted(self.summaries.values(), key=lambda run: (-(run.started or 0.0), run.name))
+
+    def mark(self, path: Path) -> None:
+        """Show this run's curves too, or no longer."""
+        if path in self.marked:
+            self._tails.pop(path).close()
+            del self.marked[path]
+        else:
+            self.marked[path] = View(path.name)
+            self._tails[path] = EventTail(RunPaths(path).events)
+
+    def differences(self) -> Mapping[str, tuple[Any, ...]]:
+        """By dotted key, the value in each marked run's configuration, where they differ."""
+        return compare([open_run(path) for path in self.marked]).config if len(self.marked) > 1 else {}
+
+    def close(self) -> None:
+        """Let go of the files."""
+        for tail in self._tails.values():
+            tail.close()
+
+    def _has_changed(self, paths: RunPaths) -> bool:
+        try:
+            size = paths.events.stat().st_size
+        except OSError:
+            size = 0
+        known = self.summaries.get(paths.root)
+        if known is not None and self._read.get(paths.root) == size and known.status not in ("running", "starting"):
+            return False
+        self._read[paths.root] = size
+        return True
