@@ -78,6 +78,13 @@ def decode(
     return Picture(_turned(pixels, orientation), size)
 
 
+def oriented_size(path: Path) -> tuple[int, int]:
+    """(height, width) of the image in a file as `decode` gives it, from its header. Raises `TrainerError` likewise."""
+    image = opened(path)
+    swaps = _may_have_exif(image) and image.getexif().get(_ORIENTATION, 1) in _SWAPS_AXES
+    return (image.width, image.height) if swaps else (image.height, image.width)
+
+
 def opened(path: Path) -> Image.Image:
     """The file as an image whose header is read and whose pixels aren't. Raises `TrainerError` as `decode` does."""
     from PIL import Image, UnidentifiedImageError

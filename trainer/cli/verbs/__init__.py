@@ -20,6 +20,8 @@ VERBS: dict[str, str] = {
     "checkpoint convert": "weights as .safetensors or .npz, chosen and renamed",
     "tune": "decide the kernels of a config now, for every later run",
     "profile": "where the time of a training step goes",
+    "data inspect": "what is in a data set, and what is wrong with it",
+    "data convert": "boxes from one format to another: COCO, VOC, YOLO",
     "data evaluate": "the figures of a results file, COCO's 12 and per class",
     "doctor": "what this installation is, and what is wrong with it",
 }

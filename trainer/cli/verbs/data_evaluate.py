@@ -38,9 +38,10 @@ def execute(arguments: argparse.Namespace) -> int:
     from pathlib import Path
 
     from trainer.cli.coco_files import CocoFiles
+    from trainer.cli.progress_line import ProgressLine
     from trainer.metrics.coco import evaluate
 
-    show = _Progress()
+    show = ProgressLine()
     files = CocoFiles(Path(arguments.truth), arguments.kind, show.of("annotations"))
     truths = files.truths(show.of("truths"))
     detections = files.detections(Path(arguments.results), show.of("results"))
@@ -98,26 +99,3 @@ def _warnings(evaluation: Evaluation, truths: Truths, unattached: Any) -> list[s
     if truths.annotation is not None and (truths.annotation == 0).any():
         warnings.append("an annotation has the id 0: as in pycocotools, a result that matches it counts as wrong")
     return warnings
-
-
-class _Progress:
-    """One line on the terminal that says what is done and how far; nothing where there is no terminal."""
-
-    def __init__(self) -> None:
-        self.is_shown = sys.stderr.isatty()
-
-    def of(self, what: str) -> Any:
-        """A callback (done, total)."""
-
-        def show(done: int, total: int) -> None:
-            self.note(f"{what}: {done} of {total}")
-
-        return show
-
-    def note(self, text: str) -> None:
-        if self.is_shown:
-            print(f"\r{text}\x1b[K", end="", file=sys.stderr, flush=True)
-
-    def clear(self) -> None:
-        if self.is_shown:
-            print("\r\x1b[K", end="", file=sys.stderr, flush=True)

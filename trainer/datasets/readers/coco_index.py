@@ -73,6 +73,11 @@ class CocoIndex:
     def __len__(self) -> int:
         return len(self.image_ids)
 
+    @property
+    def has_masks(self) -> bool:
+        """Whether there are annotations, and each has a segmentation."""
+        return len(self.ids) > 0 and bool((self.segmentations[:, 1] > 0).all())
+
     def of_image(self, row: int) -> slice:
         """Where the annotations of an image lie in the columns."""
         return slice(int(self.first[row]), int(self.first[row + 1]))

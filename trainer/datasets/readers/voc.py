@@ -66,7 +66,7 @@ class VocDataset(PictureReader):
         super().__init__(channels)
         self.images, self.annotations, self.one_based = root / images, root / annotations, one_based
         if image_set is None:
-            self.names = [name.removesuffix(".xml") for name in files_in(self.annotations, (".xml",))]
+            self.names = [name.removesuffix(".xml") for name in files_in(self.annotations, (".xml",), below=True)]
         else:
             self.names = [line.split()[0] for line in read_text(root / image_set).splitlines() if line.strip()]
         self.class_names: Sequence[str] = tuple(classes) if classes is not None else self._occurring(opening)
@@ -85,14 +85,7 @@ class VocDataset(PictureReader):
     def __getitem__(self, index: int) -> Item:
         where = self.source(index)
         said = self.annotation(index)
-        unknown = [name for name in said.names if name not in self._labels]
-        if unknown:
-            raise TrainerError(
-                "an object's class is none of the data set's",
-                where=where,
-                found=unknown[0],
-                expected=", ".join(self.class_names),
-            )
+        labels = self.labels_of(said, where)
         picture = self.picture(within(self.images, said.file_name, where), where, said.size)
         shape, size = picture.pixels.shape, picture.size
         boxes = np.array(said.boxes, np.float64).reshape(-1, 4)
@@ -103,12 +96,24 @@ class VocDataset(PictureReader):
         return {
             "image": picture.pixels,
             "boxes": boxes,
-            "labels": np.array([self._labels[name] for name in said.names], np.int64),
+            "labels": labels,
             "crowd": np.array(said.difficult, bool),
             "area": (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1]),
             "image_id": np.array(index, np.int64),
             "size": np.array(size, np.int64),
         }
+
+    def labels_of(self, said: VocImage, where: str) -> np.ndarray:
+        """int64 [N]: the classes of an image's objects. Raises `TrainerError` for one without a label."""
+        unknown = [name for name in said.names if name not in self._labels]
+        if unknown:
+            raise TrainerError(
+                "an object's class is none of the data set's",
+                where=where,
+                found=unknown[0],
+                expected=", ".join(self.class_names),
+            )
+        return np.array([self._labels[name] for name in said.names], np.int64)
 
     def annotation(self, index: int) -> VocImage:
         """What the XML file of an item says. Raises `TrainerError` where it is missing or not of VOC's form."""

@@ -1,0 +1,125 @@
+"""`trainer data inspect` and `trainer data convert` as a user calls them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from trainer.cli import main
+
+
+@pytest.fixture
+def cells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A COCO data set of three images: the second box of one lies outside, one image is cut short."""
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "cells"
+    (folder / "images").mkdir(parents=True)
+    for number in range(3):
+        pixels = np.random.default_rng(number).integers(0, 256, (20, 30, 3), np.uint8)
+        Image.fromarray(pixels).save(folder / "images" / f"{number}.png")
+    file = folder / "images" / "2.png"
+    file.write_bytes(file.read_bytes()[:700])
+    images = [{"id": n, "file_name": f"{n}.png", "height": 20, "width": 30} for n in range(3)]
+    boxes = [(0, [1, 2, 3, 4]), (1, [1, 2, 3, 4]), (1, [20, 10, 300, 4])]
+    annotations = [{"id": n, "image_id": i, "category_id": 1, "bbox": box} for n, (i, box) in enumerate(boxes)]
+    content = {"images": images, "annotations": annotations, "categories": [{"id": 1, "name": "cell"}]}
+    (folder / "instances.json").write_text(json.dumps(content))
+    return folder
+
+
+def test_an_inspection_tells_what_is_there_and_what_is_wrong(cells, capsys):
+    assert main(["data", "inspect", "cells"]) == 2
+    text = capsys.readouterr().out
+    assert "instances: 3 items, 2 can't be used" in text and "30 x 20 1" in text
+    assert "cell" in text and "a box reaches outside the picture" in text and "2.png: the image is " in text
+    assert "found:    annotation 2: x_min, y_min, x_max, y_max = 20, 10, 320, 14" in text
+
+
+def test_an_inspection_as_json_lists_every_bad_item(cells, capsys):
+    assert main(["data", "inspect", "cells/instances.json", "--json"]) == 2
+    found = json.loads(capsys.readouterr().out)["all"]
+    assert found["items"] == 3 and len(found["bad"]) == 2 and found["classes"] == {"boxes": {"cell": 1}}
+
+
+def test_a_contact_sheet_is_written_of_what_can_be_used(cells, capsys):
+    assert main(["data", "inspect", "cells", "--contact-sheet", "sheet.png"]) == 2
+    assert "sheet.png: 1 items of instances" in capsys.readouterr().err
+    assert Image.open("sheet.png").width > 200
+    assert main(["data", "inspect", "cells", "--contact-sheet", "nowhere/sheet.png"]) == 2
+    assert "nowhere/sheet.png" in capsys.readouterr().err
+
+
+def test_a_config_is_inspected_as_training_reads_it(cells, capsys):
+    reader = "{name: coco, annotations: instances.json, fractions: {valid: 0.34}}"
+    Path("config.yaml").write_text(f"extends: digits\ntask: digits\ndata: {{root: cells, reader: {reader}}}\n")
+    assert main(["data", "inspect", "config.yaml", "--json", "data.reader.channels=1"]) == 2
+    found = json.loads(capsys.readouterr().out)
+    assert {name: part["items"] for name, part in found.items()} == {"train": 2, "valid": 1}
+    assert any(part["fields"].get("image") == "uint8 [20, 30, 1]" for part in found.values())
+
+
+def test_a_recipe_with_data_of_its_own_is_inspected(capsys):
+    assert main(["data", "inspect", "digits", "--split", "valid", "--items", "10"]) == 0
+    assert "valid: 500 items (10 looked at), 0 can't be used" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["cells", "--split", "valid"], "no such split\n  found:    valid\n  expected: instances"),
+        (["cells", "--items", "0"], "--items and --pictures are counts"),
+        (["cells", "data.batch_size=3"], "values are set in a config, not in a folder"),
+        (["."], "which format this is can't be told"),
+        (["nowhere"], "nowhere"),
+        (["cells/images/0.png"], "which format this is can't be told"),
+    ],
+)
+def test_mistakes_of_inspecting_are_told(cells, capsys, words, says):
+    assert main(["data", "inspect", *words]) == 2
+    assert says in capsys.readouterr().err
+
+
+def test_a_conversion_says_what_it_did_and_what_it_left(cells, capsys):
+    words = ["data", "convert", "--to", "voc", "cells/instances.json", "voc"]
+    assert main(words) == 2
+    assert "a box reaches outside the picture" in capsys.readouterr().err
+    assert main(["data", "convert", "--to", "yolo", "cells", "yolo", "--on-error", "skip"]) == 0
+    out, err = capsys.readouterr()
+    assert out == "yolo: 2 images with 1 boxes of 1 classes\n  1 images skipped\n"
+    assert "skipped: " in err and "image 1 (1.png)" in err
+    assert main(["data", "convert", "--from", "yolo", "--to", "coco", "yolo", "coco"]) == 0
+    content = json.loads(Path("coco/annotations.json").read_text())
+    assert [one["bbox"] for one in content["annotations"]] == [[1, 2, 3, 4]]
+
+
+def test_images_may_lie_elsewhere(cells, capsys):
+    Path("elsewhere").mkdir()
+    (cells / "images").rename("elsewhere/pictures")
+    words = ["data", "convert", "--to", "voc", "cells/instances.json", "voc", "--on-error", "skip"]
+    assert main(words) == 2
+    assert "where the images of the annotations lie can't be told" in capsys.readouterr().err
+    assert main([*words, "--images-in", "elsewhere/pictures"]) == 0
+    assert Path("voc/Annotations/0.xml").is_file() and Path("voc/JPEGImages/0.png").is_file()
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (
+            ["--to", "voc", "--from", "yolo", "cells", "x"],
+            "SRC is of another format\n  found:    coco\n  expected: yolo",
+        ),
+        (["--to", "voc", "cells", "nowhere/x"], "nowhere/x"),
+        (["--to", "voc", "cells", "cells"], "there is something already"),
+        (["--to", "voc", "cells", "x", "--split", "train"], "no such split"),
+        (["--to", "voc", "cells", "x", "--images-in", "cells"], "--images-in is for a COCO file"),
+        (["cells", "x"], "the following arguments are required: --to"),
+    ],
+)
+def test_mistakes_of_converting_are_told(cells, capsys, words, says):
+    assert main(["data", "convert", *words]) == 2
+    assert says in capsys.readouterr().err

@@ -1,0 +1,110 @@
+"""`trainer data convert`: annotations of boxes from one format to another."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from typing import Any
+
+EXAMPLES = """\
+  trainer data convert --to voc bccd/annotations/instances_train.json bccd-voc
+  trainer data convert --to yolo instances_val2017.json val2017-yolo --images-in val2017
+  trainer data convert --from voc --to coco VOC2007 voc-coco --images link
+  trainer data convert --from yolo --to coco sets/cells cells-coco --on-error skip
+"""
+
+HINT = "SRC is a COCO file, or the folder of a VOC or YOLO data set. "
+
+_FORMATS = ("coco", "voc", "yolo")
+
+
+def describe(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("source", metavar="SRC", help="a COCO annotation file, or the folder of a VOC or YOLO data set")
+    parser.add_argument("target", metavar="DST", help="a new folder")
+    parser.add_argument("--from", dest="source_format", choices=_FORMATS, help="the format of SRC (told by its files)")
+    parser.add_argument("--to", dest="target_format", choices=_FORMATS, required=True, help="the format of DST")
+    parser.add_argument("--images-in", metavar="FOLDER", help="where the images lie (found beside the annotations)")
+    parser.add_argument(
+        "--images",
+        choices=("copy", "link", "none"),
+        default="copy",
+        help="what becomes of the images: copied (default), hard links, left out",
+    )
+    parser.add_argument("--split", help="of a YOLO folder with several splits: which one")
+    parser.add_argument(
+        "--on-error", choices=("raise", "skip"), default="raise", help="what an image that can't be used does"
+    )
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    from pathlib import Path
+
+    from trainer.cli.progress_line import ProgressLine
+    from trainer.datasets.convert import convert
+    from trainer.datasets.readers import Opening, read
+    from trainer.rundir import write_error
+
+    line = ProgressLine()
+    strays: list[str] = []
+    opening = Opening(line.of("annotations"))
+    if arguments.on_error == "skip":
+        opening = Opening(line.of("annotations"), lambda error: strays.append(str(error)))
+    section, root = _section(arguments)
+    dataset = read(section, root, opening=opening)
+    target = Path(arguments.target)
+    if not target.absolute().parent.is_dir():
+        raise write_error(target, FileNotFoundError(2, "there is no such folder to put it in"))
+    done = convert(
+        dataset, arguments.target_format, target, images=arguments.images, on_error=arguments.on_error,
+        progress=line.of("images"),
+    )  # fmt: skip
+    line.clear()
+    for text in strays:
+        print(f"warning: {text}", file=sys.stderr)
+    for source, reason in done.skipped:
+        print(f"skipped: {source}: {reason}", file=sys.stderr)
+    print(f"{target}: {done.images} images with {done.boxes} boxes of {len(dataset.class_names)} classes")
+    if done.skipped:
+        print(f"  {len(done.skipped)} images skipped")
+    for what, count in sorted(done.unsaid.items()):
+        print(f"  {count} {what}")
+    return 0
+
+
+def _section(arguments: argparse.Namespace) -> Any:
+    """The reader's section and the root for SRC."""
+    from pathlib import Path
+
+    from trainer import TrainerError
+    from trainer.datasets.readers.guess import guess, section
+
+    source = Path(arguments.source).absolute()
+    if arguments.images_in is not None:
+        images = Path(arguments.images_in).absolute()
+        if source.suffix != ".json" or not source.is_file():
+            raise TrainerError("--images-in is for a COCO file", where=arguments.source)
+        root = Path(os.path.commonpath((source, images)))
+        settings = {"images": str(images.relative_to(root)), "annotations": str(source.relative_to(root))}
+        return section({"name": "coco", **settings}), root
+    found = guess(source)
+    formats = {reader.name for reader, _ in found.values()}
+    expected = {arguments.source_format} if arguments.source_format else set(_FORMATS)
+    if not formats <= expected:
+        raise TrainerError(
+            "SRC is of another format",
+            where=arguments.source,
+            found=", ".join(sorted(formats)),
+            expected=" or ".join(sorted(expected)),
+        )
+    if arguments.split is None and len(found) > 1:
+        raise TrainerError(
+            "SRC has several parts",
+            where=arguments.source,
+            found=", ".join(found),
+            expected="one: name its file, or it by --split",
+        )
+    split = arguments.split or next(iter(found))
+    if split not in found:
+        raise TrainerError("no such split", where=arguments.source, found=split, expected=", ".join(found))
+    return found[split]

@@ -1,0 +1,185 @@
+"""`trainer data inspect`: what is in a data set, and what is wrong with the items that can't be used."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from trainer.cli.rehearsal import HINT
+
+if TYPE_CHECKING:
+    from trainer.datasets import Dataset
+    from trainer.datasets.inspection import Inspection
+    from trainer.datasets.readers import Opening
+
+__all__ = ["EXAMPLES", "HINT", "describe", "execute"]
+
+EXAMPLES = """\
+  trainer data inspect config.yaml                         every split of a config, as training reads it
+  trainer data inspect bccd                                a folder: its format is told by its files
+  trainer data inspect instances_val2017.json --items 500  500 items, spread evenly
+  trainer data inspect bccd --contact-sheet bccd.png       pictures with their annotations drawn
+  trainer data inspect bccd --json > bccd.json
+"""
+
+MOST_BAD, MOST_CLASSES = 20, 30
+_BAR = 24
+
+
+def describe(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "words",
+        nargs="+",
+        metavar="CONFIG|FOLDER|FILE",
+        help="a YAML file or recipe with values to set (key=value), a folder, or a file of a data set",
+    )
+    parser.add_argument("--split", help="only this split")
+    parser.add_argument("--items", type=int, metavar="N", help="look at N items of each split, spread evenly (all)")
+    parser.add_argument("--contact-sheet", metavar="FILE.png", help="draw pictures with their annotations")
+    parser.add_argument("--pictures", type=int, default=24, metavar="N", help="of the contact sheet (default 24)")
+    parser.add_argument("--json", action="store_true", help="all of it as one JSON object, with every bad item")
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    import json
+
+    from trainer import TrainerError
+    from trainer.cli.exit_codes import DONE, USER_MISTAKE
+    from trainer.cli.progress_line import ProgressLine
+    from trainer.datasets.inspection import inspect
+    from trainer.datasets.readers import Opening
+
+    if min(1 if arguments.items is None else arguments.items, arguments.pictures) < 1:
+        raise TrainerError("--items and --pictures are counts", expected="at least 1")
+    line = ProgressLine()
+    strays: list[TrainerError] = []
+    splits = _splits(arguments.words, Opening(line.of("reading"), strays.append))
+    if arguments.split is not None:
+        if arguments.split not in splits:
+            raise TrainerError("no such split", found=arguments.split, expected=", ".join(splits))
+        splits = {arguments.split: splits[arguments.split]}
+    found = {name: inspect(dataset, most=arguments.items, progress=line.of(name)) for name, dataset in splits.items()}
+    line.clear()
+    first = next(iter(found.values()))
+    first.bad[:0] = [(error.where or "", error) for error in strays]
+    if arguments.contact_sheet:
+        _draw(splits, found, arguments.contact_sheet, arguments.pictures)
+    if arguments.json:
+        print(json.dumps({name: inspection.to_json() for name, inspection in found.items()}, indent=1))
+    else:
+        print("\n\n".join("\n".join(report(name, inspection)) for name, inspection in found.items()))
+    return USER_MISTAKE if any(inspection.bad for inspection in found.values()) else DONE
+
+
+def report(name: str, inspection: Inspection) -> list[str]:
+    """An inspection in lines for people."""
+    sample = "" if inspection.looked_at == inspection.items else f" ({inspection.looked_at} looked at)"
+    lines = [f"{name}: {inspection.items} items{sample}, {len(inspection.bad)} can't be used"]
+    for field, form in inspection.fields.items():
+        lines.append(f"  {field:12} {form}")
+    for part, content in inspection.found.items():
+        if part == "classes":
+            for unit, counts in content.items():
+                lines += ["", f"  {unit} by class", *_bars(counts)]
+        else:
+            lines += ["", f"  {part}", *(f"    {key:22} {_words(value)}" for key, value in content.items())]
+    if inspection.bad:
+        lines += ["", "  what can't be used"]
+        lines += [f"    {count:6}  {reason}" for reason, count in inspection.reasons.items()]
+        for source, error in inspection.bad[:MOST_BAD]:
+            lines += ["", *(f"    {text}" for text in _with_source(source, error))]
+        if len(inspection.bad) > MOST_BAD:
+            lines += ["", f"    and {len(inspection.bad) - MOST_BAD} more; --json lists all"]
+    return lines
+
+
+def _with_source(source: str, error: Exception) -> list[str]:
+    text = str(error).splitlines()
+    return text if source in text[0] else [f"{source}:", *(f"  {line}" for line in text)]
+
+
+def _bars(counts: Mapping[str, int]) -> list[str]:
+    """Classes with their counts and shares, the most frequent first."""
+    total, most = max(1, sum(counts.values())), max([1, *counts.values()])
+    rows = sorted(counts.items(), key=lambda row: -row[1])
+    width = max(len(name) for name, _ in rows[:MOST_CLASSES])
+    lines = [
+        f"    {name:{width}}  {count:9}  {count / total:6.1%}  {'█' * round(_BAR * count / most)}".rstrip()
+        for name, count in rows[:MOST_CLASSES]
+    ]
+    if len(rows) > MOST_CLASSES:
+        rest = sum(count for _, count in rows[MOST_CLASSES:])
+        lines.append(f"    and {len(rows) - MOST_CLASSES} more classes with {rest} in all")
+    return lines
+
+
+def _words(value: Any) -> str:
+    """A number, or several with their names."""
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {_words(number)}" for name, number in value.items())
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _splits(words: Sequence[str], opening: Opening) -> Mapping[str, Dataset]:
+    """The data sets by split, of a config, a recipe, a folder or a file."""
+    from pathlib import Path
+
+    from trainer import TrainerError
+    from trainer.datasets.readers.guess import read_guessed
+
+    path = Path(words[0])
+    if not path.is_dir() and not (path.is_file() and path.suffix not in (".yaml", ".yml")):
+        return _of_config(words, opening)
+    if len(words) > 1:
+        raise TrainerError("values are set in a config, not in a folder", found=words[1])
+    return read_guessed(path, opening)
+
+
+def _of_config(words: Sequence[str], opening: Opening) -> Mapping[str, Dataset]:
+    from trainer import configs
+    from trainer.cli.prepare import split_words
+
+    target, overrides = split_words(words, resuming=False)
+    assert target is not None
+    loaded = configs.load(target, overrides)
+    data = loaded.config.data
+    if data.reader is not None and data.root is not None:
+        from trainer.datasets.readers import read_splits
+
+        return read_splits(data.reader, data.root, seed=loaded.config.seed, opening=opening)
+    from trainer.cli.tasks import task_class
+
+    task = task_class(loaded.task)(loaded.config, loaded.options)
+    task.opening = opening
+    splits = task.data()
+    valid = {} if splits.valid is None else {"valid": splits.valid}
+    loaders = {"train": splits.train, **valid, **splits.tests()}
+    return {name: loader.dataset for name, loader in loaders.items()}
+
+
+def _draw(splits: Mapping[str, Dataset], found: Mapping[str, Inspection], file: str, most: int) -> None:
+    """The contact sheet of the first split, of usable items spread evenly."""
+    import sys
+    from pathlib import Path
+
+    import numpy as np
+
+    from trainer import TrainerError
+    from trainer.datasets.inspection import contact_sheet
+    from trainer.rundir import write_error
+
+    name, inspection = next(iter(found.items()))
+    if not inspection.usable:
+        raise TrainerError("there is nothing to draw", where=name, found="no item can be used")
+    places = np.linspace(0, len(inspection.usable) - 1, min(most, len(inspection.usable))).astype(int)
+    sheet = contact_sheet(splits[name], [inspection.usable[place] for place in places])
+    try:
+        sheet.save(Path(file))
+    except OSError as error:
+        raise write_error(Path(file), error) from error
+    except ValueError as error:
+        raise TrainerError(
+            "not a kind of picture", where=file, found=error, expected="a name that ends in .png"
+        ) from None
+    print(f"{file}: {len(places)} items of {name}", file=sys.stderr)

@@ -1,0 +1,5 @@
+"""Boxes from one format to another: COCO, Pascal VOC, YOLO."""
+
+from trainer.datasets.convert.converting import FORMATS, Conversion, convert
+
+__all__ = ["FORMATS", "Conversion", "convert"]

@@ -1,0 +1,91 @@
+"""An image with its boxes, as every format can say it, read without decoding pixels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from trainer import TrainerError
+from trainer.datasets.images import oriented_size
+from trainer.datasets.paths import within
+from trainer.datasets.readers.boxes import checked_boxes
+from trainer.datasets.readers.coco import CocoDataset
+from trainer.datasets.readers.voc import VocDataset
+from trainer.datasets.readers.yolo import YoloDataset
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Annotated:
+    """One image and its N boxes: float64 [N, 4] of x_min, y_min, x_max, y_max in pixels, as they are written.
+
+    `unsaid` counts what the source says about the image beyond that: masks, keypoints.
+    """
+
+    image: Path
+    name: str
+    """Relative to the folder of the images."""
+    size: tuple[int, int]
+    boxes: np.ndarray
+    labels: np.ndarray
+    crowd: np.ndarray
+    areas: np.ndarray
+    """float64 [N]: the annotation's own, NaN where it has none but its box's."""
+    unsaid: dict[str, int]
+
+
+def of_coco(dataset: CocoDataset, index: int) -> Annotated:
+    """Image `index` of a COCO file. Raises `TrainerError` as reading the item would, but for the pixels."""
+    where, columns = dataset.source(index), dataset.index
+    for problem in columns.problems.get(index, ()):
+        raise TrainerError("the annotations of an image can't be used", where=where, found=problem)
+    name = columns.file_names[index]
+    path = within(dataset.folder, name, where)
+    height, width = (int(extent) for extent in columns.sizes[index])
+    size = (height, width) if height and width else oriented_size(path)
+    here = columns.of_image(index)
+    x, y, wide, high = columns.boxes[here].T
+    boxes = np.stack([x, y, x + wide, y + high], axis=1)
+    checked_boxes(boxes, size, where, [f"annotation {number}" for number in columns.ids[here]])
+    own = np.abs(columns.areas[here] - wide * high) > 1e-6 * np.maximum(1, wide * high)
+    return Annotated(
+        path, name, size, boxes, columns.labels[here].astype(np.int64), columns.crowd[here],
+        np.where(own, columns.areas[here], np.nan),
+        {
+            "masks": int((columns.segmentations[here, 1] > 2).sum()),
+            "keypoints": int((columns.visible_keypoints[here] > 0).sum()),
+        },
+    )  # fmt: skip
+
+
+def of_voc(dataset: VocDataset, index: int) -> Annotated:
+    """Image `index` of Pascal VOC. Raises `TrainerError` as reading the item would, but for the pixels."""
+    where, said = dataset.source(index), dataset.annotation(index)
+    path = within(dataset.images, said.file_name, where)
+    size = said.size or oriented_size(path)
+    boxes = np.array(said.boxes, np.float64).reshape(-1, 4)
+    if dataset.one_based:
+        boxes[:, :2] -= 1
+    checked_boxes(boxes, size, where, [f"object {number}" for number in range(len(boxes))])
+    labels = dataset.labels_of(said, where)
+    return Annotated(path, said.file_name, size, boxes, labels, np.array(said.difficult, bool), _no_areas(boxes), {})
+
+
+def of_yolo(dataset: YoloDataset, index: int) -> Annotated:
+    """Image `index` of YOLO's labels. Raises `TrainerError` as reading the item would, but for the pixels."""
+    where, name = dataset.source(index), dataset.names[index]
+    path = within(dataset.images, name, where)
+    size = oriented_size(path)
+    labels, shares = dataset.annotation(index)
+    boxes = shares * np.array([size[1], size[0], size[1], size[0]])
+    checked_boxes(boxes, size, where, [f"box {row}" for row in range(len(boxes))])
+    return Annotated(path, name, size, boxes, labels, np.zeros(len(labels), bool), _no_areas(boxes), {})
+
+
+def _no_areas(boxes: np.ndarray) -> np.ndarray:
+    return np.full(len(boxes), np.nan)
+
+
+READERS: dict[type, Callable[..., Annotated]] = {CocoDataset: of_coco, VocDataset: of_voc, YoloDataset: of_yolo}

@@ -1,0 +1,147 @@
+"""Writers of COCO, Pascal VOC and YOLO: each is told of one image after the other, and then closed.
+
+What a format has no words for is counted in `unsaid`, by what became of it.
+"""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ElementTree
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import yaml
+
+from trainer.datasets.convert.annotated import Annotated
+
+_DECIMALS = 6
+"""Of coordinates: more than annotations have, less than the error of adding and subtracting them."""
+
+
+class Writer(Protocol):
+    """A format that can be written; `images` is the folder that the images belong into."""
+
+    images: Path
+    unsaid: Counter[str]
+
+    def __init__(self, folder: Path, class_names: Sequence[str]) -> None: ...
+
+    def write(self, one: Annotated) -> int:
+        """Add an image; how many boxes it has in this format."""
+
+    def close(self) -> None:
+        """Write what concerns all images."""
+
+
+class CocoWriter:
+    """`annotations.json` beside the folder `images`; ids count from 1."""
+
+    def __init__(self, folder: Path, class_names: Sequence[str]) -> None:
+        self.folder, self.images = folder, folder / "images"
+        self.unsaid: Counter[str] = Counter()
+        self._categories = [{"id": number, "name": name} for number, name in enumerate(class_names, 1)]
+        self._images: list[dict[str, Any]] = []
+        self._annotations: list[dict[str, Any]] = []
+
+    def write(self, one: Annotated) -> int:
+        height, width = one.size
+        image_id = len(self._images) + 1
+        self._images.append({"id": image_id, "file_name": one.name, "height": height, "width": width})
+        for box, label, crowd, area in zip(one.boxes, one.labels, one.crowd, one.areas, strict=True):
+            x_min, y_min, x_max, y_max = map(float, box)
+            wide, high = round(x_max - x_min, _DECIMALS), round(y_max - y_min, _DECIMALS)
+            self._annotations.append(
+                {
+                    "id": len(self._annotations) + 1,
+                    "image_id": image_id,
+                    "category_id": int(label) + 1,
+                    "bbox": [round(x_min, _DECIMALS), round(y_min, _DECIMALS), wide, high],
+                    "area": round(wide * high if np.isnan(area) else float(area), _DECIMALS),
+                    "iscrowd": int(crowd),
+                }
+            )
+        return len(one.boxes)
+
+    def close(self) -> None:
+        content = {"images": self._images, "annotations": self._annotations, "categories": self._categories}
+        (self.folder / "annotations.json").write_text(json.dumps(content), encoding="utf-8")
+
+
+class VocWriter:
+    """`Annotations/<image>.xml` beside the folder `JPEGImages`; crowds become difficult objects."""
+
+    def __init__(self, folder: Path, class_names: Sequence[str]) -> None:
+        self.folder, self.images = folder, folder / "JPEGImages"
+        self.unsaid: Counter[str] = Counter()
+        self._class_names = class_names
+        self._names: list[str] = []
+
+    def write(self, one: Annotated) -> int:
+        root = ElementTree.Element("annotation")
+        _add(root, "filename", one.name)
+        size = ElementTree.SubElement(root, "size")
+        _add(size, "width", one.size[1])
+        _add(size, "height", one.size[0])
+        _add(size, "depth", 3)
+        for box, label, crowd in zip(one.boxes, one.labels, one.crowd, strict=True):
+            element = ElementTree.SubElement(root, "object")
+            _add(element, "name", self._class_names[int(label)])
+            _add(element, "difficult", int(crowd))
+            edges = ElementTree.SubElement(element, "bndbox")
+            for name, value in zip(("xmin", "ymin", "xmax", "ymax"), box, strict=True):
+                _add(edges, name, _plain(float(value)))
+        self.unsaid["crowds became difficult objects"] += int(one.crowd.sum())
+        stem = Path(one.name).with_suffix("")
+        self._names.append(str(stem))
+        path = self.folder / "Annotations" / f"{stem}.xml"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        ElementTree.indent(root)
+        path.write_text(ElementTree.tostring(root, encoding="unicode") + "\n", encoding="utf-8")
+        return len(one.boxes)
+
+    def close(self) -> None:
+        path = self.folder / "ImageSets" / "Main" / "all.txt"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("".join(f"{name}\n" for name in self._names), encoding="utf-8")
+
+
+class YoloWriter:
+    """`labels/<image>.txt` beside the folder `images`, and `data.yaml`; crowds are left out."""
+
+    def __init__(self, folder: Path, class_names: Sequence[str]) -> None:
+        self.folder, self.images = folder, folder / "images"
+        self.unsaid: Counter[str] = Counter()
+        self._class_names = class_names
+
+    def write(self, one: Annotated) -> int:
+        height, width = one.size
+        lines = []
+        for (x_min, y_min, x_max, y_max), label in zip(one.boxes[~one.crowd], one.labels[~one.crowd], strict=True):
+            centre = (x_min + x_max) / 2 / width, (y_min + y_max) / 2 / height
+            shares = (*centre, (x_max - x_min) / width, (y_max - y_min) / height)
+            lines.append(" ".join([str(label), *(f"{share:.12g}" for share in shares)]) + "\n")
+        self.unsaid["crowds left out"] += int(one.crowd.sum())
+        path = (self.folder / "labels" / one.name).with_suffix(".txt")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("".join(lines), encoding="utf-8")
+        return len(lines)
+
+    def close(self) -> None:
+        names = {number: name for number, name in enumerate(self._class_names)}
+        content = {"path": ".", "train": "images", "val": "images", "names": names}
+        (self.folder / "data.yaml").write_text(yaml.safe_dump(content, sort_keys=False, allow_unicode=True), "utf-8")
+
+
+def _add(parent: ElementTree.Element, tag: str, value: object) -> None:
+    ElementTree.SubElement(parent, tag).text = str(value)
+
+
+def _plain(value: float) -> str:
+    """A number without a trailing point or exponent."""
+    return f"{value:.{_DECIMALS}f}".rstrip("0").rstrip(".")
+
+
+WRITERS: dict[str, type[Writer]] = {"coco": CocoWriter, "voc": VocWriter, "yolo": YoloWriter}

@@ -1,0 +1,77 @@
+"""Every item of a data set is looked at once: what is in it, and what is wrong with those that can't be used."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from trainer import TrainerError
+from trainer.datasets.dataset import Dataset
+from trainer.datasets.fields import check_item
+from trainer.datasets.inspection.collectors import COLLECTORS
+from trainer.datasets.readers.opening import Progress
+
+
+@dataclass(slots=True)
+class Inspection:
+    """What was found in one data set."""
+
+    items: int
+    looked_at: int
+    class_names: Sequence[str]
+    fields: dict[str, str] = field(default_factory=dict)
+    """The form of each field of the first usable item."""
+    found: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """By the names of the collectors, as plain data."""
+    bad: list[tuple[str, TrainerError]] = field(default_factory=list)
+    """(source, what is wrong) of each item, or record of none, that can't be used."""
+    usable: list[int] = field(default_factory=list)
+
+    @property
+    def reasons(self) -> dict[str, int]:
+        """How many can't be used for each reason, the most frequent first."""
+        return dict(Counter(error.message for _, error in self.bad).most_common())
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it as plain data."""
+        return {
+            "items": self.items,
+            "looked_at": self.looked_at,
+            "usable": len(self.usable),
+            "class_names": list(self.class_names),
+            "fields": self.fields,
+            **self.found,
+            "reasons": self.reasons,
+            "bad": [{"source": source, "reason": str(error)} for source, error in self.bad],
+        }
+
+
+def inspect(dataset: Dataset, *, most: int | None = None, progress: Progress | None = None) -> Inspection:
+    """Look at every item of a data set, or at `most` spread evenly; `progress` hears of items done and in all."""
+    count = len(dataset)
+    chosen = np.arange(count) if most is None or most >= count else np.linspace(0, count - 1, most).astype(np.int64)
+    inspection = Inspection(count, len(chosen), dataset.class_names)
+    collectors = [kind() for kind in COLLECTORS]
+    for done, index in enumerate(chosen.tolist(), 1):
+        source = dataset.source(index)
+        try:
+            item = dataset[index]
+            check_item(item, where=source)
+        except TrainerError as error:
+            inspection.bad.append((source, error))
+            continue
+        finally:
+            if progress is not None:
+                progress(done, len(chosen))
+        if not inspection.usable:
+            inspection.fields = {name: f"{value.dtype} {list(value.shape)}" for name, value in item.items()}
+        inspection.usable.append(index)
+        for collector in collectors:
+            collector.see(item)
+    results = {collector.name: collector.result(dataset.class_names) for collector in collectors}
+    inspection.found = {name: result for name, result in results.items() if result is not None}
+    return inspection
