@@ -83,6 +83,7 @@ from trainer.engine.functions.elementwise import (
 )
 from trainer.engine.functions.linear import matmul, matrix_transpose, tensordot, vecdot
 from trainer.engine.functions.movement import (
+    bincount,
     broadcast_arrays,
     broadcast_to,
     concat,
@@ -162,6 +163,7 @@ __all__ = [
     "average_pool",
     "barrier",
     "bfloat16",
+    "bincount",
     "bitwise_and",
     "bitwise_invert",
     "bitwise_left_shift",

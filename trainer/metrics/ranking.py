@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 
+from trainer import TrainerError
 from trainer.engine import Tensor
 from trainer.metrics.classes import examples, refuse_outside
 from trainer.metrics.metric import WEIGHT, State
@@ -70,6 +71,16 @@ def average_precision(steps: Steps) -> float:
     return float(np.sum(gains * steps.true / (steps.true + steps.false)) / steps.positives)
 
 
+class Stepped(Protocol):
+    """What areas and curves need of a metric: steps from its state."""
+
+    def steps(self, state: State) -> list[Steps]:
+        """Of each class against the rest."""
+
+    def steps_together(self, state: State) -> Steps:
+        """Of all (example, class) pairs as one."""
+
+
 class Ranked(Rows):
     """Keeps the probabilities, float32 [N, C], and what is right: labels int32 [N], or "hot" float32 [N, C].
 
@@ -100,6 +111,15 @@ class Ranked(Rows):
     def state_key(self) -> Hashable:
         return Ranked, self.ignore_index
 
+    def steps(self, state: State) -> list[Steps]:
+        """Of each class against the rest; of a binary task of the positive class alone."""
+        return [Steps.of(scores, positive, state[WEIGHT]) for scores, positive in one_against_rest(state)]
+
+    def steps_together(self, state: State) -> Steps:
+        """Of all (example, class) pairs as one."""
+        scores, positive = (np.concatenate(each) for each in zip(*one_against_rest(state), strict=True))
+        return Steps.of(scores, positive, np.tile(state[WEIGHT], len(scores) // max(1, len(state[WEIGHT]))))
+
 
 def one_against_rest(state: State) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Each class' scores [N] and which examples are positive; of a binary task the positive class alone."""
@@ -111,55 +131,47 @@ def one_against_rest(state: State) -> Iterator[tuple[np.ndarray, np.ndarray]]:
             yield scores[:, number], state["labels"] == (1 if scores.shape[1] == 1 else number)
 
 
-class Area(Ranked):
-    """An area under a curve, of one class against the rest, or of each pair of classes.
+def mean_area(areas: Sequence[float], weights: Sequence[float], average: Average) -> float:
+    """The mean of the areas that are defined: of all alike, or "weighted" by `weights`."""
+    if average != "weighted":
+        weights = [1.0] * len(areas)
+    defined = [(area, weight) for area, weight in zip(areas, weights, strict=True) if not math.isnan(area)]
+    total = sum(weight for _, weight in defined)
+    return sum(area * weight for area, weight in defined) / total if total else math.nan
+
+
+def area_of_all(metric: Stepped, state: State, area: Callable[[Steps], float], average: Average) -> float:
+    """An area averaged over classes."""
+    if average == "micro":
+        return area(metric.steps_together(state))
+    steps = metric.steps(state)
+    return mean_area([area(one) for one in steps], [one.positives for one in steps], average)
+
+
+class RocAuc(Ranked):
+    """The area under the ROC curve, equal scores counted half (Fawcett 2006): scikit-learn's `roc_auc_score`.
 
     Args:
         average: "macro" over the classes for which it is defined, "weighted" by their positive examples, or "micro":
             of all (example, class) pairs as one.
-        pairs: whether classes are compared two by two ("one-vs-one") instead of each with the rest.
+        pairs: whether classes are compared two by two (Hand and Till 2001; "weighted" by how many examples the two
+            have) instead of each with the rest.
+        ignore_index: labels that count for nothing, beside -1; None: 255 of pixels.
     """
-
-    area: Callable[[Steps], float]
-
-    def __init__(self, average: Average = "macro", ignore_index: int | None = None) -> None:
-        super().__init__(ignore_index)
-        self.average = average
-
-    def values(self, state: State) -> Mapping[str, float]:
-        weight = state[WEIGHT]
-        classes = list(one_against_rest(state))
-        if self.average == "micro":
-            scores, positive = (np.concatenate(each) for each in zip(*classes, strict=True))
-            return {"": type(self).area(Steps.of(scores, positive, np.tile(weight, len(classes))))}
-        steps = [Steps.of(scores, positive, weight) for scores, positive in classes]
-        return {"": self.mean([type(self).area(one) for one in steps], [one.positives for one in steps])}
-
-    def mean(self, areas: list[float], weights: list[float]) -> float:
-        """The mean of those that are defined, equally or by weights."""
-        if self.average != "weighted":
-            weights = [1.0] * len(areas)
-        defined = [(area, weight) for area, weight in zip(areas, weights, strict=True) if not math.isnan(area)]
-        total = sum(weight for _, weight in defined)
-        return sum(area * weight for area, weight in defined) / total if total else math.nan
-
-
-class RocAuc(Area):
-    """The area under the ROC curve, equal scores counted half (Fawcett 2006): scikit-learn's `roc_auc_score`.
-
-    With `pairs` as Hand and Till 2001, averaged over pairs of classes, weighted by how many examples the two have.
-    """
-
-    area = staticmethod(roc_area)
 
     def __init__(self, average: Average = "macro", pairs: bool = False, ignore_index: int | None = None) -> None:
-        super().__init__(average, ignore_index)
-        self.pairs = pairs
+        super().__init__(ignore_index)
+        self.average, self.pairs = average, pairs
+
+    def partial(self, given: Predictions) -> Mapping[str, Tensor]:
+        if self.pairs and "labels" not in given:
+            raise TrainerError("classes of a multi-label task are no pairs", expected="roc_auc with pairs: false")
+        return super().partial(given)
 
     def values(self, state: State) -> Mapping[str, float]:
         scores, weight = state["scores"], state[WEIGHT]
         if not self.pairs or scores.shape[1] == 1:
-            return super().values(state)
+            return {"": area_of_all(self, state, roc_area, self.average)}
         labels, areas, shares = state["labels"], [], []
         for one, other in combinations(range(scores.shape[1]), 2):
             among = (labels == one) | (labels == other)
@@ -169,10 +181,20 @@ class RocAuc(Area):
             ]
             areas.append(sum(both) / 2)
             shares.append(float(weight[among].sum()))
-        return {"": self.mean(areas, shares)}
+        return {"": mean_area(areas, shares, self.average)}
 
 
-class AveragePrecision(Area):
-    """The area under the precision-recall curve as a sum of steps: scikit-learn's `average_precision_score`."""
+class AveragePrecision(Ranked):
+    """The area under the precision-recall curve as a sum of steps: scikit-learn's `average_precision_score`.
 
-    area = staticmethod(average_precision)
+    Args:
+        average: as of `RocAuc`.
+        ignore_index: as of `RocAuc`.
+    """
+
+    def __init__(self, average: Average = "macro", ignore_index: int | None = None) -> None:
+        super().__init__(ignore_index)
+        self.average = average
+
+    def values(self, state: State) -> Mapping[str, float]:
+        return {"": area_of_all(self, state, average_precision, self.average)}

@@ -218,3 +218,16 @@ def test_gradients_flow_through_compositions() -> None:
 def test_float32_stays_float32() -> None:
     x = engine.asarray(values((2, 3), np.float32))
     assert engine.mean(engine.exp(x * 0.5) / 3).dtype is float32
+
+
+@pytest.mark.parametrize("device", ["reference", "cpu"])
+def test_bincount_counts_along_an_axis_what_is_in_range(device: str) -> None:
+    random = np.random.default_rng(0)
+    numbers, weights = random.integers(-1, 6, (3, 40)), random.random((3, 40))
+    kept = [np.where((row >= 0) & (row < 5), row, 5) for row in numbers]
+    with engine.device(device):
+        counts = engine.bincount(numbers, length=5).numpy()
+        weighted = engine.bincount(numbers.T.copy(), length=5, weights=weights.T.copy(), axis=0).numpy()
+    assert np.array_equal(counts, [np.bincount(row, minlength=6)[:5] for row in kept])
+    expected = [np.bincount(row, given, minlength=6)[:5] for row, given in zip(kept, weights, strict=True)]
+    np.testing.assert_allclose(weighted.T, expected, rtol=1e-15)

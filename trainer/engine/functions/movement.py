@@ -218,6 +218,19 @@ def take_along_axis(x: Any, indices: Any, /, *, axis: int = -1) -> Tensor:
     return wrapped(p.take_along(node, where, number), tensor, places)
 
 
+def bincount(x: Any, /, *, length: int, weights: Any | None = None, axis: int = -1) -> Tensor:
+    """How often each number from 0 to length - 1 is among the integers along `axis`; others count for nothing.
+
+    The axis has `length` elements in the result, the other axes stay. With `weights` (of the shape of `x`) each counts
+    as its weight, in the weights' dtype and in the order of the elements; without, the counts are float32, which are
+    exact up to 2**24.
+    """
+    tensor = as_tensor(x)
+    number = one_axis("bincount", axis, tensor.ndim)
+    counts = p.full(tensor.shape, 1.0, dtypes.float32) if weights is None else as_tensor(weights).node
+    return wrapped(p.scatter_add_along(counts, _as_indices("bincount", tensor), number, length), tensor)
+
+
 def _as_indices(operation: str, places: Tensor) -> Node:
     if not places.dtype.is_integer:
         raise refusal(operation, "indices are whole numbers", found=describe([places]), expected="an integer dtype")
