@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from trainer.tui.frame import Frame
 from trainer.tui.numbers import duration
+from trainer.tui.panels.kernels import speed_up
 from trainer.tui.text import Line, crop, crop_line
 from trainer.tui.view import Phase
 
@@ -12,7 +13,7 @@ CLOCK_WIDTH = 6
 
 
 def draw_phases(frame: Frame, width: int, height: int) -> list[Line]:
-    """A line a phase in the order in which they began, two for a running one that says what it is on.
+    """A line a phase in the order in which they began, two for one that says what it is on or what it gained.
 
     Where the panel is too low, the phases that were done first give way.
     """
@@ -47,8 +48,11 @@ def _lines(phase: Phase, frame: Frame, width: int) -> list[Line]:
         (f" {clock}", "dim"),
     )
     lines = [crop_line(line, width, glyphs.ellipsis)]
-    if phase.now and phase.is_active:
-        lines.append((("  " + crop(phase.now, width - 2, glyphs.ellipsis), "dim"),))
+    gain = speed_up(frame.view.tunes.values()) if phase.name == "tune" else None
+    told = [f"{gain:.2f}x" if phase.is_active else f"{gain:.2f}x as fast"] if gain is not None else []
+    told += [phase.now] if phase.now and phase.is_active else []
+    if told:
+        lines.append((("  " + crop("  ".join(told), width - 2, glyphs.ellipsis), "dim"),))
     return lines
 
 

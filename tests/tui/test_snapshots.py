@@ -1,0 +1,153 @@
+"""Whole screens as they were looked at and found right: each state on the overview, each screen, in several sizes."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import snapshot
+import synthetic_run
+from conftest import Clock, dashboard, dead_pid, hold_lock, settle
+
+from trainer.rundir import EndEvent, LogEvent, MetricEvent, PhaseEvent, RequestEvent, RunPaths, TuneEvent
+
+START = synthetic_run.START
+
+
+def starting(root: Path) -> RunPaths:
+    paths = synthetic_run.make_folder(root)
+    for at, event in synthetic_run.story():
+        if at < 1.0:
+            synthetic_run.append(paths, event, at)
+    return paths
+
+
+def tuning(root: Path) -> RunPaths:
+    paths = synthetic_run.write_run(root, finished_epochs=1)
+    synthetic_run.append(paths, PhaseEvent("tune", "started", 0, 61, "decisions"), 6.0)
+    for index in range(14):
+        event = TuneEvent(f"k{index}", "conv 3x3", f"8x{32 + index}x56x56", 4.9, 4.9 / (1 + 0.03 * index), 23)
+        synthetic_run.append(paths, event, 6.0 + 0.1 * index)
+    synthetic_run.append(paths, PhaseEvent("tune", "progress", 14, 61, "decisions", "matmul 512", 41.0), 8.0)
+    return paths
+
+
+def running(root: Path) -> RunPaths:
+    return synthetic_run.write_run(root, finished_epochs=2, has_shown=True)
+
+
+def paused(root: Path) -> RunPaths:
+    paths = running(root)
+    synthetic_run.append(paths, RequestEvent("1", "pause", "done"), 9.0)
+    return paths
+
+
+def stopping(root: Path) -> RunPaths:
+    paths = running(root)
+    synthetic_run.append(paths, RequestEvent("1", "stop", "received"), 9.0)
+    return paths
+
+
+def not_finite(root: Path) -> RunPaths:
+    paths = running(root)
+    for step in range(244, 300, 4):
+        synthetic_run.append(paths, MetricEvent(step, step / 120, "train", {"loss": float("nan")}), 9.0)
+    synthetic_run.append(paths, LogEvent("loss is not finite since step 244", level="error"), 9.0)
+    return paths
+
+
+def finished(root: Path) -> RunPaths:
+    return synthetic_run.write_run(root, has_shown=True)
+
+
+def failed(root: Path) -> RunPaths:
+    paths = running(root)
+    paths.traceback(1).write_text("Traceback (most recent call last):\nZeroDivisionError: division by zero\n")
+    end = EndEvent("failed", 1, 240, 9.0, reason="ZeroDivisionError: division by zero", traceback="traceback-1.txt")
+    synthetic_run.append(paths, end, 9.0)
+    return paths
+
+
+def empty(root: Path) -> RunPaths:
+    return synthetic_run.make_folder(root)
+
+
+def many_metrics(root: Path) -> RunPaths:
+    paths = synthetic_run.make_folder(root)
+    for step in range(0, 50, 5):
+        values = {f"part{index:02}": index + step / 10 for index in range(100)}
+        synthetic_run.append(paths, MetricEvent(step, step / 10, "train", values), 1.0 + step / 10)
+    return paths
+
+
+STATES: dict[str, Callable[[Path], RunPaths]] = {
+    made.__name__: made
+    for made in (starting, tuning, running, paused, stopping, not_finite, finished, failed, empty, many_metrics)
+}
+ALIVE = ("starting", "tuning", "running", "paused", "stopping", "not_finite", "many_metrics")
+SIZES = {"80x24": (80, 24), "120x36": (120, 36), "60x16": (60, 16)}
+KEYS = {"metrics": "2", "kernels": "3", "samples": "4", "evaluation": "5", "runs": "6", "config": "7", "help": "?"}
+
+CASES = [
+    *((state, "overview", size) for state in (*STATES, "crashed", "silent") for size in SIZES),
+    *((state, screen, "80x24") for state in ("finished", "empty") for screen in KEYS),
+    *(("finished", screen, "120x36") for screen in KEYS),
+    ("many_metrics", "metrics", "80x24"), ("not_finite", "metrics", "80x24"), ("tuning", "kernels", "80x24"),
+]  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def everyones_terminal() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as environment:
+        environment.delenv("NO_COLOR", raising=False)
+        environment.setenv("TZ", "UTC")
+        time.tzset()
+        yield
+    time.tzset()
+
+
+@pytest.mark.parametrize(("state", "screen", "size"), CASES, ids=lambda part: part)
+async def test_a_screen_is_as_it_was_found_right(
+    state: str, screen: str, size: str, tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = STATES.get(state, running)
+    paths = made(tmp_path / "runs" / "digits-7")
+    if state in ALIVE or state == "silent":
+        hold_lock(paths, os.getpid(), clock.now - (20 if state == "silent" else 0))
+    elif state == "crashed":
+        hold_lock(paths, dead_pid(), clock.now)
+        paths.log.write_text("loading\nMemoryError: cannot allocate 12 GB\n")
+    app = dashboard(paths, clock)
+    async with app.run_test(size=SIZES[size]) as pilot:
+        if screen != "overview":
+            await pilot.press("question_mark" if screen == "help" else KEYS[screen])
+        for _ in range(3):
+            await settle(app, pilot)
+        drawn = snapshot.screen_of(app)
+    snapshot.compare(f"{state}-{screen}-{size}", drawn)
+
+
+@pytest.mark.parametrize("look", ["sixteen", "no_colour", "ascii"])
+async def test_other_terminals(look: str, tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    paths = finished(tmp_path / "runs" / "digits-7")
+    environment = {"LC_ALL": "C" if look == "ascii" else "C.UTF-8", "TERM": "xterm"}
+    if look == "no_colour":
+        monkeypatch.setenv("NO_COLOR", "1")
+    app = dashboard(paths, clock, environment=environment)
+    if look == "sixteen":
+        from trainer.tui.palette import choose_palette
+
+        app.palette = choose_palette("standard")
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(app, pilot)
+        drawn = snapshot.screen_of(app)
+    snapshot.compare(f"finished-overview-{look}", drawn)
+
+
+def test_no_snapshot_is_left_over() -> None:
+    names = {f"{state}-{screen}-{size}" for state, screen, size in CASES}
+    names |= {f"finished-overview-{look}" for look in ("sixteen", "no_colour", "ascii")}
+    assert {file.stem for file in snapshot.FOLDER.iterdir()} == names
