@@ -88,15 +88,16 @@ def test_images_of_different_sizes_are_filled_up_where_asked_for() -> None:
     items = [
         {key: detection(1, height=h, width=w)[key] for key in ("image", "mask", "masks")} for h, w in [(4, 6), (9, 5)]
     ]
-    with pytest.raises(
-        TrainerError, match=r"b\.png: [\s\S]*uint8\[9, 5, 3\][\s\S]*uint8\[4, 6, 3\][\s\S]*image_multiple"
-    ):
+    with pytest.raises(TrainerError, match=r"b\.png: [\s\S]*uint8\[9, 5, 3\][\s\S]*uint8\[4, 6, 3\][\s\S]*image_sizes"):
         collate(items, where=["a.png", "b.png"].__getitem__)
-    batch = collate(items, Collation(image_multiple=8))
+    batch = collate(items, Collation(image_sizes=((8, 8), (16, 8), (32, 32))))
     assert batch["image"].shape == (2, 3, 16, 8) and batch["masks"].shape == (2, 8, 16, 8)
     np.testing.assert_array_equal(batch["image"][1, :, :9, :5], np.moveaxis(items[1]["image"], 2, 0))
     assert not batch["image"][1, :, 9:].any() and not batch["image"][1, :, :, 5:].any()
     assert (batch["mask"][0, 4:] == 255).all() and (batch["mask"][0, :, 6:] == 255).all()
+    assert collate(items[:1], Collation(image_sizes=((8, 8), (16, 8))))["image"].shape == (1, 3, 8, 8)
+    with pytest.raises(TrainerError, match=r"b\.png: [\s\S]*height 9[\s\S]*8 x 8, 4 x 20"):
+        collate(items, Collation(image_sizes=((8, 8), (4, 20))), where=["a.png", "b.png"].__getitem__)
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-import numpy as np
+from typing import Any
 
+import numpy as np
+import pytest
+
+from trainer import TrainerError
 from trainer.configs import RunConfig
-from trainer.datasets import ArrayDataset, Batch, Draws, loaders
+from trainer.datasets import ArrayDataset, Batch, Cached, Draws, Pipeline, Subset, loaders, split
+from trainer.datasets.transforms import Resize
+from trainer.datasets.workers import processors
 
 
 def mark(batch: Batch, draws: Draws) -> Batch:
@@ -24,3 +30,88 @@ def test_only_training_is_shuffled_and_augmented() -> None:
     assert sorted(train) == list(range(100, 112)) and list(train) != sorted(train)
     for name in ("valid", "test"):
         assert np.concatenate([batch["value"] for batch in made[name].epoch(0)]).tolist() == list(range(12))
+
+
+class Files:
+    """Items that are read one by one and know their classes and sizes without."""
+
+    class_names = ("cat", "dog")
+
+    def __init__(self, count: int) -> None:
+        self.labels = np.arange(count) % 10 // 9
+        self.sizes = np.arange(count) % 40 + 1
+        self.at_least: tuple[int, int] | None = None
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        tokens = np.full(self.sizes[index], index, np.int32)
+        image = np.zeros((64, 64, 3) if self.at_least is None else (*self.at_least, 3), np.uint8)
+        return {"tokens": tokens, "label": np.int64(self.labels[index]), "image": image}
+
+    def source(self, index: int) -> str:
+        return str(index)
+
+
+def of(data: dict[str, Any], **splits: Any) -> dict[str, Any]:
+    config = RunConfig.model_validate(
+        {"task": "t", "optimizer": {"name": "sgd"}, "train": {"epochs": 1}, "data": {"batch_size": 10, **data}}
+    )
+    return loaders(splits, config)
+
+
+def test_workers_are_shared_and_many_only_for_items_that_are_read() -> None:
+    arrays = ArrayDataset({"value": np.arange(12)})
+    made = of({}, train=arrays, valid=arrays)
+    assert made["train"].workers is made["valid"].workers and made["train"].workers.workers == 0
+    made = of({}, train=split(Files(40), {"a": 30, "b": 10})["a"], valid=Files(10))
+    assert made["train"].workers is made["valid"].workers
+    assert (made["train"].workers.kind, made["train"].workers.workers) == ("process", max(1, min(8, processors() - 1)))
+    made["train"].close()
+    made = of({"workers": 2, "worker_kind": "thread", "prefetch": 3}, train=Files(40))
+    assert (made["train"].workers.kind, made["train"].workers.ahead) == ("thread", 6)
+
+
+def test_samplers_are_those_of_the_config() -> None:
+    def classes(**data: Any) -> np.ndarray:
+        loader = of({"workers": 0, **data}, train=Files(200))["train"]
+        return np.bincount(np.concatenate([batch["label"] for batch in loader.epoch(0)]))
+
+    assert classes().tolist() == [180, 20]
+    assert classes(sampler={"name": "class_balanced", "samples": 100}).tolist() == [50, 50]
+    assert classes(sampler={"name": "weighted", "class_weights": {"cat": 0}}).tolist() == [0, 200]
+    with pytest.raises(TrainerError, match=r"class_weights: no such class[\s\S]*cow[\s\S]*cat, dog"):
+        classes(sampler={"name": "weighted", "class_weights": {"cow": 1}})
+    numbers = ArrayDataset({"value": np.arange(12)})
+    with pytest.raises(TrainerError, match=r"class of each item[\s\S]*ArrayDataset[\s\S]*'labels'"):
+        of({"sampler": {"name": "class_balanced"}}, train=numbers)
+
+
+def test_sizes_are_what_the_config_says() -> None:
+    loader = of({"workers": 0, "size_window": 20, "max_objects": 5}, train=Files(400))["train"]
+    lengths = [batch["length"] for batch in loader.epoch(0)]
+    assert max(np.ptp(length) for length in lengths) <= 5  # of 40
+    loader = of({"workers": 0, "max_tokens": 50, "image_sizes": ((70, 80),)}, train=Files(10))["train"]
+    (batch,) = loader.epoch(0)
+    assert batch["tokens"].shape == (10, 50) and batch["image"].shape == (10, 3, 70, 80)
+
+
+def test_images_are_decoded_as_small_as_the_transforms_allow() -> None:
+    pipeline = Pipeline(Subset(Files(40), np.arange(10)), [Resize((16, 16))])
+    for scaled, expected in [(True, (16, 16)), (False, None)]:
+        loader = of({"workers": 0, "scaled_decoding": scaled}, train=pipeline)["train"]
+        assert loader.dataset.dataset.dataset.at_least == expected
+        assert next(loader.epoch(0))["image"].shape == (10, 3, 16, 16)
+    assert pipeline.dataset.dataset.at_least is None  # another's, and left alone
+
+
+def test_a_cache_lies_below_the_transforms_and_its_memory_is_shared_out() -> None:
+    made = of({"workers": 0, "cache_gb": 1e-3}, train=Pipeline(Files(30), []), valid=Files(10))
+    train, valid = made["train"].dataset, made["valid"].dataset
+    assert isinstance(train, Pipeline) and isinstance(train.dataset, Cached) and isinstance(valid, Cached)
+    assert (train.dataset.cache.limit, valid.cache.limit) == (750_000, 250_000)
+    list(made["train"].epoch(0))
+    assert len(train.dataset.cache) == 30
+    arrays = ArrayDataset({"value": np.arange(12)})
+    assert of({"cache_gb": 1}, train=arrays)["train"].dataset is arrays

@@ -128,3 +128,21 @@ class Modules:
 
     def source(self, index: int) -> str:
         return f"modules/{index}"
+
+
+class Points:
+    """Points of the plane in two classes."""
+
+    class_names = ("left", "right")
+
+    def __init__(self, count: int) -> None:
+        self.points = np.random.default_rng(0).standard_normal((count, 2)).astype(np.float32)
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+    def __getitem__(self, index: int) -> Item:
+        return {"point": self.points[index], "label": np.int64(self.points[index, 0] > 0)}  # type: ignore[dict-item]
+
+    def source(self, index: int) -> str:
+        return f"points/{index}"

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from trainer.configs.readers import ReaderConfig
+from trainer.configs.sampler import SamplerConfig
 from trainer.configs.section import Section
+
+_Extent = Annotated[int, Field(gt=0)]
+_Size = tuple[_Extent, _Extent]
 
 
 class DataConfig(Section):
@@ -24,5 +28,38 @@ class DataConfig(Section):
         None, gt=0, description="Samples in one validation step; null: the same as batch_size."
     )
     shuffle: bool = Field(True, description="A new order each epoch, decided by the seed and the epoch alone.")
-    workers: int = Field(0, ge=0, description="Threads that prepare batches ahead; 0: in the training loop.")
+    sampler: SamplerConfig | None = Field(
+        None, description="Which items an epoch of training has; null: every item once."
+    )
+    size_window: int | None = Field(
+        None,
+        gt=0,
+        description="Training items are sorted by size within so many batches, so that those of a batch are alike and "
+        "little is filled up; null: they are not.",
+    )
+    max_objects: int | None = Field(
+        None, gt=0, description="Room for boxes in each item of a batch; null: the next power of two that it needs."
+    )
+    max_tokens: int | None = Field(None, gt=0, description="The same for tokens.")
+    image_sizes: tuple[_Size, ...] = Field(
+        (),
+        description="Height and width of batches whose images differ in size, [[480, 640], [640, 480]]: they are "
+        "filled up to the first that has room; empty: images of a batch have one size.",
+    )
+    workers: int | None = Field(
+        None,
+        ge=0,
+        description="Who prepares batches ahead: so many threads or processes; 0: the training loop, one by one; "
+        "null: 0 for data in memory, else as many as there are processors but one, from 1 to 8.",
+    )
+    worker_kind: Literal["auto", "thread", "process"] = Field(
+        "auto", description="auto: threads for data in memory, else processes."
+    )
+    prefetch: int = Field(2, gt=0, description="Batches that each worker prepares ahead.")
+    cache_gb: float = Field(
+        0.0, ge=0, description="Memory in GB for decoded items, which are then not read again; all workers share it."
+    )
+    scaled_decoding: bool = Field(
+        True, description="Decode JPEG files at a half, a quarter or an eighth where the transforms need no more."
+    )
     on_error: Literal["raise", "skip"] = Field("raise", description="What an unreadable sample does to the run.")

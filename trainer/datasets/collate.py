@@ -42,24 +42,32 @@ class Collation:
     Args:
         objects: room for boxes in each item; None: the next power of two, from 8 on, that the batch needs.
         tokens: the same for tokens.
-        image_multiple: images of different sizes get the height and width of the largest, rounded up to a multiple of
-            this; None: images of one batch must have one size.
+        image_sizes: (height, width) that batches of images of different sizes may have: the first that has room for all
+            of them; none: images of one batch must have one size.
     """
 
     objects: int | None = None
     tokens: int | None = None
-    image_multiple: int | None = None
+    image_sizes: tuple[tuple[int, int], ...] = ()
 
-    def extent(self, axis: str | int, extents: Sequence[int]) -> int | None:
-        """What an axis becomes on which items have these extents; None where they can't go into one batch."""
+    def room(self, axes: Sequence[str | int], extents: Sequence[Sequence[int]]) -> list[int | None]:
+        """What the axes become on which items have these extents; None where they can't go into one batch."""
+        found = [self._room(axis, own) for axis, own in zip(axes, extents, strict=True)]
+        if HEIGHT in axes and self.image_sizes:
+            places = [axes.index(HEIGHT), axes.index(WIDTH)]
+            largest = [max(extents[place]) for place in places]
+            fitting = (size for size in self.image_sizes if size[0] >= largest[0] and size[1] >= largest[1])
+            for place, extent in zip(places, next(fitting, (None, None)), strict=True):
+                found[place] = extent
+        return found
+
+    def _room(self, axis: str | int, extents: Sequence[int]) -> int | None:
         most = max(extents)
         if axis in (OBJECTS, TOKENS):
             room = self.objects if axis == OBJECTS else self.tokens
             if room is None:
                 return max(LEAST_ROOM, 1 << (most - 1).bit_length())
             return room if most <= room else None
-        if axis in (HEIGHT, WIDTH) and self.image_multiple is not None:
-            return -(-most // self.image_multiple) * self.image_multiple
         return most if min(extents) == most else None
 
 
@@ -93,12 +101,11 @@ def batch_shapes(items: Sequence[Item], collation: Collation = FIT, *, where: Wh
         for row, item in enumerate(items):
             if np.ndim(item[name]) != len(axes) or np.asarray(item[name]).dtype != dtype:
                 raise _differ(item, first, where(row))
+        found = [[np.shape(item[name])[place] for item in items] for place in range(len(axes))]
         extents = [len(items)]
-        for place, axis in enumerate(axes):
-            found = [np.shape(item[name])[place] for item in items]
-            extent = collation.extent(axis, found)
+        for axis, own, extent in zip(axes, found, collation.room(axes, found), strict=True):
             if extent is None:
-                raise _no_room(name, axis, items, found, collation, where)
+                raise _no_room(name, axis, items, own, collation, where)
             extents.append(extent)
         shapes[name] = tuple(extents), dtype
         if TOKENS in axes:
@@ -168,6 +175,14 @@ def _no_room(
             expected=f"at most {room}",
             hint=f"Raise data.max_{axis}, or leave it out: batches then have the room that they need.",
         )
+    if axis in (HEIGHT, WIDTH) and collation.image_sizes:
+        return TrainerError(
+            "the images of a batch are larger than any of the sizes for batches",
+            where=where(int(np.argmax(found))),
+            found=f"{axis} {max(found)}",
+            expected="data.image_sizes: " + ", ".join(f"{height} x {width}" for height, width in collation.image_sizes),
+            hint="Add a size that has room for it, or resize in the transforms.",
+        )
     row = next(row for row, extent in enumerate(found) if extent != found[0])
     if axis in (HEIGHT, WIDTH):
         return TrainerError(
@@ -175,6 +190,6 @@ def _no_room(
             where=where(row),
             found=form(items[row][name]),
             expected=f"{form(items[0][name])}, as the first item of the batch",
-            hint="Resize or crop to one size in the transforms, or let data.image_multiple fill images up.",
+            hint="Resize or crop to one size in the transforms, or fill up to one of data.image_sizes.",
         )
     return _differ(items[row], items[0], where(row))

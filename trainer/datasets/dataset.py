@@ -121,8 +121,13 @@ def split(dataset: Dataset, sizes: Mapping[str, int]) -> dict[str, Subset]:
     }
 
 
+def gives_batches(dataset: Dataset) -> bool:
+    """Whether it can make batches at once: a part of another as far as the other can."""
+    return gives_batches(dataset.dataset) if isinstance(dataset, Subset) else isinstance(dataset, BatchedDataset)
+
+
 def take(dataset: Dataset, indices: np.ndarray) -> Batch:
     """The items `indices` as one batch; at once where the data set can, else item by item."""
-    if isinstance(dataset, BatchedDataset):
-        return dataset.take(indices)
+    if gives_batches(dataset):
+        return dataset.take(indices)  # type: ignore[attr-defined]
     return collate([dataset[int(index)] for index in indices], where=lambda row: dataset.source(int(indices[row])))

@@ -10,7 +10,7 @@ import numpy as np
 
 from trainer import TrainerError
 from trainer.datasets.collate import FIT, Collation, Shapes, as_batch, batch_shapes, fill
-from trainer.datasets.dataset import BatchedDataset, Dataset
+from trainer.datasets.dataset import Dataset, gives_batches, take
 from trainer.datasets.fields import WEIGHT, Batch, Item
 from trainer.datasets.order import Draws
 
@@ -87,11 +87,7 @@ class BatchMaker:
     @property
     def takes_batches(self) -> bool:
         """Whether whole batches are taken at once, as of arrays in memory."""
-        return (
-            self.on_error == "raise"
-            and isinstance(self.dataset, BatchedDataset)
-            and not isinstance(self.dataset, EpochDataset)
-        )
+        return self.on_error == "raise" and gives_batches(self.dataset) and not isinstance(self.dataset, EpochDataset)
 
     def make(self, plan: Plan, room: Room = new_arrays, now: Callable[[int], None] | None = None) -> Made:
         """The batch; `now` hears the number of each item before it is read.
@@ -102,8 +98,8 @@ class BatchMaker:
         """
         unusable: list[Unusable] = []
         weight = plan.weight.copy()
-        if isinstance(self.dataset, BatchedDataset) and self.takes_batches:
-            return Made(self._finished(self.dataset.take(plan.indices), weight, plan))
+        if self.takes_batches:
+            return Made(self._finished(take(self.dataset, plan.indices), weight, plan))
         items = self._items(plan, weight, unusable, now)
         shapes = batch_shapes(items, self.collation, where=lambda row: self.dataset.source(int(plan.indices[row])))
         _refuse_weight(shapes)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-ORDER, AUGMENTATION, SAMPLES, BATCHES, CLASSES = range(5)
+ORDER, AUGMENTATION, SPLITS, SAMPLES, BATCHES, CLASSES = range(6)
 """What random bits are for: streams of their own."""
 
 _LOW = 0xFFFFFFFF

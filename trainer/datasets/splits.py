@@ -2,32 +2,112 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from trainer.datasets.dataset import Dataset
-from trainer.datasets.loader import BatchTransform, Loader
+import numpy as np
+
+from trainer import TrainerError
+from trainer.datasets.cache import Cached, ItemCache
+from trainer.datasets.collate import Collation
+from trainer.datasets.dataset import Dataset, Subset, gives_batches
+from trainer.datasets.known import labels_of, sizes_of
+from trainer.datasets.loader import Loader
+from trainer.datasets.making import BatchMaker, BatchTransform, EpochDataset
+from trainer.datasets.samplers import BySize, ClassBalanced, InOrder, Sampler, Shuffled, Weighted, class_weights
+from trainer.datasets.transforms import Pipeline
+from trainer.datasets.workers import Workers, processors
 
 if TYPE_CHECKING:
     from trainer.configs import RunConfig
+    from trainer.configs.data import DataConfig
 
 TRAIN = "train"
+MOST_WORKERS = 8
+"""So many workers unless the config says otherwise; more seldom help, and each takes memory."""
 
 
 def loaders(
     splits: Mapping[str, Dataset], config: RunConfig, *, augmentation: BatchTransform | None = None
 ) -> dict[str, Loader]:
-    """A loader for each of `splits`: "train" shuffled and augmented, the others in order and as they are."""
+    """A loader for each of `splits`: "train" shuffled or sampled and augmented, the others in order and as they are.
+
+    They share their workers, which are started here, so that they are ready when the model is.
+    """
     data = config.data
-    return {
-        name: Loader(
-            dataset,
-            data.batch_size if name == TRAIN else data.valid_batch_size or data.batch_size,
-            config.seed,
-            shuffle=data.shuffle and name == TRAIN,
-            transform=augmentation if name == TRAIN else None,
-            on_error=data.on_error,
-            workers=data.workers,
+    workers: Workers | int | None = data.workers
+    made: dict[str, Loader] = {}
+    shares = sum(map(len, splits.values()))
+    for name, dataset in splits.items():
+        if workers is None:
+            workers = 0 if BatchMaker(dataset).takes_batches else min(max(processors() - 1, 1), MOST_WORKERS)
+        prepared = _prepared(
+            dataset, data, len(dataset) / shares, workers if isinstance(workers, int) else workers.workers
         )
-        for name, dataset in splits.items()
-    }
+        batch_size = data.batch_size if name == TRAIN else data.valid_batch_size or data.batch_size
+        made[name] = Loader(
+            prepared,
+            batch_size,
+            config.seed,
+            sampler=_sampler(dataset, data, batch_size) if name == TRAIN else None,
+            transform=augmentation if name == TRAIN else None,
+            collation=Collation(data.max_objects, data.max_tokens, data.image_sizes),
+            on_error=data.on_error,
+            workers=workers,
+            worker_kind=data.worker_kind,
+            prefetch=data.prefetch,
+        )
+        workers = made[name].workers
+    return made
+
+
+def _sampler(dataset: Dataset, data: DataConfig, batch_size: int) -> Sampler:
+    """Which items an epoch of training has, and in which order."""
+    sampler: Sampler = Shuffled(len(dataset)) if data.shuffle else InOrder(len(dataset))
+    if data.sampler is not None and data.sampler.name == "class_balanced":
+        sampler = ClassBalanced(labels_of(dataset), data.sampler.samples)
+    elif data.sampler is not None:
+        sampler = Weighted(_weights(dataset, data.sampler.class_weights), data.sampler.samples)
+    return sampler if data.size_window is None else BySize(sampler, sizes_of(dataset), batch_size, data.size_window)
+
+
+def _weights(dataset: Dataset, weights: Mapping[str, float]) -> np.ndarray:
+    names = list(dataset.class_names)
+    unknown = [name for name in weights if name not in names]
+    if unknown:
+        raise TrainerError(
+            "no such class",
+            where="data.sampler.class_weights",
+            found=unknown[0],
+            expected=", ".join(names) or "a data set with classes",
+        )
+    return class_weights(labels_of(dataset), {names.index(name): weight for name, weight in weights.items()})
+
+
+def _prepared(dataset: Dataset, data: DataConfig, share: float, workers: int) -> Dataset:
+    """The data set with what the config wants between its reader and its transforms: a cache, scaled decoding."""
+    if isinstance(dataset, Pipeline):
+        dataset = copy.copy(dataset)
+        if data.scaled_decoding and dataset.decode_hint is not None:
+            dataset.dataset = _decoding(dataset.dataset, dataset.decode_hint)
+        dataset.dataset = _cached(dataset.dataset, data, share, workers)
+        return dataset
+    return _cached(dataset, data, share, workers)
+
+
+def _decoding(dataset: Dataset, at_least: tuple[int, int]) -> Dataset:
+    """The data set with images decoded at no less than this size, where it is one that can."""
+    if isinstance(dataset, Subset):
+        return Subset(_decoding(dataset.dataset, at_least), dataset.indices)
+    if hasattr(dataset, "at_least"):
+        dataset = copy.copy(dataset)
+        dataset.at_least = at_least
+    return dataset
+
+
+def _cached(dataset: Dataset, data: DataConfig, share: float, workers: int) -> Dataset:
+    limit = int(data.cache_gb * 1e9 * share)
+    if not limit or gives_batches(dataset) or isinstance(dataset, EpochDataset):
+        return dataset
+    return Cached(dataset, ItemCache(len(dataset), limit, workers + 1))

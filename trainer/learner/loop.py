@@ -27,7 +27,7 @@ from trainer.learner.task import DataSplits, Plan, Task, parts_of
 from trainer.learner.training import Training
 from trainer.learner.tuning import tuned
 from trainer.learner.weights import start_from
-from trainer.rundir import BadItemEvent, Event, EventSink, LogEvent, Request, RunPaths
+from trainer.rundir import BadItemEvent, Event, EventSink, LogEvent, Request, RunPaths, WarningEvent
 
 if TYPE_CHECKING:
     from trainer.configs import RunConfig
@@ -127,6 +127,7 @@ class Learner:
         finally:
             training.hooks.close(training)
             training.measuring.close()
+            _end_workers(training)
         return Outcome("done", DONE, training.progress.step, training.metrics, training.progress.finished)
 
     def _train(self, training: Training) -> None:
@@ -159,6 +160,8 @@ class Learner:
             for loader in splits.all():
                 if loader.on_bad_item is None:
                     loader.on_bad_item = self._tell_bad_item
+                if loader.tell is None:
+                    loader.tell = self._warn
         train = self.config.train
         steps_per_epoch = -(-splits.train.steps_per_epoch // train.accumulate)
         total_steps = train.steps if train.steps is not None else (train.epochs or 0) * steps_per_epoch
@@ -194,6 +197,9 @@ class Learner:
 
         return Opening(on_progress, on_problem)
 
+    def _warn(self, text: str) -> None:
+        self._sink(WarningEvent(text))
+
     def _tell_bad_item(self, item: BadItem) -> None:
         self._sink(BadItemEvent(item.source, item.reason, item.action, item.count))
 
@@ -211,6 +217,7 @@ class Learner:
         tuning = self.config.tuning.model_copy(update={"mode": "upfront"})
         with engine.device(device_for(self.config)), tuned(tuning, self._sink, self.inbox.check):
             training = self._prepare()
+            _end_workers(training)  # a first batch is made right here
             training.rehearse()
 
     def profile(self, *, steps: int, warm_up: int) -> Profile:
@@ -225,11 +232,17 @@ class Learner:
         """
         with engine.device(device_for(self.config)):
             training = self._prepare()
+            _end_workers(training)
             training.prepare()
             batch = training.splits.train.batch(0, 0)
             training.step([batch])
             with phase("profile", self._sink):
                 return engine.profile(training.traced_step(), batch, True, steps=steps, warm_up=warm_up - 1)
+
+
+def _end_workers(training: Training) -> None:
+    for loader in training.splits.all():
+        loader.close()
 
 
 def grouped(items: Iterable[Item], size: int) -> Iterator[list[Item]]:

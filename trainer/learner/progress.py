@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from trainer.configs import RunConfig
     from trainer.learner.task import Plan
 
+_WITHOUT_EFFECT = {"workers", "worker_kind", "prefetch", "cache_gb"}
+
 
 @dataclass
 class Progress:
@@ -104,7 +106,7 @@ class Progress:
 
 
 def config_hash(config: RunConfig) -> str:
-    """A hash of what the config sets, but for how long training lasts, what it is called and how kernels are tuned."""
-    return hashlib.sha256(
-        config.model_dump_json(exclude={"name": True, "tuning": True, "train": {"epochs", "steps"}}).encode()
-    ).hexdigest()
+    """A hash of what the config sets, but for how long training lasts, what it is called, how kernels are tuned and who
+    prepares batches."""
+    left_out: Any = {"name": True, "tuning": True, "train": {"epochs", "steps"}, "data": _WITHOUT_EFFECT}
+    return hashlib.sha256(config.model_dump_json(exclude=left_out).encode()).hexdigest()

@@ -10,11 +10,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Reading:
-    """Numbers over the steps since the last reading: a rate, milliseconds, and a share of the time (0 to 1)."""
+    """Numbers over the steps since the last reading: a rate, milliseconds, a share of the time (0 to 1), seconds."""
 
     samples_per_second: float
     step_ms: float
     data_wait: float
+    seconds: float
 
 
 class Stopwatch:
@@ -66,7 +67,7 @@ class Stopwatch:
             self._since = self._clock()
         if not steps or seconds <= 0:
             return None
-        return Reading(samples / seconds, 1e3 * seconds / steps, min(1.0, max(0.0, waited / seconds)))
+        return Reading(samples / seconds, 1e3 * seconds / steps, min(1.0, max(0.0, waited / seconds)), seconds)
 
     def _stop(self) -> None:
         if self._since is not None:

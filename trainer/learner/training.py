@@ -25,7 +25,7 @@ from trainer.learner.precision import LossScale
 from trainer.learner.programs import Program, evaluation_program, set_mode, train_program
 from trainer.learner.progress import Progress
 from trainer.learner.samples import write_samples
-from trainer.learner.stopwatch import Stopwatch
+from trainer.learner.stopwatch import Reading, Stopwatch
 from trainer.learner.tally import Handed
 from trainer.learner.task import DataSplits, Plan, Task, model_states, parts_of, training_states
 from trainer.rundir import Event, EventSink, MetricEvent, ResumedEvent, RunPaths, SystemEvent
@@ -42,6 +42,7 @@ class Training:
         progress: how far it is; plan: how far it is to go.
         metrics: the latest of each metric, by "split/name".
         parts: the task's modules, optimizers and states.
+        reading: the speed of the steps before the last log.
         inbox: requests from outside.
         listeners: hear every event besides the run's own sink.
     """
@@ -62,6 +63,7 @@ class Training:
         self.parts = parts_of(task)
         self.progress, self.metrics = Progress(), dict[str, float]()
         self.stopwatch = Stopwatch()
+        self.reading: Reading | None = None
         self.measuring = Measuring(config, self.tell, paths)
         self.listeners: list[Callable[[Event], None]] = []
         self.ema = None if config.train.ema is None else Ema(config.train.ema, model_states(self.parts))
@@ -133,7 +135,8 @@ class Training:
 
     def epoch(self, epoch: int, first: int) -> EpochBatches:
         """The training batches of an epoch from its step number `first` on."""
-        return self.splits.train.epoch(epoch, start=first * self.config.train.accumulate)
+        is_last = 0 < self.plan.total_steps <= (epoch + 1) * self.plan.steps_per_epoch
+        return self.splits.train.epoch(epoch, start=first * self.config.train.accumulate, continues=not is_last)
 
     def rehearse(self) -> None:
         """Run the training and the validation step once, so that they are compiled."""
@@ -194,7 +197,7 @@ class Training:
         """Read the training metrics since the last time, tell of them and begin anew."""
         self._refuse_not_finite()
         values = self.measuring.take(self.measuring.train, self._occasion("train", self.splits.train))
-        reading = self.stopwatch.take(self.splits.train.data_wait)
+        reading = self.reading = self.stopwatch.take(self.splits.train.data_wait)
         speed = {} if reading is None else {"samples_per_second": round(reading.samples_per_second, 3)}
         rates = learning_rates(self.parts.optimizers, self.progress.step)
         self._tell_metrics("train", {**values, **rates, **self._scaling(), **speed})

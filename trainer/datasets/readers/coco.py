@@ -75,6 +75,11 @@ class CocoDataset(PictureReader):
     def source(self, index: int) -> str:
         return f"{self.index.path}: image {self.index.image_ids[index]} ({self.index.file_names[index]})"
 
+    @property
+    def sizes(self) -> np.ndarray:
+        """int [N, 2]: height and width of each image."""
+        return self.index.sizes
+
     def objects(self, index: int) -> slice:
         """Where the annotations of an item lie in the columns of `self.index`."""
         return self.index.of_image(index)

@@ -16,7 +16,7 @@ import numpy as np
 from trainer import TrainerError
 from trainer.configs.own import own_class
 from trainer.datasets.dataset import Dataset, Subset
-from trainer.datasets.order import item_bits
+from trainer.datasets.order import SPLITS, item_bits
 from trainer.datasets.readers.opening import Opening
 
 if TYPE_CHECKING:
@@ -32,8 +32,6 @@ _WORDS: Mapping[str, Sequence[str]] = {
 """What folders and files of the splits are called, where the config doesn't say."""
 
 _SPLIT = "{split}"
-_CHOICE = 2
-"""Keeps the random bits of splits apart from those of orders and augmentations (`datasets/order.py`)."""
 
 
 def read_splits(
@@ -132,7 +130,7 @@ def _taken_apart(found: Mapping[str, Dataset], config: Reading, seed: int) -> di
     whole = found[TRAIN]
     order = np.arange(len(whole))
     if config.fractions_by == "seed":
-        order = np.argsort(item_bits(seed, 0, order, 1, stream=_CHOICE)[:, 0], kind="stable")
+        order = np.argsort(item_bits(seed, 0, order, 1, stream=SPLITS)[:, 0], kind="stable")
     sizes = {split: round(share * len(whole)) for split, share in config.fractions.items()}
     sizes = {TRAIN: len(whole) - sum(sizes.values()), **sizes}
     if min(sizes.values()) < 1:

@@ -119,6 +119,11 @@ class TextClasses:
         known = Vocabulary.of(unit, self.lines, most_tokens) if vocabulary is None else Vocabulary(unit, vocabulary)
         self.vocabulary = known
 
+    @property
+    def sizes(self) -> np.ndarray:
+        """int [N]: the tokens of each line."""
+        return np.array([len(self.vocabulary.encode(line)) for line in self.lines])
+
     def shared_settings(self) -> Mapping[str, Any]:
         """What the other splits must take over."""
         return {"classes": self.class_names, "vocabulary": self.vocabulary.tokens}

@@ -16,6 +16,7 @@ from trainer.learner.hooks.checkpointing import SaveCheckpoints
 from trainer.learner.hooks.early_stopping import EarlyStopping
 from trainer.learner.hooks.guards import NanGuard, RolledBack, SpikeGuard
 from trainer.learner.hooks.hook import MOMENTS, Hook, Moment
+from trainer.learner.hooks.input_bound import InputBound
 from trainer.learner.hooks.limits import TimeLimit
 from trainer.learner.hooks.logging import Log
 from trainer.learner.hooks.plateau import FeedSchedules
@@ -34,6 +35,7 @@ HOOKS: tuple[type[Hook], ...] = (
     AnswerRequests,
     NanGuard,
     Log,
+    InputBound,
     SpikeGuard,
     TimeLimit,
     Validate,

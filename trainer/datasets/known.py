@@ -1,0 +1,46 @@
+"""What is known of a data set's items without reading them: their classes and their sizes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from trainer import TrainerError
+from trainer.datasets.dataset import ArrayDataset, Dataset, Subset
+
+
+def labels_of(dataset: Dataset) -> np.ndarray:
+    """int64 [N]: the class of each item: the data set's attribute `labels`, or that of the one that it is made of.
+
+    Raises:
+        TrainerError: the data set does not know them.
+    """
+    return _column(dataset, "labels", "label", "the class of each item")
+
+
+def sizes_of(dataset: Dataset) -> np.ndarray:
+    """[N, 2] (height and width of images) or [N] (tokens): the attribute `sizes`, in the same way.
+
+    Raises:
+        TrainerError: the data set does not know them.
+    """
+    return _column(dataset, "sizes", "size", "the size of each item")
+
+
+def _column(dataset: Any, attribute: str, field: str, what: str) -> np.ndarray:
+    if isinstance(dataset, Subset):
+        return _column(dataset.dataset, attribute, field, what)[dataset.indices]
+    if isinstance(dataset, ArrayDataset) and field in dataset.arrays:
+        return np.asarray(dataset.arrays[field])
+    own = getattr(dataset, attribute, None)
+    if own is not None:
+        return np.asarray(own)
+    if hasattr(dataset, "dataset"):
+        return _column(dataset.dataset, attribute, field, what)
+    raise TrainerError(
+        f"this data set does not know {what} without reading it",
+        found=type(dataset).__name__,
+        expected=f"a data set with the attribute {attribute!r}",
+        hint=f"Give your data set an array {attribute!r} of as many rows as there are items.",
+    )
