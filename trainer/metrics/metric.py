@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -65,7 +65,7 @@ class Metric:
             "aside": in another one, and training goes on while `values` takes its time; for evaluations of seconds.
     """
 
-    needs: ClassVar[tuple[str, ...]] = ()
+    needs: tuple[str, ...] = ()
     folds_in: Place = "device"
 
     def partial(self, given: Predictions) -> Mapping[str, Tensor]:

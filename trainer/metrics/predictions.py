@@ -15,6 +15,11 @@ ROLES = {
     "labels_hot": "the right classes of a multi-label task, 0 or 1 [B, C]",
     "predicted": "predicted numbers or images, floats [B, ...]",
     "target": "the right numbers or images, of the same shape",
+    "features": "features of images, floats [B, D], beside `target_features` of the right ones",
+    "segments": "class * per_class + number of each pixel's segment, -1 for none, int32 [B, H, W]; `true_segments`",
+    "predicted_tokens": "texts as integers [B, L] with `predicted_length` [B]; beside `tokens` and `length`",
+    "classes": "of detected objects, -1 for none [B, D]; with `scores`, `boxes` or `masks` or `keypoints`, `image_id`",
+    "true_classes": "of the right objects [B, M]; with `true_boxes` and so on, `crowd`, `area`",
 }
 """The roles that the metrics of the product look for. A step may give further ones, for metrics of one's own."""
 

@@ -57,21 +57,10 @@ def execute(arguments: argparse.Namespace) -> int:
     if arguments.json:
         import json
 
-        print(json.dumps(as_json(evaluation), indent=1))
+        print(json.dumps(evaluation.as_json(), indent=1))
     else:
         print("\n".join(evaluation.lines() + (class_lines(evaluation) if arguments.classes else [])))
     return 0
-
-
-def as_json(evaluation: Evaluation) -> dict[str, Any]:
-    """The figures, the table of categories, and the precision-recall curves at an overlap of 0.5 and 0.75."""
-    return {
-        "kind": evaluation.settings.kind,
-        "stats": evaluation.stats,
-        "classes": evaluation.per_class(),
-        "curves": {str(at): evaluation.precision_recall(at) for at in (0.5, 0.75)},
-        "unknown_categories": evaluation.unknown,
-    }
 
 
 def class_lines(evaluation: Evaluation) -> list[str]:

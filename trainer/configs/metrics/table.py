@@ -20,27 +20,44 @@ from trainer.configs.problems import did_you_mean
 METRICS: Mapping[str, str] = {
     "accuracy": "classification:AccuracyConfig",
     "average_precision": "ranking:AveragePrecisionConfig",
+    "balanced_accuracy": "agreement:BalancedAccuracyConfig",
+    "bleu": "texts:BleuConfig",
+    "boundary_f": "segments:BoundaryFConfig",
+    "calibration_error": "correlation:CalibrationErrorConfig",
+    "cer": "texts:CerConfig",
+    "coco": "detection:CocoConfig",
     "confusion_matrix": "classification:ConfusionMatrixConfig",
     "dice": "classification:DiceConfig",
     "f1": "classification:F1Config",
     "f_beta": "classification:FBetaConfig",
+    "frechet": "similarity:FrechetConfig",
+    "hamming": "agreement:HammingConfig",
     "iou": "classification:IoUConfig",
+    "kappa": "agreement:KappaConfig",
     "log_loss": "classification:LogLossConfig",
+    "matthews": "agreement:MatthewsConfig",
     "mean_absolute_error": "numbers:MeanAbsoluteErrorConfig",
     "mean_iou": "classification:MeanIoUConfig",
     "mean_squared_error": "numbers:MeanSquaredErrorConfig",
+    "ms_ssim": "similarity:MsSsimConfig",
+    "panoptic_quality": "segments:PanopticQualityConfig",
+    "pearson": "correlation:PearsonConfig",
     "perplexity": "classification:PerplexityConfig",
     "pixel_accuracy": "classification:PixelAccuracyConfig",
     "precision": "classification:PrecisionConfig",
     "precision_recall_curve": "ranking:PrecisionRecallCurveConfig",
     "psnr": "numbers:PsnrConfig",
+    "r2": "correlation:R2Config",
     "recall": "classification:RecallConfig",
     "roc_auc": "ranking:RocAucConfig",
     "roc_curve": "ranking:RocCurveConfig",
     "root_mean_squared_error": "numbers:RootMeanSquaredErrorConfig",
+    "rouge_l": "texts:RougeLConfig",
+    "spearman": "correlation:SpearmanConfig",
     "specificity": "classification:SpecificityConfig",
     "ssim": "numbers:SsimConfig",
     "top_k": "classification:TopKConfig",
+    "wer": "texts:WerConfig",
 }
 """By name, the section: file:Class in this folder."""
 
@@ -64,6 +81,22 @@ def section_meant(value: Any) -> type[MetricConfig] | None:
     return metric_config(name) if isinstance(name, str) and name in METRICS else None
 
 
+def _in_one_piece(schema: dict[str, Any]) -> dict[str, Any]:
+    """A section's JSON Schema with the sections inside it in their places, so that it can stand anywhere."""
+    definitions = schema.pop("$defs", {})
+
+    def whole(value: Any) -> Any:
+        if isinstance(value, list):
+            return [whole(item) for item in value]
+        if not isinstance(value, dict):
+            return value
+        inner = definitions.get(str(value.get("$ref", "")).removeprefix("#/$defs/"), {})
+        return {key: whole(item) for key, item in {**value, **inner}.items() if key != "$ref"}
+
+    found: dict[str, Any] = whole(schema)
+    return found
+
+
 class _ByName:
     """Validates an entry with the section that its name says."""
 
@@ -73,7 +106,7 @@ class _ByName:
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        sections = [metric_config(name).model_json_schema(by_alias=True) for name in METRICS]
+        sections = [_in_one_piece(metric_config(name).model_json_schema(by_alias=True)) for name in METRICS]
         return {"anyOf": [{"enum": list(METRICS)}, *sections, OwnMetric.model_json_schema(by_alias=True)]}
 
     @staticmethod

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -103,6 +103,16 @@ class Evaluation:
             }
             for index, name in enumerate(self.names)
             if self.curves.truths[index, 0] > 0
+        }
+
+    def as_json(self) -> dict[str, Any]:
+        """All of it as plain data: the figures, the table of categories, and curves at overlaps of 0.5 and 0.75."""
+        return {
+            "objects": self.settings.kind,
+            "stats": self.stats,
+            "classes": self.per_class(),
+            "curves": {str(at): self.precision_recall(at) for at in (0.5, 0.75) if len(self._threshold(at))},
+            "unknown_categories": self.unknown,
         }
 
     def _rows(self) -> list[tuple[str, Row]]:

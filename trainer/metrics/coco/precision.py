@@ -62,11 +62,11 @@ def curves(data: Grouped, matches: Matches, settings: Settings) -> Curves:
 
 def _needed(truths: Integers, recalls: tuple[float, ...]) -> Integers:
     """How many right detections come before the one that reaches each recall, int64 [recalls, categories]."""
-    return np.stack(
-        [np.searchsorted(np.arange(1, number + 1) / number, recalls) if number else np.zeros(len(recalls), np.int64)
-         for number in truths.tolist()],
-        axis=1,
-    )  # fmt: skip
+    needed = np.zeros((len(recalls), len(truths)), np.int64)
+    for category in np.flatnonzero(truths).tolist():
+        number = truths[category]
+        needed[:, category] = np.searchsorted(np.arange(1, number + 1) / number, recalls)
+    return needed
 
 
 class _Found:

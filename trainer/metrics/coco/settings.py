@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -45,13 +46,13 @@ class Settings:
     sigmas: tuple[float, ...] = KEYPOINT_SIGMAS
 
 
-def settings_of(kind: Kind, *, use_categories: bool = True) -> Settings:
-    """COCO's own settings for a kind."""
+def settings_of(kind: Kind, *, use_categories: bool = True, sigmas: Sequence[float] | None = None) -> Settings:
+    """COCO's own settings for a kind; `sigmas` for keypoints other than those of its people."""
     if kind == "keypoints":  # nobody annotates the keypoints of a small person
         if not use_categories:
             raise TrainerError(
                 "keypoints are compared category by category", hint="Their number and meaning are a category's own."
             )
         areas = tuple((name, AREAS[name]) for name in ("all", "medium", "large"))
-        return Settings(kind, areas=areas, limits=(20,))
+        return Settings(kind, areas=areas, limits=(20,), sigmas=tuple(sigmas or KEYPOINT_SIGMAS))
     return Settings(kind, use_categories=use_categories)

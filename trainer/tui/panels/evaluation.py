@@ -102,6 +102,12 @@ def _table(data: Mapping[str, Any]) -> Report:
     return _with_rows(_scalars(data), next(value for value in data.values() if _is_rows(value)))
 
 
+def _coco(data: Mapping[str, Any]) -> Report:
+    """The figures, and a row for each class; -1 is COCO's word for nothing to measure."""
+    rows = [{key: None if value == -1 else value for key, value in row.items()} for row in data["classes"]]
+    return _with_rows({key: value for key, value in data["stats"].items() if value != -1}, rows)
+
+
 def _anything(data: Mapping[str, Any]) -> Report:
     rows: list[Mapping[str, Any]] = next((value for value in data.values() if _is_rows(value)), [])
     return _with_rows(_scalars(data), rows)
@@ -146,6 +152,7 @@ KINDS: dict[str, Callable[[Mapping[str, Any]], Report]] = {
     "confusion_matrix": _confusion_matrix,
     "curve": _curves,
     "per_class": _table,
+    "coco": _coco,
 }
 
 

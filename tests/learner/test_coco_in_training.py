@@ -1,0 +1,55 @@
+"""COCO's figures in a training: by name in the configuration, worked out beside the steps, with their report."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.metrics.objects import batches, by_rows
+from trainer.datasets import ArrayDataset, Loader
+from trainer.learner import DataSplits, Learner
+from trainer.metrics import Predictions
+from trainer.rundir import ReportEvent, create_run
+
+NAMES = ("ant", "bee", "cat")
+
+
+@pytest.fixture
+def detector(blobs: Any) -> Any:
+    """The task of three clouds, whose validation gives objects that were found long before."""
+    objects = batches("bbox")
+
+    class Detector(blobs):  # type: ignore[misc]
+        def data(self) -> DataSplits:
+            points = np.zeros((len(objects["classes"]), 2), np.float32)
+            given = {f"given_{name}": values for name, values in objects.items()}
+            shown = ArrayDataset({**given, "point": points, "label": np.zeros(len(points), np.int64)})
+            return DataSplits(train=super().data().train, valid=Loader(shown, 5))
+
+        def valid_step(self, batch: Any) -> Any:
+            roles = {name: batch[f"given_{name}"] for name in objects}
+            return {**super().valid_step(batch), "objects": Predictions(weight=batch["weight"], **roles)}
+
+    return Detector
+
+
+def test_a_training_is_told_of_pycocotools_figures(detector: Any, config: Any, tmp_path: Any) -> None:
+    events: list[Any] = []
+    paths = create_run(tmp_path, "r")
+    metrics = {"valid": ({"name": "coco", "class_names": NAMES},)}
+    settings = config(metrics=metrics, train={"steps": 4})
+    outcome = Learner(detector, settings, paths=paths, sink=events.append).run().check()
+    expected = by_rows(batches("bbox"), "bbox", NAMES)
+    told = {name: value for name, value in outcome.metrics.items() if name.startswith("valid/coco/")}
+    assert told == {
+        f"valid/coco/{name}": pytest.approx(np.nan if value == -1 else value, nan_ok=True, rel=0, abs=0)
+        for name, value in expected.items()
+    }
+    assert len(told) == 12
+    event = next(event for event in events if isinstance(event, ReportEvent))
+    report = json.loads((paths.root / event.file).read_text())
+    assert report["kind"] == "coco" and report["stats"] == expected
+    assert [row["name"] for row in report["classes"]] == list(NAMES)

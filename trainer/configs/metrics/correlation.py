@@ -1,0 +1,43 @@
+"""Metrics of predicted numbers beside the right ones, and of probabilities beside how often they are right."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from trainer.configs.metrics.classification import OfClasses
+from trainer.configs.metrics.metric import MetricConfig
+
+
+class R2Config(MetricConfig):
+    """The coefficient of determination."""
+
+    code: ClassVar[str] = "correlation:R2"
+
+    name: Literal["r2"]
+
+
+class PearsonConfig(MetricConfig):
+    """Pearson's correlation."""
+
+    code: ClassVar[str] = "correlation:Pearson"
+
+    name: Literal["pearson"]
+
+
+class SpearmanConfig(MetricConfig):
+    """Pearson's correlation of ranks."""
+
+    code: ClassVar[str] = "correlation:Spearman"
+
+    name: Literal["spearman"]
+
+
+class CalibrationErrorConfig(OfClasses):
+    """The expected calibration error (Guo et al. 2017): how far confidence and accuracy lie apart."""
+
+    code: ClassVar[str] = "calibration:CalibrationError"
+
+    name: Literal["calibration_error"]
+    bins: int = Field(15, gt=0, description="Of confidence, equally wide.")
