@@ -18,7 +18,6 @@ from trainer.learner.checkpoints import (
     pointed,
     read_checkpoint,
     steps_in,
-    superseded,
     write_checkpoint,
 )
 from trainer.learner.checkpoints.format import _sealed, point, remove_leftovers
@@ -175,12 +174,6 @@ def test_finding_the_one_to_resume_from(tmp_path):
     point(folder, "latest", 5)
     assert pointed(folder, "latest") == folder / "step-5" == checkpoint_folder(tmp_path) == checkpoint_folder(folder)
     assert checkpoint_folder(folder / "step-10") == folder / "step-10"
-
-
-def test_which_are_kept():
-    assert superseded([10, 30, 20, 40], 2) == [10, 20]
-    assert superseded([10, 30, 20, 40], 2, {20}) == [10]
-    assert superseded([10], 3) == []
 
 
 def test_what_is_better():

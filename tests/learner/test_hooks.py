@@ -62,7 +62,7 @@ def test_the_moments_come_in_their_order(blobs: Any, config: Any, tmp_path: Any)
     Learner(blobs, settings, paths=create_run(tmp_path, "blobs"), hooks=[notes]).run().check()
     assert notes.seen == [
         ("on_start", 0), ("before_step", 0), ("after_log", 1), ("after_step", 1), ("before_step", 1), ("after_log", 2),
-        ("before_validation", 2), ("after_validation", 2), ("after_checkpoint", 2), ("after_step", 2), ("on_end", 2),
+        ("before_validation", 2), ("after_validation", 2), ("after_step", 2), ("after_checkpoint", 2), ("on_end", 2),
     ]  # fmt: skip
     validated = notes.moments[7]
     assert set(validated.measured) == {"valid/loss", "valid/accuracy"} and validated.epoch == 0.5

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -28,18 +28,24 @@ Arrays = dict[str, tuple[np.ndarray, DType]]
 
 def encoded(arrays: Mapping[str, tuple[np.ndarray, DType]], metadata: Mapping[str, str]) -> bytes:
     """The file's content."""
+    return b"".join(pieces(arrays, metadata))
+
+
+def pieces(arrays: Mapping[str, tuple[np.ndarray, DType]], metadata: Mapping[str, str]) -> Iterator[bytes | memoryview]:
+    """The file's content in its order: the header, then array by array; at most one of them is copied at a time."""
     header: dict[str, Any] = {METADATA: dict(metadata)}
-    chunks, offset = [], 0
+    offset = 0
     # Wider elements first, so that every array starts at a multiple of its item's size.
-    for name, (values, dtype) in sorted(arrays.items(), key=lambda item: (-item[1][1].itemsize, item[0])):
-        content = np.ascontiguousarray(values, dtype.storage).tobytes()
-        end = offset + len(content)
+    ordered = sorted(arrays.items(), key=lambda item: (-item[1][1].itemsize, item[0]))
+    for name, (values, dtype) in ordered:
+        end = offset + values.size * dtype.itemsize
         header[name] = {"dtype": _TAGS[dtype.name], "shape": list(values.shape), "data_offsets": [offset, end]}
         offset = end
-        chunks.append(content)
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
-    return b"".join([len(text).to_bytes(8, "little"), text, *chunks])
+    yield len(text).to_bytes(8, "little") + text
+    for _, (values, dtype) in ordered:
+        yield np.ascontiguousarray(values, dtype.storage).reshape(-1).view(np.uint8).data
 
 
 def decoded(content: bytes, where: str) -> tuple[Arrays, dict[str, str]]:

@@ -116,6 +116,7 @@ class Learner:
                 self._train(training)
                 training.test()
                 training.measuring.settle(wait=True)
+            training.saving.finish()
             training.hooks("on_end", training)
         except Stopped as stop:
             training.stopped(stop)
@@ -125,6 +126,7 @@ class Learner:
             training.hooks("on_error", training, error=error)
             raise
         finally:
+            training.saving.close()
             training.hooks.close(training)
             training.measuring.close()
             _end_workers(training)

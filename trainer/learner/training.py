@@ -12,7 +12,7 @@ import numpy as np
 from trainer import engine
 from trainer.engine import State, int64
 from trainer.engine.nn import RandomState
-from trainer.learner.checkpoints import CheckpointKeeper, checkpoint_folder, read_checkpoint, restore
+from trainer.learner.checkpoints import checkpoint_folder, read_checkpoint, restore
 from trainer.learner.ema import Ema
 from trainer.learner.failures import out_of_memory
 from trainer.learner.hooks import Hook, Moment, NanGuard, hooks_for
@@ -25,6 +25,7 @@ from trainer.learner.precision import LossScale
 from trainer.learner.programs import Program, evaluation_program, set_mode, train_program
 from trainer.learner.progress import Progress
 from trainer.learner.samples import write_samples
+from trainer.learner.saving import Saving
 from trainer.learner.stopwatch import Reading, Stopwatch
 from trainer.learner.tally import Handed
 from trainer.learner.task import DataSplits, Plan, Task, model_states, parts_of, training_states
@@ -45,6 +46,7 @@ class Training:
         reading: the speed of the steps before the last log.
         inbox: requests from outside.
         listeners: hear every event besides the run's own sink.
+        saving: its checkpoints.
     """
 
     def __init__(
@@ -73,11 +75,7 @@ class Training:
         self.loss_scale = LossScale.for_config(config.train)
         self._number = State(np.zeros((), np.int64), "step", int64)
         self._compile_phases = CompilePhases(self.tell)
-        self._keeper = (
-            None
-            if paths is None
-            else CheckpointKeeper(paths.checkpoints, self.tell, keep_last=config.checkpoint.keep_last)
-        )
+        self.saving = Saving(self, paths)
         self._train_program = train_program(
             task,
             self._random,
@@ -195,7 +193,7 @@ class Training:
 
     def log(self) -> None:
         """Read the training metrics since the last time, tell of them and begin anew."""
-        self._refuse_not_finite()
+        self.refuse_not_finite()
         values = self.measuring.take(self.measuring.train, self._occasion("train", self.splits.train))
         reading = self.reading = self.stopwatch.take(self.splits.train.data_wait)
         speed = {} if reading is None else {"samples_per_second": round(reading.samples_per_second, 3)}
@@ -222,10 +220,10 @@ class Training:
 
     def test(self) -> None:
         """Evaluate the test splits with the last weights, or the best where the config keeps them."""
-        keeper = self._keeper
-        if keeper is not None and self.config.checkpoint.best is not None and keeper.best_step is not None:
-            folder = checkpoint_folder(keeper.folder / f"step-{keeper.best_step}")
-            groups = {stem: group for stem, group in self._groups().items() if stem != "training"}
+        best = self.saving.best()
+        if best is not None:
+            folder = checkpoint_folder(best)
+            groups = {stem: group for stem, group in self.groups().items() if stem != "training"}
             restore(read_checkpoint(folder), groups, where=str(folder))
         for split, loader in self.splits.tests().items():
             values = self.evaluate(loader, split, name="evaluate")
@@ -292,22 +290,13 @@ class Training:
 
     # --- keeping --------------------------------------------------------------------------------------------------
 
-    def save(self, *reasons: str) -> None:
-        """Write a checkpoint, unless something in the training is not finite."""
-        if self._keeper is None:
-            return
-        self._refuse_not_finite()
-        with self.stopwatch.apart(), phase("checkpoint", self.tell):
-            self.progress.best_is_unsaved = False
-            meter = self.measuring.train
-            state = self.progress.to_json(self.config, self.plan, meter.tally.describe(), self.metrics)
-            if self.measuring.is_pending(self.progress.validated_step):  # it would be lost: to be done again
-                state["validated_step"] = -1
-            path = self._keeper.save(
-                self.progress.step, self._groups(), state, reasons=reasons, further={"metrics": meter.folded()}
-            )
-        self.progress.saved_step = self.progress.step
-        self.hooks("after_checkpoint", self, checkpoint=f"checkpoints/{path.name}")
+    def state(self) -> tuple[dict[str, Any], dict[str, dict[str, np.ndarray]]]:
+        """What the next step depends on besides states: for JSON, and arrays by file stem and name."""
+        meter = self.measuring.train
+        state = self.progress.to_json(self.config, self.plan, meter.tally.describe(), self.metrics)
+        if self.measuring.is_pending(self.progress.validated_step):  # it would be lost: to be done again
+            state["validated_step"] = -1
+        return state, {"metrics": meter.folded()}
 
     def go_on_from(self, place: Path) -> None:
         """Take up a checkpoint, or the latest of a run directory."""
@@ -319,16 +308,17 @@ class Training:
             self.measuring.train.tally.prepare(checkpoint.state["sums"])
             folded = checkpoint.arrays.get("metrics", {})
             self.measuring.train.keep({name: array.values for name, array in folded.items()})
-            restore(checkpoint, self._groups(), where=str(folder))
+            restore(checkpoint, self.groups(), where=str(folder))
             self._number.set_value(np.asarray(self.progress.step))
             self._lower_learning_rates()
         self.tell(ResumedEvent(self.progress.step, f"checkpoints/{folder.name}"))
 
     def roll_back(self) -> None:
         """Go back to the latest checkpoint, with a lower learning rate than last time."""
-        assert self._keeper is not None
+        assert self.saving.keeper is not None
+        self.saving.finish()
         rollbacks = self.progress.rollbacks + 1
-        self.go_on_from(self._keeper.folder)
+        self.go_on_from(self.saving.keeper.folder)
         self.progress.rollbacks = rollbacks
         self._lower_learning_rates()
 
@@ -336,7 +326,7 @@ class Training:
         """Save what an end before the planned one leaves."""
         if not stop.at_once and self.progress.step:
             self.measuring.settle(wait=True)
-            self.save("stopped")
+            self.saving.save("stopped", wait=True)
 
     def _lower_learning_rates(self) -> None:
         scale = np.asarray(self.config.train.rollback_factor**self.progress.rollbacks)
@@ -344,7 +334,8 @@ class Training:
             for rate in optimizer.learning_rates().values():
                 rate.scale.set_value(scale)
 
-    def _groups(self) -> dict[str, dict[str, State]]:
+    def groups(self) -> dict[str, dict[str, State]]:
+        """All states that the next step depends on, by the file that a checkpoint keeps them in."""
         training = training_states(self.parts)
         training[self._random.counter.name] = self._random.counter
         training.update(self.measuring.train.tally.named_states())
@@ -356,5 +347,6 @@ class Training:
             groups["ema"] = self.ema.averages
         return groups
 
-    def _refuse_not_finite(self) -> None:
+    def refuse_not_finite(self) -> None:
+        """Act on a number that was not finite, if there was one."""
         self.hooks.one(NanGuard).check(self)

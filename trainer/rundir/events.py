@@ -124,7 +124,11 @@ class ReportEvent(Event):
 
 @dataclass(frozen=True, slots=True)
 class CheckpointEvent(Event):
-    """A checkpoint is complete; `path` is relative to the run directory, `reasons` are latest, best, requested, …"""
+    """A checkpoint is complete; `path` is relative to the run directory, `reasons` are latest, best, requested, …
+
+    The loop waited for `stall_ms`, of which copying took `copy_ms`; a thread wrote it in `write_s`, with `cpu_s` of
+    processor time.
+    """
 
     kind: ClassVar[str] = "checkpoint"
     step: int
@@ -133,6 +137,8 @@ class CheckpointEvent(Event):
     copy_ms: float | None = None
     write_s: float | None = None
     reasons: Sequence[str] = ()
+    stall_ms: float | None = None
+    cpu_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

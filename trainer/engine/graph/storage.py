@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -69,6 +70,20 @@ class Storage:
         storage.memory = aligned_empty(array.size, dtype.storage)
         storage.view()[...] = array
         return storage
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the elements."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+    def copied_to(self, memory: np.ndarray) -> np.ndarray:
+        """Copy the elements as they lie to a flat array of as many; gives a view of that as `view` does."""
+        if self.memory is None:
+            raise self.nothing_yet()
+        memory[...] = self.memory[: memory.size]
+        copy = Storage(self.shape, self.dtype)
+        copy.layout, copy.memory = self.layout, memory
+        return copy.view()
 
     def nothing_yet(self) -> TrainerError:
         """The error to raise where a value is needed that no memory holds."""

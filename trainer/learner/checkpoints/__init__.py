@@ -9,12 +9,14 @@ from trainer.learner.checkpoints.format import (
     write_checkpoint,
 )
 from trainer.learner.checkpoints.keeper import CheckpointKeeper, checkpoint_folder, checkpoints_at, restore
-from trainer.learner.checkpoints.policy import is_better, superseded
+from trainer.learner.checkpoints.policy import Keep, Saved, is_better, superseded
 
 __all__ = [
     "Array",
     "Checkpoint",
     "CheckpointKeeper",
+    "Keep",
+    "Saved",
     "checkpoint_folder",
     "checkpoints_at",
     "is_better",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import re
 import shutil
@@ -19,16 +20,20 @@ from typing import Any
 import numpy as np
 
 from trainer import TrainerError
-from trainer.engine import DType, bool_, float32, float64, int32, int64, uint8
-from trainer.engine.safetensors import decoded, encoded
+from trainer.engine import DType, bool_, float16, float32, float64, int32, int64, uint8
+from trainer.engine.safetensors import decoded, pieces
+from trainer.learner.checkpoints.disk import DISK, Disk, Pieces
+from trainer.learner.checkpoints.policy import Saved
 from trainer.rundir import write_error
 
 FORMAT = 2
+_OLD = ".old"
+"""The ending of what is about to be replaced."""
 STATE, MANIFEST = "state.json", "manifest.json"
 _FOLDER = re.compile(r"step-(0|[1-9]\d{0,17})")
 _FILE = re.compile(r"state\.json|[a-z][a-z0-9_]*\.safetensors")
 """What a manifest may name: nothing outside of its folder."""
-_BY_NAME = {dtype.name: dtype for dtype in (bool_, uint8, int32, int64, float32, float64)}
+_BY_NAME = {dtype.name: dtype for dtype in (bool_, uint8, int32, int64, float16, float32, float64)}
 
 
 @dataclass(frozen=True)
@@ -86,39 +91,52 @@ def steps_in(checkpoints: Path) -> list[int]:
     return sorted(int(match[1]) for match in found if match and (checkpoints / match[0] / MANIFEST).exists())
 
 
-def write_checkpoint(checkpoints: Path, step: int, arrays: ArrayFiles, state: Mapping[str, Any]) -> tuple[Path, int]:
+def write_checkpoint(
+    checkpoints: Path,
+    step: int,
+    arrays: ArrayFiles,
+    state: Mapping[str, Any],
+    *,
+    number: int = 1,
+    value: float | None = None,
+    disk: Disk = DISK,
+) -> tuple[Path, int]:
     """Write `step-N`; its path and its size in bytes. One of the same step is replaced.
+
+    `number` and `value` are what `policy.Saved` says.
 
     Raises:
         TrainerError: the disk is full, or the directory can't be written. Nothing half-written is left.
     """
     final = checkpoints / folder_name(step)
     aside = checkpoints / f".{folder_name(step)}.{os.getpid()}"
+    old = checkpoints / f"{aside.name}{_OLD}"
     try:
-        checkpoints.mkdir(parents=True, exist_ok=True)
-        shutil.rmtree(aside, ignore_errors=True)
-        aside.mkdir()
-        files = {f"{stem}.safetensors": _encoded(group) for stem, group in arrays.items()}
-        files[STATE] = json.dumps({"format": FORMAT, **state}, indent=1, sort_keys=True).encode()
-        manifest = {
-            name: {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
-            for name, content in files.items()
-        }
-        files[MANIFEST] = _sealed({"format": FORMAT, "step": step, "files": manifest})
-        for name, content in files.items():
-            _write_through(aside / name, content)
-        _flush_folder(aside)
+        disk.make_folder(checkpoints)
+        disk.remove_folder(aside)
+        disk.make_folder(aside)
+        contents: dict[str, Pieces] = {f"{stem}.safetensors": _pieces(group) for stem, group in arrays.items()}
+        contents[STATE] = [json.dumps({"format": FORMAT, **state}, indent=1, sort_keys=True).encode()]
+        written = {name: disk.write(aside / name, content) for name, content in contents.items()}
+        files = {name: {"bytes": size, "sha256": digest} for name, (size, digest) in written.items()}
+        measured = value if value is None or math.isfinite(value) else str(value)
+        manifest = _sealed({"format": FORMAT, "step": step, "number": number, "value": measured, "files": files})
+        total, _ = disk.write(aside / MANIFEST, [manifest])
+        disk.flush_folder(aside)
         if final.exists():
-            os.rename(final, replaced := checkpoints / f".{folder_name(step)}.{os.getpid()}.old")
-            os.rename(aside, final)
-            shutil.rmtree(replaced)
+            disk.rename(final, old)
+            disk.rename(aside, final)
+            disk.flush_folder(checkpoints)
+            disk.remove_folder(old)
         else:
-            os.rename(aside, final)
-        _flush_folder(checkpoints)
+            disk.rename(aside, final)
+            disk.flush_folder(checkpoints)
     except OSError as error:
-        shutil.rmtree(aside, ignore_errors=True)
+        disk.remove_folder(aside)
+        if old.exists() and not final.exists():
+            os.replace(old, final)
         raise write_error(final, error) from error
-    return final, sum(len(content) for content in files.values())
+    return final, total + sum(size for size, _ in written.values())
 
 
 def read_checkpoint(folder: Path) -> Checkpoint:
@@ -181,13 +199,23 @@ def read_arrays(file: Path) -> dict[str, Array]:
     return _decoded(content, file)
 
 
-def point(checkpoints: Path, name: str, step: int) -> None:
+def saved_at(folder: Path) -> Saved | None:
+    """What the manifest of a checkpoint says of it, or None where that is damaged."""
+    try:
+        manifest = _manifest(folder)
+        value = manifest["value"]
+        return Saved(int(manifest["step"]), int(manifest["number"]), None if value is None else float(value))
+    except (TrainerError, KeyError, TypeError, ValueError):
+        return None
+
+
+def point(checkpoints: Path, name: str, step: int, *, disk: Disk = DISK) -> None:
     """Let the file `name` ("latest", "best") name the checkpoint at `step`; replaced in one go."""
     aside = checkpoints / f".{name}.{os.getpid()}"
     try:
-        _write_through(aside, f"{folder_name(step)}\n".encode())
-        os.replace(aside, checkpoints / name)
-        _flush_folder(checkpoints)
+        disk.write(aside, [f"{folder_name(step)}\n".encode()])
+        disk.rename(aside, checkpoints / name)
+        disk.flush_folder(checkpoints)
     except OSError as error:
         raise write_error(checkpoints / name, error) from error
 
@@ -201,15 +229,20 @@ def pointed(checkpoints: Path, name: str) -> Path | None:
     return checkpoints / step if _FOLDER.fullmatch(step) else None
 
 
-def remove_checkpoint(checkpoints: Path, step: int) -> None:
+def remove_checkpoint(checkpoints: Path, step: int, *, disk: Disk = DISK) -> None:
     """Delete `step-N`: first its manifest, so that a half-deleted one does not count as one."""
     folder = checkpoints / folder_name(step)
-    (folder / MANIFEST).unlink(missing_ok=True)
-    shutil.rmtree(folder, ignore_errors=True)
+    disk.remove_file(folder / MANIFEST)
+    disk.remove_folder(folder)
 
 
 def remove_leftovers(checkpoints: Path) -> None:
-    """Delete what a killed process left half-written."""
+    """Delete what a killed process left half-written; what it was about to replace takes its place again."""
+    for path in checkpoints.glob(f".step-*{_OLD}"):
+        final = checkpoints / path.name[1:].partition(".")[0]
+        if not (final / MANIFEST).exists() and (path / MANIFEST).exists():
+            shutil.rmtree(final, ignore_errors=True)
+            os.replace(path, final)
     for path in checkpoints.glob(".step-*"):
         shutil.rmtree(path, ignore_errors=True)
 
@@ -248,8 +281,8 @@ def _manifest(folder: Path) -> dict[str, Any]:
     return manifest
 
 
-def _encoded(group: Mapping[str, Array]) -> bytes:
-    return encoded({name: (array.values, array.dtype) for name, array in group.items()}, {"format": "trainer"})
+def _pieces(group: Mapping[str, Array]) -> Pieces:
+    return pieces({name: (array.values, array.dtype) for name, array in group.items()}, {"format": "trainer"})
 
 
 def _decoded(content: bytes, where: Path) -> dict[str, Array]:
@@ -271,20 +304,3 @@ def _json(folder: Path, name: str, content: bytes) -> dict[str, Any]:
         return dict(json.loads(content))
     except ValueError as error:
         raise TrainerError("a damaged checkpoint: no valid JSON", where=str(folder / name)) from error
-
-
-def _write_through(path: Path, content: bytes) -> None:
-    with open(path, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _flush_folder(path: Path) -> None:
-    if os.name == "nt":
-        return  # a directory can't be opened there, and renames are durable without
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

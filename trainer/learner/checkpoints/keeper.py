@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from trainer import TrainerError
-from trainer.engine import State
+from trainer.learner.checkpoints.background import Background, processor_seconds
+from trainer.learner.checkpoints.disk import DISK, Disk
 from trainer.learner.checkpoints.format import (
     Array,
     Checkpoint,
@@ -19,24 +21,45 @@ from trainer.learner.checkpoints.format import (
     pointed,
     remove_checkpoint,
     remove_leftovers,
+    saved_at,
     steps_in,
     write_checkpoint,
 )
-from trainer.learner.checkpoints.policy import superseded
+from trainer.learner.checkpoints.policy import Keep, Saved, is_among_best, ranking, superseded
+from trainer.learner.checkpoints.staging import Staging, StateGroups, bytes_of
 from trainer.rundir import CheckpointEvent, EventSink
-
-StateGroups = Mapping[str, Mapping[str, State]]
-"""By file stem, states by name."""
 
 
 class CheckpointKeeper:
-    """Keeps the checkpoints of one run in `folder` (the run directory's `checkpoints/`)."""
+    """Keeps the checkpoints of one run in `folder` (the run directory's `checkpoints/`).
 
-    def __init__(self, folder: Path, sink: EventSink, *, keep_last: int) -> None:
-        self.folder, self._sink, self._keep_last = folder, sink, keep_last
-        self.best_step = _step_of(pointed(folder, "best"))
+    The loop waits while the states are copied; a thread writes the copy. One is written at a time: a save that comes
+    before the one before is written waits for it.
+    """
+
+    def __init__(self, folder: Path, sink: EventSink, keep: Keep, *, disk: Disk = DISK) -> None:
+        self.folder, self.keep = folder, keep
+        self._sink, self._disk = sink, disk
+        self._staging, self._writer = Staging(), Background[CheckpointEvent | None]("checkpoint")
         if folder.is_dir():
             remove_leftovers(folder)
+        known = (saved_at(folder / folder_name(step)) for step in steps_in(folder))
+        self._history = [saved for saved in known if saved is not None]
+        self._under_way: list[Saved] = []
+
+    @property
+    def best_step(self) -> int | None:
+        """The step of the best checkpoint that is written, or None."""
+        return _step_of(pointed(self.folder, "best"))
+
+    def is_worth_saving(self, value: float) -> bool:
+        """Whether a checkpoint of this value would be among the best that are kept."""
+        return is_among_best(value, [*self._history, *self._under_way], self.keep)
+
+    def prepare(self, groups: StateGroups) -> None:
+        """Get the memory for a copy of these states ready, aside."""
+        size = bytes_of(groups)
+        self._writer.start(lambda: self._staging.prepare(size))
 
     def save(
         self,
@@ -46,38 +69,86 @@ class CheckpointKeeper:
         *,
         reasons: tuple[str, ...] = (),
         further: Mapping[str, Mapping[str, np.ndarray]] | None = None,
-    ) -> Path:
-        """Write the states as the checkpoint of `step`, the latest (or also the best); delete old ones.
+        value: float | None = None,
+        since: float | None = None,
+    ) -> None:
+        """Copy the states, and begin to write them as the checkpoint of `step`.
 
-        `further` are arrays that are no states, by file stem and name.
+        Args:
+            further: arrays that are no states, by file stem and name.
+            value: the watched metric at this step, where it was measured.
+            since: `time.perf_counter()` when the loop began to wait; None: now.
+
+        Raises:
+            TrainerError: the one before could not be written.
         """
-        started = time.perf_counter()
-        arrays = {
-            stem: {name: Array(state.storage.view().copy(), state.dtype) for name, state in group.items()}
-            for stem, group in groups.items()
-        }
+        started = time.perf_counter() if since is None else since
+        self._writer.wait()
+        waited = time.perf_counter()
+        arrays = self._staging.take(groups)
         for stem, group in (further or {}).items():
-            arrays[stem] = {name: Array.of(values) for name, values in group.items()}
+            arrays[stem] = {name: Array.of(values.copy()) for name, values in group.items()}
         copied = time.perf_counter()
-        path, size = write_checkpoint(self.folder, step, arrays, state)
-        point(self.folder, "latest", step)
-        if "best" in reasons:
-            point(self.folder, "best", step)
-            self.best_step = step
-        protected = {step} if self.best_step is None else {step, self.best_step}
-        for old in superseded((known for known in steps_in(self.folder) if known <= step), self._keep_last, protected):
-            remove_checkpoint(self.folder, old)
-        self._sink(
-            CheckpointEvent(
-                step=step,
-                path=f"checkpoints/{path.name}",
-                bytes=size,
-                copy_ms=round(1e3 * (copied - started), 3),
-                write_s=round(time.perf_counter() - copied, 6),
-                reasons=("latest", *(reason for reason in reasons if reason != "latest")),
-            )
+        event = CheckpointEvent(
+            step=step,
+            path=f"checkpoints/{folder_name(step)}",
+            copy_ms=round(1e3 * (copied - waited), 3),
+            stall_ms=round(1e3 * (copied - started), 3),
+            reasons=("latest", *(reason for reason in reasons if reason != "latest")),
         )
-        return path
+        before = [saved for saved in self._history if saved.step < step]
+        saved = Saved(step, max((one.number for one in before), default=0) + 1, value)
+        self._under_way = [saved]
+        self._writer.start(lambda: self._write(event, saved, before, arrays, state))
+
+    def wait(self) -> None:
+        """Until all is written.
+
+        Raises:
+            TrainerError: it could not be.
+        """
+        self._writer.wait()
+
+    def finished(self) -> list[CheckpointEvent]:
+        """The checkpoints that are complete since the last call.
+
+        Raises:
+            TrainerError: one could not be written. Those before it are as they were.
+        """
+        return [event for event in self._writer.finished() if event is not None]
+
+    def _write(
+        self,
+        event: CheckpointEvent,
+        saved: Saved,
+        before: list[Saved],
+        arrays: Mapping[str, Mapping[str, Array]],
+        state: Mapping[str, Any],
+    ) -> CheckpointEvent:
+        """In the writer's thread: the checkpoint, what points at it, and only then the end of those it supersedes.
+
+        Checkpoints of later steps, by an attempt that got further, are left alone.
+        """
+        started, processor = time.perf_counter(), processor_seconds()
+        step, disk = saved.step, self._disk
+        _, size = write_checkpoint(self.folder, step, arrays, state, number=saved.number, value=saved.value, disk=disk)
+        known = [*before, saved]
+        old = superseded(known, self.keep)
+        later = [one for one in self._history if one.step > step]
+        self._history = [one for one in (*known, *later) if one.step not in old]
+        point(self.folder, "latest", step, disk=disk)
+        if self.keep.best and ranking(known, self.keep.mode)[:1] == [saved]:
+            point(self.folder, "best", step, disk=disk)
+        for other in old:
+            remove_checkpoint(self.folder, other, disk=disk)
+        told = replace(
+            event,
+            bytes=size,
+            write_s=round(time.perf_counter() - started, 6),
+            cpu_s=round(processor_seconds() - processor, 6),
+        )
+        self._sink(told)
+        return told
 
 
 def checkpoint_folder(place: Path) -> Path:

@@ -1,21 +1,64 @@
-"""Which checkpoints to delete, and whether a metric is the best so far: pure functions."""
+"""Which checkpoints are kept, and what is worth one: pure functions of what was saved so far."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 
-def superseded(steps: Iterable[int], keep_last: int, protected: Collection[int] = ()) -> list[int]:
-    """The steps whose checkpoints may go: all but the `keep_last` highest and the `protected`."""
-    ordered = sorted(steps)
-    return [step for step in ordered[: max(0, len(ordered) - keep_last)] if step not in protected]
+@dataclass(frozen=True)
+class Saved:
+    """A checkpoint that was written.
+
+    Attributes:
+        step: the step after which; number: the how-manyth of the run, from 1.
+        value: what the watched metric was at that step; None: it was not measured there, or none is watched.
+    """
+
+    step: int
+    number: int
+    value: float | None = None
+
+
+@dataclass(frozen=True)
+class Keep:
+    """What is kept: the `last` latest, the `best` best by a metric (`mode`: max or min is better), each `every`-th."""
+
+    last: int
+    best: int = 0
+    mode: str = "max"
+    every: int | None = None
 
 
 def is_better(value: float, best: float | None, mode: str) -> bool:
     """Whether `value` beats `best` (None: nothing so far); `mode` is max or min. NaN never does."""
     if math.isnan(value):
         return False
-    if best is None:
+    if best is None or math.isnan(best):
         return True
     return value > best if mode == "max" else value < best
+
+
+def ranking(history: Iterable[Saved], mode: str) -> list[Saved]:
+    """Those with a value, the best first; of equal ones the earlier."""
+    measured = [saved for saved in history if saved.value is not None and not math.isnan(saved.value)]
+    sign = -1 if mode == "max" else 1
+    return sorted(measured, key=lambda saved: (sign * (saved.value or 0.0), saved.step))
+
+
+def is_among_best(value: float, history: Iterable[Saved], keep: Keep) -> bool:
+    """Whether a checkpoint of this value would be one of the best that are kept."""
+    if keep.best == 0 or math.isnan(value):
+        return False
+    ranked = ranking(history, keep.mode)
+    return len(ranked) < keep.best or is_better(value, ranked[keep.best - 1].value, keep.mode)
+
+
+def superseded(history: Sequence[Saved], keep: Keep) -> list[int]:
+    """The steps whose checkpoints may go, in order."""
+    ordered = sorted(history, key=lambda saved: saved.step)
+    kept = {saved.step for saved in ordered[-keep.last :]}
+    kept |= {saved.step for saved in ranking(ordered, keep.mode)[: keep.best]}
+    kept |= {saved.step for saved in ordered if keep.every is not None and saved.number % keep.every == 0}
+    return [saved.step for saved in ordered if saved.step not in kept]

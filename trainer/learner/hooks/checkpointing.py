@@ -1,55 +1,72 @@
-"""Checkpoints every so many steps or epochs, of the best, and at the end."""
+"""Checkpoints every so many steps, epochs or minutes, of the best, and at the end."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from trainer.learner.checkpoints import is_better
 from trainer.learner.hooks.hook import Hook, Moment, is_due, value_of
 
 if TYPE_CHECKING:
-    from trainer.configs import BestConfig, RunConfig
+    from trainer.configs import CheckpointConfig, RunConfig
     from trainer.learner.training import Training
 
 
 class SaveCheckpoints(Hook):
-    """Saves when it is due, when the best metric has improved, and at the end."""
+    """Saves when it is due, when a metric is among the best, and at the end; tells of those that are written."""
 
     order, is_inline = 70, True
 
-    def __init__(self, every_steps: int | None, every_epochs: int | None, best: BestConfig | None) -> None:
-        self.every_steps, self.every_epochs, self.best = every_steps, every_epochs, best
+    def __init__(self, config: CheckpointConfig, clock: Callable[[], float] = time.monotonic) -> None:
+        self.config = config
+        self._clock, self._last = clock, clock()
+        self._is_prepared = False
 
     @classmethod
     def for_config(cls, config: RunConfig) -> SaveCheckpoints:
-        section = config.checkpoint
-        return cls(section.every_steps, section.every_epochs, section.best)
+        return cls(config.checkpoint)
 
     def on_start(self, training: Training, moment: Moment) -> None:
+        self._last = self._clock()
         if moment.step:
             self.after_step(training, moment)
 
     def after_validation(self, training: Training, moment: Moment) -> None:
         """Note an improvement; the save follows when the step's hooks are done."""
-        if self.best is None:
+        best = self.config.best
+        if best is None:
             return
-        value = value_of(self.best.metric, "checkpoint.best.metric", moment.metrics, moment.metrics)
-        if is_better(value, training.progress.best_value, self.best.mode):
+        value = value_of(best.metric, "checkpoint.best.metric", moment.metrics, moment.metrics)
+        if is_better(value, training.progress.best_value, best.mode):
             training.progress.best_value = value
+            training.progress.best_is_unsaved = True
+        elif training.saving.is_worth_one(value):
             training.progress.best_is_unsaved = True
 
     def after_step(self, training: Training, moment: Moment) -> None:
-        progress, plan = training.progress, training.plan
-        due = is_due(
-            moment.step,
-            every_steps=self.every_steps,
-            every_epochs=self.every_epochs,
+        training.saving.tell()
+        reasons = ["best"] if training.progress.best_is_unsaved else []
+        if reason := self._due(training, moment.step):
+            reasons.append(reason)
+        if reasons and training.progress.saved_step != moment.step:
+            self._last = self._clock()
+            training.saving.save(*reasons)
+        elif not self._is_prepared:
+            training.saving.prepare()
+        self._is_prepared = True
+
+    def _due(self, training: Training, step: int) -> str:
+        config, plan = self.config, training.plan
+        by_minutes_only = config.every_minutes is not None and config.every_steps is config.every_epochs is None
+        if not by_minutes_only and is_due(
+            step,
+            every_steps=config.every_steps,
+            every_epochs=config.every_epochs,
             steps_per_epoch=plan.steps_per_epoch,
-        )
-        reasons = ["best"] if progress.best_is_unsaved else []
-        if due:
-            reasons.append("epoch" if self.every_steps is None else "due")
-        elif progress.is_over(plan):
-            reasons.append("end")
-        if reasons and progress.saved_step != moment.step:
-            training.save(*reasons)
+        ):
+            return "epoch" if config.every_steps is None else "due"
+        if config.every_minutes is not None and self._clock() - self._last >= 60 * config.every_minutes:
+            return "minutes"
+        return "end" if training.progress.is_over(plan) else ""

@@ -93,7 +93,7 @@ class Hook:
         """The training metrics since the last time were read and told."""
 
     def after_checkpoint(self, training: Training, moment: Moment) -> None:
-        """A checkpoint is complete."""
+        """A checkpoint is complete; a thread writes it, so it may be of an earlier step."""
 
     def on_end(self, training: Training, moment: Moment) -> None:
         """Training has ended well, or was stopped."""

@@ -22,7 +22,7 @@ class AnswerRequests(Hook):
             training.validate()
             inbox.done(request)
         if training.progress.best_is_unsaved:
-            training.save("best")
+            training.saving.save("best")
         while (request := inbox.next("checkpoint")) is not None:
-            training.save("requested")
+            training.saving.save("requested", wait=True)
             inbox.done(request)
