@@ -67,7 +67,7 @@ def test_the_moments_come_in_their_order(blobs: Any, config: Any, tmp_path: Any)
     validated = notes.moments[7]
     assert set(validated.measured) == {"valid/loss", "valid/accuracy"} and validated.epoch == 0.5
     assert validated.metrics.keys() >= {"train/loss", "valid/loss"}
-    assert notes.moments[8].checkpoint == "checkpoints/step-2"
+    assert notes.moments[9].checkpoint == "checkpoints/step-2"
 
 
 def test_an_error_is_a_moment_too(blobs: Any, config: Any) -> None:
