@@ -88,7 +88,7 @@ def test_what_is_no_json_object_is_no_record(line: bytes) -> None:
     assert decode(line) is None
 
 
-SINCE_THEN = {"run": {"threads"}, "system": {"disk", "network"}}
+SINCE_THEN = {"run": {"threads"}, "system": {"disk", "network"}, "checkpoint": {"stall_ms", "cpu_s"}}
 """Fields that readers of the contract's first form pass over."""
 
 
