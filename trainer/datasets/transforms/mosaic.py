@@ -18,8 +18,8 @@ from trainer.datasets.transforms.transform import Mixing, OtherItem, Size
 class Mosaic(Mixing):
     """The item and three others, each in a quarter of a picture of `size` (Bochkovskiy et al. 2020).
 
-    The point where they meet lies anywhere in the middle part of the picture. Each covers its quarter with its
-    proportions kept; what is too much is cut off, at a drawn place. `labels_hot` are mixed by area.
+    The point where they meet lies anywhere in the middle part of the picture. Each fills its quarter with
+    its proportions kept; what is too much is cut off, at a drawn place. `labels_hot` are mixed by area.
 
     Args:
         size: height and width of the result.
@@ -49,12 +49,12 @@ class Mosaic(Mixing):
         return mixed
 
     def _part(self, item: Item, draws: ItemDraws, size: Size) -> Item:
-        """A window of `size` of the item, which is made as small as covers it."""
+        """The largest window of the proportions of `size`, anywhere in the item, resized to it."""
         height, width = geometry.image_size(item)
         scale = max(size[0] / height, size[1] / width)
-        covering = max(size[0], round(height * scale)), max(size[1], round(width * scale))
-        top, left = draws.integer(covering[0] - size[0] + 1), draws.integer(covering[1] - size[1] + 1)
-        return geometry.crop(geometry.resize(item, covering), top, left, size, min_visible=self.min_visible)
+        window = max(1, round(size[0] / scale)), max(1, round(size[1] / scale))
+        top, left = draws.integer(height - window[0] + 1), draws.integer(width - window[1] + 1)
+        return geometry.resize(geometry.crop(item, top, left, window, min_visible=self.min_visible), size)
 
     def _placed(self, part: Item, top: int, left: int) -> Item:
         """The objects of a part, without its pixels, where they are in the whole."""
