@@ -37,6 +37,10 @@ def reference() -> str:
             parts += [_section(name, each, definitions) for each in _metrics(definitions)]
     for variant in _definitions(definitions["DataConfig"]["properties"]["reader"], definitions):
         parts.append(_section("data.reader", variant, definitions))
+    transforms = definitions["TransformsConfig"]
+    parts.append(_section("data.transforms", transforms, definitions))
+    for variant in _definitions(transforms["properties"]["train"]["anyOf"][0]["items"], definitions):
+        parts.append(_section("data.transforms", variant, definitions))
     best = definitions["BestConfig"]
     parts.append(f"## `checkpoint.best`\n\n{best['description']}\n\n{_table(best['properties'], definitions)}")
     return "\n".join(dict.fromkeys(parts))

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from trainer import TrainerError
-from trainer.configs import RunConfig
+from trainer.configs import RunConfig, config_from
 from trainer.datasets import ArrayDataset, Batch, Cached, Draws, Pipeline, Subset, loaders, split
-from trainer.datasets.transforms import Resize
+from trainer.datasets.transforms import Resize, VerticalFlip
 from trainer.datasets.workers import processors
 
 
@@ -115,3 +115,20 @@ def test_a_cache_lies_below_the_transforms_and_its_memory_is_shared_out() -> Non
     assert len(train.dataset.cache) == 30
     arrays = ArrayDataset({"value": np.arange(12)})
     assert of({"cache_gb": 1}, train=arrays)["train"].dataset is arrays
+
+
+def test_each_split_gets_the_transforms_that_the_config_has_for_it() -> None:
+    flip, resize = {"name": "horizontal_flip"}, {"name": "resize", "size": [2, 5]}
+    config = config_from(
+        {"seed": 4, "optimizer": {"name": "sgd"}, "train": {"epochs": 1}}
+        | {"data": {"batch_size": 4, "workers": 0, "transforms": {"train": [flip], "valid": [resize]}}}
+    )
+    rows = np.tile(np.arange(3, dtype=np.uint8), (8, 1, 2, 1))
+    images = ArrayDataset({"image": rows})
+    of_the_task = Pipeline(images, [VerticalFlip()], config.seed)
+    made = loaders({"train": of_the_task, "valid": images, "test": images}, config)
+    seen = [np.concatenate([batch["image"] for batch in made["train"].epoch(epoch)]) for epoch in range(2)]
+    turned = [image[..., 0].ravel().tolist().count(2) for epoch in seen for image in epoch]
+    assert set(turned) == {0, 2} and not np.array_equal(*seen)  # anew in each epoch
+    for name in ("valid", "test"):
+        assert next(iter(made[name].epoch(0)))["image"].shape == (4, 1, 2, 5)

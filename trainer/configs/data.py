@@ -10,6 +10,7 @@ from pydantic import Field
 from trainer.configs.readers import ReaderConfig
 from trainer.configs.sampler import SamplerConfig
 from trainer.configs.section import Section
+from trainer.configs.transforms import TransformsConfig
 
 _Extent = Annotated[int, Field(gt=0)]
 _Size = tuple[_Extent, _Extent]
@@ -23,6 +24,7 @@ class DataConfig(Section):
         description="Folder of the data set, relative to the file that says so; null: the data that the task carries.",
     )
     reader: ReaderConfig | None = Field(None, description="The data's format; null: the task reads it.")
+    transforms: TransformsConfig = Field(default_factory=TransformsConfig)
     batch_size: int = Field(64, gt=0, description="Samples in one training step.")
     valid_batch_size: int | None = Field(
         None, gt=0, description="Samples in one validation step; null: the same as batch_size."

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import AfterValidator, Discriminator, Field, Tag
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, WithJsonSchema
 
 from trainer.configs.own import OWN_TAG, PATTERN, names_own_class, which
 from trainer.configs.section import Section
@@ -30,11 +30,18 @@ _Sizes = Annotated[tuple[_NotNegative, _NotNegative], AfterValidator(_increasing
 _Place = Annotated[int, Field(ge=0)]
 
 
-def _both(size: int | tuple[int, int]) -> tuple[int, int]:
-    return (size, size) if isinstance(size, int) else size
+def _both(size: Any) -> Any:
+    if isinstance(size, int) and not isinstance(size, bool):
+        return size, size
+    return tuple(size) if isinstance(size, list) else size
 
 
-_Size = Annotated[_Pixels | tuple[_Pixels, _Pixels], AfterValidator(_both)]
+_PIXELS = {"type": "integer", "exclusiveMinimum": 0, "maximum": 65536}
+_Size = Annotated[
+    tuple[_Pixels, _Pixels],
+    BeforeValidator(_both),
+    WithJsonSchema({"anyOf": [_PIXELS, {"type": "array", "items": _PIXELS, "minItems": 2, "maxItems": 2}]}),
+]
 
 
 class Transforming(Section):

@@ -17,6 +17,7 @@ from trainer.datasets.loader import Loader
 from trainer.datasets.making import BatchMaker, BatchTransform, EpochDataset
 from trainer.datasets.samplers import BySize, ClassBalanced, InOrder, Sampler, Shuffled, Weighted, class_weights
 from trainer.datasets.transforms import Pipeline
+from trainer.datasets.transforms.build import pipeline_for
 from trainer.datasets.workers import Workers, processors
 
 if TYPE_CHECKING:
@@ -31,11 +32,13 @@ MOST_WORKERS = 8
 def loaders(
     splits: Mapping[str, Dataset], config: RunConfig, *, augmentation: BatchTransform | None = None
 ) -> dict[str, Loader]:
-    """A loader for each of `splits`: "train" shuffled or sampled and augmented, the others in order and as they are.
+    """A loader for each of `splits`, with the transforms that the config has for it.
 
-    They share their workers, which are started here, so that they are ready when the model is.
+    "train" is shuffled or sampled, and its batches go through `augmentation`; the others come in order. They share
+    their workers, which are started here, so that they are ready when the model is.
     """
     data = config.data
+    splits = {name: pipeline_for(split, data.transforms.of(name), config.seed) for name, split in splits.items()}
     workers: Workers | int | None = data.workers
     made: dict[str, Loader] = {}
     shares = sum(map(len, splits.values()))

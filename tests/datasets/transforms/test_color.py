@@ -16,6 +16,7 @@ from trainer.datasets.transforms import ColorJitter, Cutout, GaussianBlur, Gauss
 from trainer.datasets.transforms.color import color_map, mean_grey, recolored
 
 IMAGE = np.random.default_rng(0).integers(40, 200, (24, 32, 3), dtype=np.uint8)
+PICTURE = Image.fromarray(IMAGE)
 
 
 @pytest.mark.parametrize(("name", "argument"), [("Brightness", 0), ("Contrast", 1), ("Color", 2)])
@@ -23,26 +24,26 @@ IMAGE = np.random.default_rng(0).integers(40, 200, (24, 32, 3), dtype=np.uint8)
 def test_a_change_of_one_kind_is_that_of_pillow(name: str, argument: int, factor: float) -> None:
     factors = [1.0, 1.0, 1.0]
     factors[argument] = factor
-    ours = recolored(IMAGE, color_map(*factors, 0.0, mean_grey(IMAGE)))
-    expected = np.asarray(getattr(ImageEnhance, name)(Image.fromarray(IMAGE)).enhance(factor))
+    ours = recolored(PICTURE, color_map(*factors, 0.0, mean_grey(PICTURE)))
+    expected = np.asarray(getattr(ImageEnhance, name)(PICTURE).enhance(factor))
     assert np.abs(ours.astype(int) - expected).max() <= 1
 
 
 def test_hue_turns_the_colours_of_yiq_and_leaves_grey_alone() -> None:
-    half_turn = recolored(IMAGE, color_map(1, 1, 1, 0.5, 0))
+    half_turn = recolored(PICTURE, color_map(1, 1, 1, 0.5, 0))
     red, green, blue = np.moveaxis(IMAGE / 255, 2, 0)
     yiq = np.stack(np.vectorize(colorsys.rgb_to_yiq)(red, green, blue), axis=2) * (1, -1, -1)
     expected = np.clip(255 * yiq2rgb(yiq), 0, 255)
     assert np.abs(half_turn - expected).max() < 2.5  # colorsys rounds its matrix to two digits
     grey = np.full((4, 4, 3), 77, np.uint8)
-    np.testing.assert_array_equal(recolored(grey, color_map(1, 1, 1, 0.3, 0)), grey)
+    np.testing.assert_array_equal(recolored(Image.fromarray(grey), color_map(1, 1, 1, 0.3, 0)), grey)
 
 
 def test_several_changes_are_one_after_the_other_where_nothing_is_cut_off() -> None:
-    both = recolored(IMAGE, color_map(0.9, 0.7, 0.5, 0.0, mean_grey(IMAGE)))
-    step = recolored(IMAGE, color_map(0.9, 1, 1, 0, 0))
-    step = recolored(step, color_map(1, 0.7, 1, 0, mean_grey(step)))
-    step = recolored(step, color_map(1, 1, 0.5, 0, 0))
+    both = recolored(PICTURE, color_map(0.9, 0.7, 0.5, 0.0, mean_grey(PICTURE)))
+    step = recolored(PICTURE, color_map(0.9, 1, 1, 0, 0))
+    step = recolored(Image.fromarray(step), color_map(1, 0.7, 1, 0, mean_grey(Image.fromarray(step))))
+    step = recolored(Image.fromarray(step), color_map(1, 1, 0.5, 0, 0))
     assert np.abs(both.astype(int) - step).max() <= 2
 
 
@@ -72,9 +73,11 @@ def test_floats_change_as_bytes_do() -> None:
 
 
 def test_grey_is_that_of_pillow() -> None:
-    expected = np.asarray(Image.fromarray(IMAGE).convert("L"))
+    expected = np.asarray(PICTURE.convert("L"))
     grey = Grayscale()({"image": IMAGE}, ItemDraws(0, 0, 0))["image"]
-    assert grey.shape == IMAGE.shape and np.abs(grey[..., 1].astype(int) - expected).max() <= 1
+    np.testing.assert_array_equal(grey, np.repeat(expected[..., None], 3, axis=2))
+    floats = Grayscale()({"image": IMAGE.astype(np.float32) / 255}, ItemDraws(0, 0, 0))["image"]
+    assert np.abs(255 * floats - grey).max() <= 1
     assert Grayscale(channels=1)({"image": IMAGE}, ItemDraws(0, 0, 0))["image"].shape == (24, 32, 1)
     assert Grayscale(channels=3)({"image": IMAGE[..., :1]}, ItemDraws(0, 0, 0))["image"].shape == (24, 32, 3)
 

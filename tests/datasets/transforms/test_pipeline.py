@@ -95,6 +95,11 @@ def test_a_pipeline_is_a_data_set_of_epoch_0(made: Any) -> None:
     assert (len(pipeline), pipeline.source(3), pipeline.class_names) == (10, "made[3]", made.class_names)
 
 
+def test_a_pipeline_of_a_pipeline_draws_anew_in_each_epoch() -> None:
+    inner = Pipeline(numbers(), [Add()])
+    assert same(Pipeline(inner, [Add()]).item(3, 4), Pipeline(numbers(), [Add(), Add()]).item(3, 4))
+
+
 def test_consecutive_warps_are_sampled_once(made: Any) -> None:
     joined = Pipeline(made, [Turn(45.0), Turn(-45.0)]).item(0, 0)
     # sampled twice, the corners would be lost; Pillow rounds 254.9999 down

@@ -8,10 +8,21 @@ from typing import TYPE_CHECKING
 
 from trainer import TrainerError
 from trainer.configs.own import own_subclass
+from trainer.datasets.dataset import Dataset
+from trainer.datasets.transforms.pipeline import Pipeline
 from trainer.datasets.transforms.transform import Transform
 
 if TYPE_CHECKING:
     from trainer.configs import TransformConfig
+
+
+def pipeline_for(dataset: Dataset, sections: Sequence[TransformConfig] | None, seed: int) -> Dataset:
+    """The data set with these transforms in the place of its own; as it is where they are None."""
+    if sections is None:
+        return dataset
+    if isinstance(dataset, Pipeline):
+        dataset = dataset.dataset
+    return Pipeline(dataset, transforms_for(sections, dataset.class_names), seed) if sections else dataset
 
 
 def transforms_for(sections: Sequence[TransformConfig], class_names: Sequence[str]) -> list[Transform]:

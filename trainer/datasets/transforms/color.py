@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -12,6 +12,9 @@ from trainer.datasets.fields import Item
 from trainer.datasets.transforms.draws import ItemDraws
 from trainer.datasets.transforms.pictures import to_picture
 from trainer.datasets.transforms.transform import Transform
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
 GREY = np.array([0.299, 0.587, 0.114])
 """How much of the grey each colour is (ITU-R BT.601, as Pillow has it)."""
@@ -39,14 +42,15 @@ class ColorJitter(Transform):
 
     def __call__(self, item: Item, draws: ItemDraws) -> Item:
         image = item["image"]
+        pixels = to_picture(image) if image.dtype == np.uint8 else image
         brightness, contrast, saturation = (
             draws.uniform(max(0.0, 1 - by), 1 + by) for by in (self.brightness, self.contrast, self.saturation)
         )
         turn = draws.uniform(-self.hue, self.hue)
-        matrix = color_map(brightness, contrast, saturation, turn, mean_grey(image) if self.contrast else 0.0)
+        matrix = color_map(brightness, contrast, saturation, turn, mean_grey(pixels) if self.contrast else 0.0)
         if image.shape[2] == 1:
             matrix = np.array([[matrix[:, :3].sum() / 3, matrix[:, 3].mean()]])
-        return {**item, "image": recolored(image, matrix)}
+        return {**item, "image": recolored(pixels, matrix)}
 
 
 @dataclass
@@ -60,9 +64,12 @@ class Grayscale(Transform):
     def __call__(self, item: Item, draws: ItemDraws) -> Item:
         image = item["image"]
         channels = self.channels or image.shape[2]
-        if image.shape[2] == 3:
-            image = recolored(image, np.tile(np.append(GREY, 0), (3, 1)))[..., :1]
-        return {**item, "image": np.repeat(image, channels, axis=2)}
+        if image.dtype == np.uint8:
+            grey = to_picture(image).convert("L")
+            pixels = np.asarray(grey if channels == 1 else grey.convert("RGB"))
+            return {**item, "image": pixels.reshape(*image.shape[:2], channels)}
+        shades = (image @ GREY.astype(image.dtype))[..., None] if image.shape[2] == 3 else image
+        return {**item, "image": np.repeat(shades, channels, axis=2)}
 
 
 def color_map(brightness: float, contrast: float, saturation: float, turn: float, mean: float) -> np.ndarray:
@@ -79,22 +86,21 @@ def color_map(brightness: float, contrast: float, saturation: float, turn: float
     return np.column_stack([contrast * brightness * colors, added])
 
 
-def mean_grey(image: np.ndarray) -> float:
-    """The mean grey of [H, W, C]: 0 to 255 of bytes, in its own unit of floats."""
-    if image.dtype != np.uint8:
-        means = image.mean((0, 1), dtype=np.float64)
+def mean_grey(pixels: Image | np.ndarray) -> float:
+    """The mean grey: 0 to 255 of a Pillow image, in its own unit of an array [H, W, C] of floats."""
+    if isinstance(pixels, np.ndarray):
+        means = pixels.mean((0, 1), dtype=np.float64)
         return float(means @ GREY if len(means) == 3 else means[0])
-    picture = to_picture(image)
-    counts = np.array((picture.convert("L") if picture.mode == "RGB" else picture).histogram())
+    counts = np.array(pixels.convert("L").histogram())
     return float(counts @ np.arange(256) / counts.sum())
 
 
-def recolored(image: np.ndarray, matrix: np.ndarray) -> np.ndarray:
-    """An image [H, W, C] under a linear map [C, C + 1] of its colours, kept to 0 to 255 (floats: 0 to 1)."""
-    channels = image.shape[2]
-    if image.dtype != np.uint8:
-        return np.clip(image @ matrix[:, :channels].T + matrix[:, channels], 0, 1).astype(image.dtype)
+def recolored(pixels: Image | np.ndarray, matrix: np.ndarray) -> np.ndarray:
+    """[H, W, C]: the colours under a linear map [C, C + 1], kept to 0 to 255 (floats: 0 to 1)."""
+    channels = len(matrix)
+    if isinstance(pixels, np.ndarray):
+        return np.clip(pixels @ matrix[:, :channels].T + matrix[:, channels], 0, 1).astype(pixels.dtype)
     if channels == 1:
-        table = np.clip(np.rint(matrix[0, 0] * np.arange(256) + matrix[0, 1]), 0, 255).astype(np.uint8)
-        return np.take(table, image)
-    return np.asarray(to_picture(image).convert("RGB", tuple(matrix.ravel().tolist())))
+        table = np.clip(np.rint(matrix[0, 0] * np.arange(256) + matrix[0, 1]), 0, 255)
+        return np.asarray(pixels.point(table.astype(int).tolist()))[..., None]
+    return np.asarray(pixels.convert("RGB", tuple(matrix.ravel().tolist())))

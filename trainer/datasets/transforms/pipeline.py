@@ -22,11 +22,16 @@ _TRIES = 8
 class Pipeline:
     """The items of `dataset` after `transforms`, as a pure function of (seed, epoch, index): `item(index, epoch)`.
 
-    As a `Dataset` it gives the items of epoch 0. It can be pickled, and holds no state.
+    As a `Dataset` it gives the items of epoch 0: take parts of a data set first, and make pipelines of the parts. A
+    pipeline of a pipeline is one, with the transforms of both. It can be pickled, and holds no state.
     """
 
     def __init__(self, dataset: Dataset, transforms: Sequence[Transform], seed: int = 0) -> None:
-        self.dataset, self.transforms, self.seed = dataset, tuple(transforms), seed
+        self.dataset: Dataset = dataset
+        self.transforms: tuple[Transform, ...] = tuple(transforms)
+        self.seed = seed
+        if isinstance(dataset, Pipeline):
+            self.dataset, self.transforms = dataset.dataset, (*dataset.transforms, *transforms)
 
     @property
     def class_names(self) -> Sequence[str]:
