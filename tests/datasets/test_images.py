@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import struct
 import zlib
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from PIL import Image, ImageOps
 
 from trainer import TrainerError
@@ -16,6 +19,16 @@ from trainer.datasets.images import decode
 
 SMOOTH = np.linspace(0, 255, 24 * 32 * 3).reshape(24, 32, 3).astype(np.uint8)
 """No noise, so that JPEG changes little."""
+
+
+def encoded(kind: str) -> bytes:
+    exif, buffer = Image.Exif(), io.BytesIO()
+    exif[0x0112] = 6
+    Image.fromarray(SMOOTH).save(buffer, kind, **({"exif": exif} if kind not in ("GIF", "BMP") else {}))
+    return buffer.getvalue()
+
+
+CONTENTS = {kind: encoded(kind) for kind in ("JPEG", "PNG", "GIF", "BMP", "TIFF", "WEBP")}
 
 
 def saved(tmp_path: Path, image: Image.Image, name: str = "image.png", **options: object) -> Path:
@@ -67,6 +80,25 @@ def test_exif_rotation_is_applied_as_pillow_does(tmp_path, orientation):
     picture = decode(path)
     np.testing.assert_array_equal(picture.pixels, expected)
     assert picture.size == expected.shape[:2]
+
+
+def test_damaged_exif_leaves_the_picture_as_it_lies(tmp_path):
+    path = saved(tmp_path, Image.fromarray(SMOOTH), "image.webp", exif=b'Exif\0\0MM\x8b"garbage', lossless=True)
+    np.testing.assert_array_equal(decode(path).pixels, SMOOTH)
+
+
+@given(st.data())
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_damage_is_decoded_or_refused(tmp_path, data):
+    """Never another exception than TrainerError, whatever bytes are changed."""
+    content = bytearray(CONTENTS[data.draw(st.sampled_from(sorted(CONTENTS)))])
+    for _ in range(data.draw(st.integers(1, 4))):
+        content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+    (tmp_path / "image").write_bytes(content[: data.draw(st.integers(0, len(content)))])
+    try:
+        assert decode(tmp_path / "image").pixels.dtype == np.uint8
+    except TrainerError as error:
+        assert error.where == str(tmp_path / "image")
 
 
 def test_annotations_made_without_exif_keep_the_picture_as_it_lies(tmp_path):

@@ -66,7 +66,7 @@ def decode(
         TrainerError: the file is missing, no image, cut short, damaged or too large, or has no 8 or 16-bit pixels.
     """
     image = opened(path)
-    orientation = image.getexif().get(_ORIENTATION, 1) if _may_have_exif(image) else 1
+    orientation = _orientation(image)
     swaps = orientation in _SWAPS_AXES
     if swaps and annotated_size is not None and annotated_size == (image.height, image.width):
         orientation, swaps = 1, False  # the tool that made the annotations didn't know of EXIF
@@ -81,7 +81,7 @@ def decode(
 def oriented_size(path: Path) -> tuple[int, int]:
     """(height, width) of the image in a file as `decode` gives it, from its header. Raises `TrainerError` likewise."""
     image = opened(path)
-    swaps = _may_have_exif(image) and image.getexif().get(_ORIENTATION, 1) in _SWAPS_AXES
+    swaps = _orientation(image) in _SWAPS_AXES
     return (image.width, image.height) if swaps else (image.height, image.width)
 
 
@@ -161,8 +161,19 @@ def _turned(pixels: np.ndarray, orientation: int) -> np.ndarray:
 _MIRRORED = {2: (1, -1), 3: (-1, -1), 4: (-1, 1), 6: (1, -1), 7: (-1, -1), 8: (-1, 1)}
 
 
-def _may_have_exif(image: Image.Image) -> bool:
-    return image.format in ("JPEG", "MPO", "WEBP", "TIFF") or "exif" in image.info
+def _orientation(image: Image.Image) -> int:
+    """EXIF's orientation, 1 to 8; 1 (as it lies) without EXIF, or where EXIF alone is damaged."""
+    if image.format not in _WITH_EXIF and "exif" not in image.info:
+        return 1
+    try:
+        found = image.getexif().get(_ORIENTATION, 1)
+    except _BROKEN:
+        return 1
+    return found if isinstance(found, int) else 1
+
+
+_WITH_EXIF = ("JPEG", "MPO", "WEBP", "TIFF")
+"""Formats of which Pillow finds EXIF outside of `info`."""
 
 
 def _beginning(path: Path) -> str:

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from pycocotools.coco import COCO
 
 from trainer import TrainerError
@@ -117,6 +119,7 @@ def test_a_missing_file_is_reported_with_what_is_there(tmp_path):
         ({"bbox": [1, 2, 3]}, "annotation 5: Expected array of length 4 at bbox"),
         ({"bbox": [float("nan"), 2, 3, 4]}, 'got NaN or Infinity at bbox[0] in {"bbox": [NaN, 2, 3, 4]'),
         ({"bbox": [1, 2, float("-inf"), 4]}, "at bbox[2]"),
+        ({"id": 10**30}, "Expected int <= 9223372036854775807 at id"),
         ({"category_id": 3}, "annotation 5 is of category 3, which the file does not have"),
         ({"id": 3}, "annotation id 3 is given to two annotations"),
     ],
@@ -141,3 +144,18 @@ def test_an_annotation_of_no_image_is_kept_apart(tmp_path):
     index = index_coco(written(tmp_path, document(annotations=[stray])))
     assert index.unattached == ("annotation 9 is of image 123, which the file does not have",)
     assert len(index.ids) == 0
+
+
+@given(st.data())
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_damage_is_read_or_refused(tmp_path, data):
+    """Never another exception than TrainerError, whatever bytes are changed."""
+    content = bytearray(json.dumps(document()).encode())
+    for _ in range(data.draw(st.integers(1, 3))):
+        place = data.draw(st.integers(0, len(content) - 1))
+        content[place : place + data.draw(st.integers(0, 3))] = data.draw(
+            st.binary(max_size=3) | st.just(b"999999999999999999999")
+        )
+    (tmp_path / "a.json").write_bytes(content)
+    with contextlib.suppress(TrainerError):
+        assert len(index_coco(tmp_path / "a.json")) <= 2

@@ -20,7 +20,7 @@ import msgspec
 import numpy as np
 
 from trainer import TrainerError
-from trainer.datasets.readers.json_file import JsonFile
+from trainer.datasets.readers.json_file import MALFORMED, Count, Id, JsonFile
 from trainer.datasets.readers.opening import Progress
 
 _BLOCK = 16_384
@@ -95,28 +95,28 @@ class CocoIndex:
 
 
 class _Image(msgspec.Struct, gc=False):
-    id: int
+    id: Id
     file_name: str
-    height: int = 0
-    width: int = 0
+    height: Count = 0
+    width: Count = 0
 
 
 class _Category(msgspec.Struct, gc=False):
-    id: int
+    id: Id
     name: str
     keypoints: list[str] = []
 
 
 class _Annotation(msgspec.Struct, gc=False):
-    id: int
-    image_id: int
-    category_id: int
+    id: Id
+    image_id: Id
+    category_id: Id
     bbox: tuple[float, float, float, float]
     area: float | None = None
     iscrowd: int = 0
     segmentation: msgspec.Raw = msgspec.Raw(b"")
     keypoints: msgspec.Raw = msgspec.Raw(b"")
-    num_keypoints: int = 0
+    num_keypoints: Count = 0
 
 
 class _File(msgspec.Struct, gc=False):
@@ -188,7 +188,7 @@ class _Problems:
 def _images(source: JsonFile, raw: msgspec.Raw) -> list[_Image]:
     try:
         return msgspec.json.decode(raw, type=list[_Image])
-    except msgspec.ValidationError as error:
+    except MALFORMED as error:
         raise source.wrong_shape(error, "images", "an image with id and file_name, height and width") from None
 
 
@@ -206,7 +206,7 @@ def _annotations(
         block = records[start : start + _BLOCK]
         try:
             good = [decode(record) for record in block]
-        except (msgspec.ValidationError, UnicodeDecodeError):
+        except MALFORMED:
             good = _one_by_one(source, block, start, decode, problems)
         blocks.append(_columns(source, good, category_ids, problems))
         if progress is not None:
@@ -229,14 +229,22 @@ def _one_by_one(
     for number, record in enumerate(block, start):
         try:
             good.append(decode(record))
-        except (msgspec.ValidationError, UnicodeDecodeError) as error:
+        except MALFORMED as error:
             what, where = source.problem(error, record)
-            fields: Any = msgspec.json.decode(record)
-            if not isinstance(fields, dict) or not isinstance(fields.get("image_id"), int):
+            try:
+                fields: Any = msgspec.json.decode(record)
+            except MALFORMED:
+                fields = None
+            if not isinstance(fields, dict) or not _is_id(fields.get("image_id")):
                 raise source.wrong_shape(error, f"annotations[{number}]", _ANNOTATION, record) from None
             row = int(problems.rows(np.array([fields["image_id"]]))[0])
-            problems.add(row, f"annotation {fields.get('id', number)}: {what} at {where} in {source.text(record)}")
+            place = f" at {where}" if where else ""
+            problems.add(row, f"annotation {fields.get('id', number)}: {what}{place} in {source.text(record)}")
     return good
+
+
+def _is_id(value: Any) -> bool:
+    return isinstance(value, int) and -(2**63) <= value < 2**63
 
 
 def _columns(

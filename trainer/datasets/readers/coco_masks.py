@@ -8,6 +8,9 @@ import numpy as np
 
 from trainer import TrainerError
 
+_MOST_BYTES = 7
+"""Of a number: five bits each, for a picture of 2**34 pixels."""
+
 _EXPECTED = "polygons [[x, y, x, y, x, y, …], …] or run lengths {size: [height, width], counts: a list or a text}"
 
 
@@ -73,23 +76,23 @@ def counts_of(text: bytes) -> list[int] | None:
     Each count is a variable-length number of six bits a byte (48 is added), from the third on as the difference to the
     last but one (`rleFrString` of cocoapi, which reads past the end of what is damaged).
     """
-    counts: list[int] = []
-    value = shift = 0
-    for byte in text:
-        bits = byte - 48
-        if not 0 <= bits < 64 or shift > 60:
-            return None
-        value |= (bits & 0x1F) << shift
-        shift += 5
-        if bits & 0x20:
-            continue
-        if bits & 0x10:
-            value |= -1 << shift
-        counts.append(value + counts[-2] if len(counts) > 2 else value)
-        if counts[-1] < 0:
-            return None
-        value = shift = 0
-    return None if shift else counts
+    bits = np.frombuffer(text, np.uint8).astype(np.int64) - 48
+    if not len(bits):
+        return []
+    goes_on = (bits & 0x20) > 0
+    if bits.min() < 0 or bits.max() > 0x3F or goes_on[-1]:
+        return None
+    starts = np.flatnonzero(np.concatenate([[True], ~goes_on[:-1]]))
+    lengths = np.diff(np.append(starts, len(bits)))
+    if lengths.max() > _MOST_BYTES:
+        return None
+    shifts = 5 * (np.arange(len(bits)) - np.repeat(starts, lengths))
+    values = np.add.reduceat((bits & 0x1F) << shifts, starts)
+    is_negative = (bits[starts + lengths - 1] & 0x10) > 0
+    values = np.where(is_negative, values - (np.int64(1) << 5 * lengths), values)
+    values[1::2] = np.cumsum(values[1::2])
+    values[2::2] = np.cumsum(values[2::2])
+    return None if values.min() < 0 else values.tolist()
 
 
 def _polygon(polygon: Any, where: str) -> list[float]:

@@ -17,32 +17,32 @@ from trainer.datasets.fields import IGNORED, Item
 from trainer.datasets.images import decode
 from trainer.datasets.paths import within
 from trainer.datasets.readers.boxes import nearest, scaled
-from trainer.datasets.readers.json_file import JsonFile
+from trainer.datasets.readers.json_file import Count, Id, JsonFile
 from trainer.datasets.readers.opening import Opening
 from trainer.datasets.readers.picture_reader import PictureReader
 
 
 class _Segment(msgspec.Struct, gc=False):
-    id: int
-    category_id: int
+    id: Id
+    category_id: Id
     iscrowd: int = 0
 
 
 class _Annotation(msgspec.Struct, gc=False):
-    image_id: int
+    image_id: Id
     file_name: str
     segments_info: list[_Segment]
 
 
 class _Image(msgspec.Struct, gc=False):
-    id: int
+    id: Id
     file_name: str
-    height: int = 0
-    width: int = 0
+    height: Count = 0
+    width: Count = 0
 
 
 class _Category(msgspec.Struct, gc=False):
-    id: int
+    id: Id
     name: str
     isthing: int = 1
 

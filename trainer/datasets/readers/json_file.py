@@ -10,13 +10,20 @@ import mmap
 import os
 import re
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 import numpy as np
 
 from trainer import TrainerError
 from trainer.datasets.paths import missing_file
+
+MALFORMED = (msgspec.DecodeError, UnicodeDecodeError)
+"""What decoding raises: texts that are not UTF-8 are no error of msgspec's own."""
+
+Id = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
+"""Whole numbers that columns of int64 and int32 can hold."""
 
 _T = TypeVar("_T")
 _NOT_FINITE = re.compile(rb"(?<=[\[,:\s])(?:NaN|-?Infinity)(?=[\s,\]}]|$)")
@@ -58,7 +65,7 @@ class JsonFile:
             return msgspec.json.decode(self._buffer, type=kind)
         except msgspec.ValidationError:
             raise
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except MALFORMED as error:
             patched, count = _NOT_FINITE.subn(lambda found: b'"' + b"N" * (len(found[0]) - 2) + b'"', self._mapped)
             if not count or self._buffer is not self._mapped:
                 raise self._not_json(error) from None
@@ -69,7 +76,7 @@ class JsonFile:
         """The records of the array `raw`, which the file calls `name`."""
         try:
             return msgspec.json.decode(raw, type=list[msgspec.Raw])
-        except msgspec.ValidationError as error:
+        except MALFORMED as error:
             raise self.wrong_shape(error, name, "a list of records") from None
 
     def span(self, raw: msgspec.Raw) -> tuple[int, int]:
@@ -137,7 +144,7 @@ class Places:
         content = os.pread(self._file, length, start)
         try:
             return msgspec.json.decode(content)
-        except msgspec.DecodeError as error:
+        except MALFORMED as error:
             raise TrainerError(
                 "a part of the JSON can't be read",
                 where=f"{self.path}: byte {start}",
