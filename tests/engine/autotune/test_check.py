@@ -21,6 +21,7 @@ from trainer.engine.graph import dtypes
 from trainer.engine.kernels import templates
 from trainer.engine.kernels.contraction import MatmulSpec
 from trainer.engine.kernels.depthwise import DepthwiseSpec, depthwise
+from trainer.engine.kernels.few_outputs import FewOutputsSpec
 from trainer.engine.kernels.geometry import ConvolutionSpec
 from trainer.engine.kernels.winograd_choice import WinogradSpec
 
@@ -100,6 +101,7 @@ PADDED = ((1, 1), (1, 1))
 CONVOLUTION = ConvolutionSpec(dtypes.float32, "forward", 2, 6, (7, 9), 20, (3, 3), padding=PADDED)
 POINTWISE = replace(CONVOLUTION, channels=32, window=(1, 1), padding=((0, 0), (0, 0)))
 PAIRED = replace(CONVOLUTION, pairs=True, packed=True)
+FEW = ConvolutionSpec(dtypes.float32, "input_gradient", 2, 3, (20, 34), 18, (4, 4), (2, 2), PADDED)
 ALONE = replace(CONVOLUTION, channels=20, groups=20)
 GROUPED = replace(CONVOLUTION, channels=24, filters=24, groups=6)
 
@@ -130,6 +132,7 @@ SPECS = {
         templates.WINOGRAD,
         WinogradSpec(replace(CONVOLUTION, direction="input_gradient"), 2),
     ),
+    "few outputs": (templates.FEW_OUTPUTS, FewOutputsSpec(FEW)),
     "depthwise": (templates.DEPTHWISE, alone(ALONE)),
     "depthwise input_gradient": (templates.DEPTHWISE, alone(replace(ALONE, direction="input_gradient"))),
     "depthwise weight_gradient": (templates.DEPTHWISE_WEIGHTS, alone(replace(ALONE, direction="weight_gradient"))),

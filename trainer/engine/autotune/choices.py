@@ -15,6 +15,7 @@ from trainer.engine.devices.cpu import identity, native
 from trainer.engine.kernels.contraction import MatmulParameters
 from trainer.engine.kernels.convolution import ConvolutionParameters
 from trainer.engine.kernels.depthwise import DepthwiseParameters
+from trainer.engine.kernels.few_outputs import FewOutputsParameters
 from trainer.engine.kernels.weight_gradient import WeightGradientParameters
 from trainer.engine.kernels.winograd import WinogradParameters
 from trainer.engine.kernels.winograd_gradient import WinogradGradientParameters
@@ -26,6 +27,7 @@ _KINDS: dict[str, type[Parameters]] = {
         MatmulParameters,
         ConvolutionParameters,
         DepthwiseParameters,
+        FewOutputsParameters,
         WeightGradientParameters,
         WinogradParameters,
         WinogradGradientParameters,

@@ -25,6 +25,7 @@ from trainer.engine.kernels import (
     convolution,
     depthwise,
     depthwise_weights,
+    few_outputs,
     weight_gradient,
     winograd,
     winograd_gradient,
@@ -32,6 +33,7 @@ from trainer.engine.kernels import (
 from trainer.engine.kernels.contraction import MatmulParameters, MatmulSpec
 from trainer.engine.kernels.convolution import ConvolutionParameters
 from trainer.engine.kernels.depthwise import DepthwiseParameters, DepthwiseSpec
+from trainer.engine.kernels.few_outputs import FewOutputsParameters, FewOutputsSpec
 from trainer.engine.kernels.geometry import RSCK, Axis, ConvolutionSpec, correlation
 from trainer.engine.kernels.tile import lanes_of
 from trainer.engine.kernels.weight_gradient import WeightGradientParameters
@@ -39,12 +41,13 @@ from trainer.engine.kernels.winograd import WinogradParameters
 from trainer.engine.kernels.winograd_choice import WinogradSpec
 from trainer.engine.kernels.winograd_gradient import WinogradGradientParameters
 
-Spec = MatmulSpec | ConvolutionSpec | DepthwiseSpec | WinogradSpec
+Spec = MatmulSpec | ConvolutionSpec | DepthwiseSpec | FewOutputsSpec | WinogradSpec
 Shape = TypeVar("Shape", bound=tuple[int, ...])
 Parameters = (
     MatmulParameters
     | ConvolutionParameters
     | DepthwiseParameters
+    | FewOutputsParameters
     | WeightGradientParameters
     | WinogradParameters
     | WinogradGradientParameters
@@ -111,6 +114,8 @@ def _ranked(spec: Spec, machine: Machine) -> tuple[Parameters, ...]:
         return _winograd_gradient(spec, machine) if backward else _winograd(spec, machine)
     if isinstance(spec, DepthwiseSpec):
         return _depthwise(spec, machine)
+    if isinstance(spec, FewOutputsSpec):
+        return _few_outputs(spec, machine)
     if spec.direction == "weight_gradient":
         return _weight_gradient(spec, machine)
     return _convolution(spec, machine)
@@ -148,6 +153,8 @@ def takes_prologue(spec: ConvolutionSpec) -> bool:
     to copy theirs for it: 49 MB less still, and no difference in time that could be measured.
     """
     padded = any(map(any, spec.padding))
+    if spec.direction == "forward" and few_outputs.few_outputs(spec) is not None:
+        return False  # that template copies its input channel by channel
     return padded and spec.dtype == float32 and spec.groups == 1 and not spec.pairs
 
 
@@ -527,3 +534,35 @@ def _depthwise(spec: DepthwiseSpec, machine: Machine) -> tuple[DepthwiseParamete
                 total = (products * panels * reads / width + tasks * TASK_OVERHEAD) * _balance(tasks)
                 options.append((total * (2 - task_vectors / panels), parameters))
     return _best(options)
+
+
+GATHER_CYCLES = 12
+"""Of a pixel whose channels are gathered, finished and stored."""
+
+
+def _few_outputs(spec: FewOutputsSpec, machine: Machine) -> tuple[FewOutputsParameters, ...]:
+    form = correlation(spec.convolution)
+    width, height = few_outputs.width_of(form.columns), few_outputs.width_of(form.rows)
+    depth = form.packing.depth / len(form.phases)
+    options: list[tuple[float, FewOutputsParameters]] = []
+    for task_rows in _steps(1, height):
+        vectors, sizes = few_outputs.vectors_of(spec, task_rows), []
+        for v in range(1, min(vectors, machine.vectors) + 1):
+            parameters = FewOutputsParameters(v, task_rows)
+            scratch = few_outputs.scratch_bytes(spec, parameters)
+            if not _fits(form.outputs, v, machine) or scratch > few_outputs.SCRATCH_LIMIT:
+                continue
+            tasks = few_outputs.tasks(spec, parameters)
+            cycles = sum(many * _line_cycles(form.outputs, size, depth) for size, many in _pieces(vectors, v))
+            cycles += TASK_OVERHEAD + scratch / COPY_BYTES_PER_CYCLE + task_rows * width * GATHER_CYCLES
+            again = vectors / v * scratch if scratch > machine.level2_bytes else 0
+            total = tasks * (cycles + again / SHARED_BYTES_PER_CYCLE) * _balance(tasks)
+            sizes.append((total, tasks, parameters))
+        options += _sizes(sizes) if sizes else []
+    return _best(options)
+
+
+def _line_cycles(channels: int, vectors: int, depth: float) -> float:
+    """Of a tile along pixels: each of its vectors lies across two cache lines, and is loaded once for each step."""
+    step = max(channels * vectors / 2, (channels + 2 * vectors) / 2, FMA_LATENCY)
+    return depth * step + TILE_OVERHEAD

@@ -126,7 +126,7 @@ def scratch_bytes(spec: ConvolutionSpec, parameters: ConvolutionParameters) -> i
 
 
 @dataclass(frozen=True, slots=True)
-class _Bounds:
+class Bounds:
     """A task's part of one axis: outputs [start, stop) of a phase of `count`, and the phase's numbers."""
 
     start: Integer
@@ -159,7 +159,9 @@ def render(spec: ConvolutionSpec, parameters: ConvolutionParameters, name: str) 
     rest, image_task = w.divide(rest, grid.images)
     vector_task, group = w.divide(rest, grid.groups)
 
-    rows, columns, depth_start = _phase_bounds(w, form, parameters, phase, row_task, column_task)
+    rows, columns, depth_start = phase_bounds(
+        w, form, (parameters.task_rows, parameters.task_columns), phase, row_task, column_task
+    )
     first_image = w.multiply(image_task, parameters.task_images)
     last_image = w.minimum(w.add(first_image, parameters.task_images), form.images)
     vectors = form.packing.panels
@@ -252,7 +254,7 @@ def _widths(
     w: LoopWriter,
     form: Correlation,
     parameters: ConvolutionParameters,
-    columns: _Bounds,
+    columns: Bounds,
     column: Integer,
     trimmed: bool,
 ) -> Iterator[tuple[int, int]]:
@@ -268,16 +270,16 @@ def _widths(
             yield width, 0
 
 
-def _phase_bounds(
+def phase_bounds(
     w: LoopWriter,
     form: Correlation,
-    parameters: ConvolutionParameters,
+    shares: tuple[int, int],
     phase: Integer,
     row_task: Integer,
     column_task: Integer,
-) -> tuple[_Bounds, _Bounds, Integer]:
-    """The task's rows and columns, and where its phase's weights begin; from a constant table where there are
-    phases.
+) -> tuple[Bounds, Bounds, Integer]:
+    """The rows and columns of a task that covers `shares` of them, and where its phase's weights begin; from a constant
+    table where there are phases.
     """
 
     def fields(number: int) -> list[int]:
@@ -293,13 +295,13 @@ def _phase_bounds(
         line = w.pointer(table, w.multiply(phase, width), "i64")
         values = [w.value(f"load i64, ptr {w.pointer(line, field, 'i64')}") for field in range(width)]
 
-    def bounds(part: Integer, share: int, numbers: list[Integer]) -> _Bounds:
+    def bounds(part: Integer, share: int, numbers: list[Integer]) -> Bounds:
         count, taps, input_start, output_start = numbers
         start = w.multiply(part, share)
-        return _Bounds(start, w.minimum(w.add(start, share), count), count, taps, input_start, output_start)
+        return Bounds(start, w.minimum(w.add(start, share), count), count, taps, input_start, output_start)
 
-    rows = bounds(row_task, parameters.task_rows, values[:4])
-    columns = bounds(column_task, parameters.task_columns, values[4:8])
+    rows = bounds(row_task, shares[0], values[:4])
+    columns = bounds(column_task, shares[1], values[4:8])
     return rows, columns, values[8]
 
 
@@ -348,7 +350,7 @@ def _can_trim(form: Correlation, source: _Input) -> bool:
     return len(form.phases) == 1 and form.columns.leaves_input and _dense(form, source)
 
 
-def _rows_inside(w: LoopWriter, form: Correlation, rows: _Bounds, row: Integer, height: int) -> tuple[Integer, Integer]:
+def _rows_inside(w: LoopWriter, form: Correlation, rows: Bounds, row: Integer, height: int) -> tuple[Integer, Integer]:
     """The first row of taps that meets the image for some row of a tile, and how many do."""
     step, tap = form.rows.input_step, form.rows.tap_step
     top = w.add(rows.input_start, w.multiply(row, step))
@@ -383,13 +385,13 @@ def _copy_input(
     source: _Input,
     x: str,
     images: tuple[Integer, Integer],
-    rows: _Bounds,
-    columns: _Bounds,
+    rows: Bounds,
+    columns: Bounds,
     applied: OperandPointers,
 ) -> None:
     """Bring the input pixels of a task into scratch, zeros where it reads beyond the image."""
 
-    def reach(axis: Axis, part: _Bounds) -> tuple[Integer, Integer]:
+    def reach(axis: Axis, part: Bounds) -> tuple[Integer, Integer]:
         """The first input, and how many."""
         steps = w.multiply(w.subtract(w.subtract(part.stop, part.start), 1), axis.input_step)
         taps = w.multiply(w.subtract(part.taps, 1), axis.tap_step)

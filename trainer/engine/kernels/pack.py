@@ -11,6 +11,7 @@ Kernel: `void name(ptr arguments, i64 task, ptr scratch)`; arguments: [source ad
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from trainer.engine.graph.dtypes import DType, bfloat16
@@ -296,13 +297,21 @@ def _define_transpose(writer: LoopWriter, spec: PackSpec, active: int) -> str:
 
 
 def _transpose(writer: LoopWriter, spec: PackSpec, source: str, target: str, active: int) -> None:
-    """A square of lanes x lanes elements, contiguous along depth in the source, by exchanging ever smaller halves."""
+    """A square of lanes x lanes elements, contiguous along depth in the source."""
     element, lanes = MEMORY[spec.dtype.name], lanes_of(spec.dtype)
     kind = vector(element, lanes)
     rows = []
     for lane in range(lanes):
         pointer = writer.pointer(source, lane * spec.column_stride, spec.source_element)
         rows.append(_load(writer, spec, pointer) if lane < active else "zeroinitializer")
+    rows = exchanged(writer, kind, rows)
+    for lane, value in enumerate(rows):
+        _store(writer, spec, value, writer.pointer(target, lane * lanes, element))
+
+
+def exchanged(writer: LoopWriter, kind: str, rows: Sequence[str]) -> list[str]:
+    """The columns of a square of vectors of type `kind`, by exchanging ever smaller halves of its rows."""
+    rows, lanes = list(rows), len(rows)
     half = lanes // 2
     while half:
         low = [lane if not lane & half else lanes + lane - half for lane in range(lanes)]
@@ -315,8 +324,7 @@ def _transpose(writer: LoopWriter, spec: PackSpec, source: str, target: str, act
                     f"shufflevector {kind} {pair[0]}, {kind} {pair[1]}, <{lanes} x i32> <{order}>"
                 )
         half //= 2
-    for lane, value in enumerate(rows):
-        _store(writer, spec, value, writer.pointer(target, lane * lanes, element))
+    return rows
 
 
 def _load(writer: LoopWriter, spec: PackSpec, pointer: str) -> str:

@@ -17,6 +17,7 @@ from trainer.engine.kernels import (
     convolution,
     depthwise,
     depthwise_weights,
+    few_outputs,
     weight_gradient,
     winograd,
     winograd_gradient,
@@ -24,6 +25,7 @@ from trainer.engine.kernels import (
 from trainer.engine.kernels.contraction import MatmulSpec
 from trainer.engine.kernels.depthwise import DepthwiseSpec
 from trainer.engine.kernels.epilogue import Epilogue
+from trainer.engine.kernels.few_outputs import FewOutputsSpec
 from trainer.engine.kernels.geometry import ConvolutionSpec
 from trainer.engine.kernels.winograd_choice import WinogradSpec
 
@@ -126,12 +128,17 @@ def _depthwise_operands(spec: DepthwiseSpec) -> list[Operand]:
     ]
 
 
+def _few_outputs_operands(spec: FewOutputsSpec) -> list[Operand]:
+    return _convolution_operands(spec.convolution)
+
+
 def _template(module: Any, operands: Callable[[Any], Sequence[Operand]]) -> Template:
     return Template(module.render, module.tasks, module.scratch_bytes, operands)
 
 
 MATMUL = _template(contraction, _matmul_operands)
 CONVOLUTION = _template(convolution, _convolution_operands)
+FEW_OUTPUTS = _template(few_outputs, _few_outputs_operands)
 WEIGHT_GRADIENT = _template(weight_gradient, _weight_gradient_operands)
 WINOGRAD = _template(winograd, _winograd_operands)
 WINOGRAD_GRADIENT = _template(winograd_gradient, _winograd_gradient_operands)

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from trainer.engine.compile.launch import Buffer, Launch
 from trainer.engine.kernels.contraction import MatmulSpec
 from trainer.engine.kernels.depthwise import DepthwiseSpec
+from trainer.engine.kernels.few_outputs import FewOutputsSpec
 from trainer.engine.kernels.geometry import ConvolutionSpec
 from trainer.engine.kernels.winograd_choice import WinogradSpec
 
-_CONTRACTIONS = (MatmulSpec, ConvolutionSpec, DepthwiseSpec, WinogradSpec)
+_CONTRACTIONS = (MatmulSpec, ConvolutionSpec, DepthwiseSpec, FewOutputsSpec, WinogradSpec)
 _MOVES = ("pack", "relayout", "transform weights")
 _FOR_AN_UPDATE = ("convolution_weight_gradient", "combine")
 

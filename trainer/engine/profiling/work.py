@@ -9,6 +9,7 @@ from typing import Any
 from trainer.engine.compile.launch import Launch
 from trainer.engine.kernels.contraction import MatmulSpec
 from trainer.engine.kernels.depthwise import DepthwiseSpec
+from trainer.engine.kernels.few_outputs import FewOutputsSpec
 from trainer.engine.kernels.geometry import ConvolutionSpec
 from trainer.engine.kernels.index import IndexKernel
 from trainer.engine.kernels.spec import Instruction, LoopKernel
@@ -48,7 +49,7 @@ def work_of(launch: Launch) -> Work:
         products = math.prod(spec.batch) * spec.rows * spec.columns * spec.depth
         outputs = math.prod(spec.batch) * spec.rows * spec.columns
         return Work(nbytes, 2 * products + outputs * _arithmetic(spec.epilogue.body), _dtype(spec))
-    if isinstance(spec, DepthwiseSpec | WinogradSpec):
+    if isinstance(spec, DepthwiseSpec | FewOutputsSpec | WinogradSpec):
         spec = spec.convolution  # what it stands for; an algorithm with fewer products passes the roofline
     if isinstance(spec, ConvolutionSpec):
         around = launch.writes[0].size * _arithmetic(spec.epilogue.body)

@@ -28,6 +28,7 @@ from trainer.engine.kernels import (
 )
 from trainer.engine.kernels.depthwise import depthwise
 from trainer.engine.kernels.epilogue import Epilogue
+from trainer.engine.kernels.few_outputs import few_outputs
 from trainer.engine.kernels.geometry import Direction, correlation
 
 if TYPE_CHECKING:
@@ -131,6 +132,8 @@ def _emit_direct(
     if fast is not None:
         right, label = transformed_weights(lowering, fast, right), f"{label} winograd {fast.outputs}x{fast.outputs}"
         tunable = Tunable(templates.WINOGRAD, fast, lowering.choose(fast))
+    elif (few := few_outputs(spec)) is not None:
+        tunable = Tunable(templates.FEW_OUTPUTS, few, lowering.choose(few))
     else:
         tunable = Tunable(templates.CONVOLUTION, spec, lowering.choose(spec))
     _tunable(lowering, root, fused, tunable, [place, right], label, applied=applied)
