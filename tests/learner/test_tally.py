@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from trainer import engine
+from trainer import TrainerError, engine
 from trainer.learner.meters import Meter
 from trainer.learner.tally import Tally
 from trainer.metrics import Metric
@@ -58,6 +58,34 @@ def test_the_value_is_that_of_all_batches_together():
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
 def test_the_first_step_that_is_not_finite_is_kept(bad):
     assert added([1.0], [bad, 2.0], [3.0], [bad]).first_not_finite() == ("deviation", 2)
+
+
+def test_sums_whose_shape_depends_on_the_batch_are_refused():
+    class Ragged(Metric):
+        def partial(self, given):
+            return {"all": given["value"]}
+
+    tally = Tally("train")
+    tally.add({"ragged": Ragged().on(value=engine.asarray(np.ones(3)))}, engine.asarray(0), by="Own.train_step")
+    with pytest.raises(TrainerError, match="another shape in this batch"):
+        tally.add({"ragged": Ragged().on(value=engine.asarray(np.ones(2)))}, engine.asarray(0), by="Own.train_step")
+
+
+def test_large_sums_have_a_state_of_their_own():
+    class Many(Metric):
+        def partial(self, given):
+            return {"few": engine.sum(given["value"]), "many": engine.zeros((100, 100)) + engine.sum(given["value"])}
+
+        def values(self, state):
+            return {"few": float(state["few"]), "many": state["many"].mean()}
+
+    tally = Tally("train")
+    for _ in range(2):
+        tally.add({"m": Many().on(value=engine.asarray(np.ones(3)))}, engine.asarray(0), by="Own.train_step")
+    assert values(tally) == {"m/few": 6.0, "m/many": 6.0}
+    assert tally.named_states()["train.m.many"].shape == (100, 100)
+    tally.reset()
+    assert values(tally) == {"m/few": 0.0, "m/many": 0.0}
 
 
 def test_states_can_be_made_before_the_first_step():

@@ -11,7 +11,7 @@ import pytest
 
 from trainer import TrainerError
 from trainer.metrics import Metric, Rows, State
-from trainer.metrics.folding import Folder, MetricFailure, NotANumber, Slot
+from trainer.metrics.folding import Folder, Form, MetricFailure, NotANumber, Slot
 
 
 class Total(Rows):
@@ -39,20 +39,26 @@ def opened(folder: Folder, metric: Metric) -> None:
     folder.open("valid", {"total": Slot({"total": metric})})
 
 
-def rows(*values: float, weight: object = None) -> dict[tuple[str, str], np.ndarray]:
+def put(folder: Folder, *values: float, weight: object = None, at: object = None) -> None:
+    """Hand over values and what they count, as the learner does: one run of bytes."""
     x = np.array(values, np.float32)
     counts = np.ones(len(x), np.float32) if weight is None else np.asarray(weight, np.float32)
-    return {("total", "x"): x, ("total", "weight"): counts}
+    form = Form.of({("total", "x"): ("float32", x.shape), ("total", "weight"): ("float32", x.shape)})
+
+    def write(target: memoryview) -> None:
+        target[:] = np.concatenate([x, counts]).tobytes()
+
+    folder.put("valid", form, {"float32": write}, at)
 
 
 def test_values_are_those_of_all_that_was_put_before(folder: Folder) -> None:
     opened(folder, Total())
-    folder.put("valid", rows(1, 2, 3, weight=[1, 0, 1]))
+    put(folder, 1, 2, 3, weight=[1, 0, 1])
     first = folder.values("valid")
-    folder.put("valid", rows(10))
+    put(folder, 10)
     second = folder.values("valid")
     folder.reset("valid")
-    folder.put("valid", rows(5))
+    put(folder, 5)
     assert folder.values("valid").result()[0] == {"total": 5, "total/rows": 1}
     assert second.result()[0] == {"total": 14, "total/rows": 3}
     assert first.is_there and first.result()[0] == {"total": 4, "total/rows": 2}
@@ -60,47 +66,47 @@ def test_values_are_those_of_all_that_was_put_before(folder: Folder) -> None:
 
 def test_a_full_ring_keeps_the_loop_waiting_and_loses_nothing(folder: Folder) -> None:
     opened(folder, Total())
-    for step in range(200):  # 200 records of 16 KB through 64 KB
-        folder.put("valid", {("total", "x"): np.full(3968, step, np.float32), ("total", "weight"): np.ones(3968)})
-    assert folder.values("valid").result()[0] == {"total": 3968 * 199 * 100, "total/rows": 200 * 3968}
+    for step in range(200):  # 200 records of 15 KB through 64 KB
+        put(folder, *[step] * 1920)
+    assert folder.values("valid").result()[0] == {"total": 1920 * 199 * 100, "total/rows": 200 * 1920}
     assert folder.lag == 0
 
 
 def test_a_record_larger_than_the_ring_arrives(folder: Folder) -> None:
     opened(folder, Total())
     waiting = folder.values("valid")
-    folder.put("valid", rows(*range(100_000)))
+    put(folder, *range(100_000))
     assert folder.values("valid").result()[0]["total/rows"] == 100_000
     assert waiting.result()[0] == {}
 
 
 def test_states_come_back_and_are_taken_up(folder: Folder) -> None:
     opened(folder, Total())
-    folder.put("valid", rows(1, 2))
+    put(folder, 1, 2)
     states = folder.states("valid").result()
     np.testing.assert_array_equal(states["total"]["x"], [1, 2])
     folder.reset("valid")
     folder.restore("valid", states)
-    folder.put("valid", rows(4))
+    put(folder, 4)
     assert folder.values("valid").result()[0] == {"total": 7, "total/rows": 3}
 
 
 def test_an_error_of_a_metric_arrives_with_its_traceback(folder: Folder) -> None:
     opened(folder, Fails())
-    folder.put("valid", rows(1))
+    put(folder, 1)
     with pytest.raises(ZeroDivisionError, match="no metric today") as raised:
         folder.values("valid").result()
     assert isinstance(raised.value.__cause__, MetricFailure)
     assert "test_folding.py" in str(raised.value.__cause__) and "in fold" in str(raised.value.__cause__)
     with pytest.raises(ZeroDivisionError):
         for _ in range(1000):
-            folder.put("valid", rows(1))
+            put(folder, 1)
 
 
 def test_a_nan_is_refused_with_its_batch_and_row(folder: Folder) -> None:
     opened(folder, Total())
-    folder.put("valid", rows(1, np.nan, weight=[1, 0]), ("valid", 0, 0))
-    folder.put("valid", rows(1, 2, np.nan), ("valid", 0, 1))
+    put(folder, 1, np.nan, weight=[1, 0], at=("valid", 0, 0))
+    put(folder, 1, 2, np.nan, at=("valid", 0, 1))
     with pytest.raises(NotANumber) as refused:
         folder.values("valid").result()
     assert (refused.value.part, refused.value.row, refused.value.at) == ("x", 2, ("valid", 0, 1))
@@ -121,7 +127,7 @@ def test_the_process_ends_with_ours_and_ctrl_c_is_not_for_it(folder: Folder) -> 
     process, connection = folder._process, folder._connection
     assert process is not None and connection is not None
     process.send_signal(signal.SIGINT)
-    folder.put("valid", rows(3))
+    put(folder, 3)
     assert folder.values("valid").result()[0] == {"total": 3, "total/rows": 1}
     connection.close()
     assert process.wait(timeout=30) == 0

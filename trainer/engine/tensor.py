@@ -99,6 +99,13 @@ class Tensor:
         view = self._read("numpy").view()
         return bfloat16.from_bits(view) if self.dtype is dtypes.bfloat16 else np.array(view, order="C")
 
+    def read_into(self, target: memoryview) -> None:
+        """Copy the values, row-major, into memory of the caller's: bytes, of the tensor's size."""
+        storage = self._read("read_into")
+        is_flat = storage.memory is not None and len(storage.shape) <= 1 and storage.shape != (0,)
+        values = storage.memory if is_flat else np.ascontiguousarray(storage.view()).reshape(-1)
+        target[:] = memoryview(values).cast("B")[: len(target)]  # type: ignore[arg-type]
+
     def item(self) -> bool | int | float:
         """The only element as a Python number."""
         return self._scalar("item")

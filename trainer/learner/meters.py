@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from trainer.engine import Tensor
-from trainer.learner.tally import Tally
+from trainer.learner.tally import Handed, Tally
 from trainer.metrics import Report
 from trainer.metrics.folding import Answer, Folder
 from trainer.metrics.metric import report_names, value_names
@@ -27,7 +26,7 @@ class Meter:
         self._opened: dict[str, list[str]] = {}
         self._kept: dict[str, dict[str, np.ndarray]] = {}
 
-    def hand_over(self, handed: Mapping[str, Mapping[str, Tensor]], at: Any = None) -> None:
+    def hand_over(self, handed: Handed, at: Any = None) -> None:
         """Read the rows of a step, all at once, and send them to be folded; `at` names the batch in errors.
 
         Raises:
@@ -37,9 +36,10 @@ class Meter:
             return
         if not self._opened:
             self._open()
-        for place, slots in self._opened.items():
-            rows = {(slot, part): values.numpy() for slot in slots for part, values in handed[slot].items()}
-            self._folders[place].put(self.tally.name, rows, at)
+        for place, rows in handed.items():
+            form = self.tally.forms[int(rows["form"])]
+            sources = {name: tensor.read_into for name, tensor in rows.items() if name != "form"}
+            self._folders[place].put(self.tally.name, form, sources, at)
 
     def take(self) -> Taken:
         """The values so far; a new period begins. Waits for the steps that are under way."""
@@ -93,9 +93,8 @@ class Meter:
     def _summed(self) -> tuple[dict[str, float], dict[str, Report]]:
         numbers: dict[str, float] = {}
         reports: dict[str, Report] = {}
-        for sums in self.tally.sums.values():
-            state = {name: state.numpy() for name, state in sums.parts.items()}
-            for name, metric in sums.metrics.items():
+        for slot, state in self.tally.states().items():
+            for name, metric in self.tally.metrics[slot].items():
                 numbers.update(value_names(name, metric.values(state)))
                 reports.update(report_names(name, metric.reports(state)))
         return numbers, reports

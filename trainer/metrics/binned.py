@@ -35,8 +35,11 @@ class Binned(Metric):
         counts = engine.broadcast_to(engine.expand_dims(found.counts(), axis=1), places.shape)
         positive = counts * found.right()
 
+        def by_class(values: Tensor) -> Tensor:
+            return engine.reshape(engine.moveaxis(values, 1, 0), (values.shape[1], -1))
+
         def histogram(weights: Tensor) -> Tensor:
-            return engine.sum(engine.bincount(places, length=self.bins, weights=weights), axis=0, dtype=float64)
+            return engine.bincount(by_class(places), length=self.bins, weights=by_class(weights.astype(float64)))
 
         return {"true": histogram(positive), "all": histogram(counts), "outside": found.outside()}
 

@@ -38,8 +38,8 @@ class Confusion(Metric):
         chosen = engine.squeeze(found.over(self.threshold), axis=1) if found.is_binary else found.best()
         is_class = (labels >= 0) & (labels < classes)
         cells = engine.where(is_class, labels * classes + chosen.astype(labels.dtype), engine.full_like(labels, -1))
-        rows = engine.bincount(cells, length=classes**2).astype(float64)
-        counts = engine.sum(rows * engine.reshape(given.weight.astype(float64), (-1, 1)), axis=0)
+        weight = engine.reshape(found.counts().astype(float64), (-1,))
+        counts = engine.bincount(engine.reshape(cells, (-1,)), length=classes**2, weights=weight)
         return {"counts": engine.reshape(counts, (classes, classes)), "outside": found.outside()}
 
     def values(self, state: State) -> Mapping[str, float]:

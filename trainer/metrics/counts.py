@@ -201,11 +201,11 @@ def _of_best(found: Examples) -> dict[str, Tensor]:
     best = found.best().astype(found.labels.dtype)
     counted = found.labels >= 0
     nowhere = engine.full_like(found.labels, -1)
-    length, weight = found.classes, engine.reshape(found.given.weight.astype(float64), (-1, 1))
+    weight = engine.reshape(found.counts().astype(float64), (-1,))
 
     def counts(numbers: Tensor, where: Tensor) -> Tensor:
-        rows = engine.bincount(engine.where(where, numbers, nowhere), length=length)
-        return engine.sum(rows.astype(float64) * weight, axis=0)
+        places = engine.reshape(engine.where(where, numbers, nowhere), (-1,))
+        return engine.bincount(places, length=found.classes, weights=weight)
 
     return {
         "both": counts(best, counted & (best == found.labels)),

@@ -71,7 +71,7 @@ class Metric:
     def partial(self, given: Predictions) -> Mapping[str, Tensor]:
         """One batch's part of the state, inside the traced step; the same names and shapes for every batch.
 
-        Sums ("device") are integers, or floats that are added up in float64.
+        Sums ("device") are scalars or arrays, which are added up in float64.
         """
         raise TrainerError(f"{type(self).__name__} has no `partial` method")
 

@@ -1,6 +1,7 @@
 """Folding metrics off the device: rows go through shared memory to a process of their own, values come back."""
 
 from trainer.metrics.folding.fold import NotANumber, Slot
+from trainer.metrics.folding.form import Form
 from trainer.metrics.folding.process import Answer, Folder, MetricFailure
 
-__all__ = ["Answer", "Folder", "MetricFailure", "NotANumber", "Slot"]
+__all__ = ["Answer", "Folder", "Form", "MetricFailure", "NotANumber", "Slot"]

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -18,7 +19,8 @@ import numpy as np
 from trainer import TrainerError
 from trainer.configs.own import own_packages
 from trainer.metrics.folding.fold import NotANumber, Slot
-from trainer.metrics.folding.ring import Ring, record_size, shared_memory
+from trainer.metrics.folding.form import Form, aligned
+from trainer.metrics.folding.ring import Ring, Source, shared_memory
 
 RING_BYTES = 16 << 20
 """Memory is taken as it is first written; what is larger than a quarter of it goes through the connection."""
@@ -27,8 +29,17 @@ MOST_RECORDS = 128
 LOOK_SECONDS = 0.0002
 """How long to leave the process alone between two looks whether it has made room."""
 
-Rows = Mapping[tuple[str, str], np.ndarray]
-"""One batch's parts, by (slot, part)."""
+TOGETHER, SEND_SECONDS = 16, 0.01
+"""Records are told of together, so many or so often: each message costs the loop 40 µs, and wakes the process."""
+
+
+@dataclass(frozen=True)
+class _Known:
+    """A form that the process has been told of: its number, the bytes of a record, and of its runs."""
+
+    number: int
+    size: int
+    runs: tuple[tuple[str, int], ...]
 
 
 class MetricFailure(Exception):
@@ -67,7 +78,9 @@ class Folder:
         self._process: subprocess.Popen[bytes] | None = None
         self._connection: Connection | None = None
         self._ring: Ring | None = None
-        self._layouts: dict[Any, int] = {}
+        self._forms: dict[tuple[str, Form], _Known] = {}
+        self._unsent: list[tuple[int, int, int, Any]] = []
+        self._send_by = 0.0
         self._answers: dict[int, Any] = {}
         self._tokens = 0
         self._asked: set[int] = set()
@@ -83,8 +96,12 @@ class Folder:
         self._send("packages", own_packages())
         self._send("stream", stream, dict(slots))
 
-    def put(self, stream: str, rows: Rows, at: Any = None) -> None:
+    def put(self, stream: str, form: Form, sources: Mapping[str, Source], at: Any = None) -> None:
         """Hand over one batch's parts; `at` says which batch it is to whoever hears of an error in it.
+
+        Args:
+            form: how the parts lie.
+            sources: by element type, what writes their bytes.
 
         Raises:
             Exception: what a metric has raised by now, or that the process was killed.
@@ -92,23 +109,21 @@ class Folder:
         assert self._ring is not None, "no stream is open"
         if self._ring.has_failed:
             self._raise()
-        arrays = list(rows.values())
-        key = (stream, *((name, array.dtype, array.shape) for name, array in rows.items()))
-        layout = self._layouts.get(key)
-        if layout is None:
-            layout = self._layouts[key] = len(self._layouts)
-            fields = [(slot, part, array.dtype.str, array.shape) for (slot, part), array in rows.items()]
-            self._send("layout", layout, stream, fields)
-        if record_size(arrays) > self._ring.capacity // 4:
-            while self._asked:  # or both ends would wait for the other to read what is large
-                self._hear(None)
-            self._send("arrays", layout, [np.array(array) for array in arrays], at)
+        known = self._forms.get((stream, form))
+        if known is None:
+            known = self._forms[stream, form] = _Known(len(self._forms), form.size(), tuple(form.runs().items()))
+            self._send("form", known.number, stream, form)
+        writers = [(sources[dtype], length) for dtype, length in known.runs]
+        if known.size > self._ring.capacity // 4:
+            self._put_large(known, writers, at)
             return
-        place = self._ring.write(arrays) if self.lag < MOST_RECORDS else None
+        place = self._ring.write(writers, known.size) if self.lag < MOST_RECORDS else None
         if place is None:
-            place = self._when_there_is_room(arrays)
+            place = self._when_there_is_room(writers, known.size)
         self._records += 1
-        self._send("record", layout, *place, at)
+        self._unsent.append((known.number, *place, at))
+        if len(self._unsent) >= TOGETHER or time.monotonic() > self._send_by:
+            self._send_records()
 
     @property
     def is_open(self) -> bool:
@@ -212,20 +227,40 @@ class Folder:
 
     def _send(self, *order: Any) -> None:
         assert self._connection is not None, "no stream is open"
+        if self._unsent:
+            self._send_records()
         try:
             self._connection.send_bytes(pickle.dumps(order, protocol=pickle.HIGHEST_PROTOCOL))
         except OSError:
             self._raise()
 
-    def _when_there_is_room(self, arrays: list[np.ndarray]) -> tuple[int, int]:
+    def _send_records(self) -> None:
+        records, self._unsent = self._unsent, []
+        self._send_by = time.monotonic() + SEND_SECONDS
+        if records:
+            self._send("records", records)
+
+    def _put_large(self, known: _Known, writers: list[tuple[Source, int]], at: Any) -> None:
+        record = bytearray(known.size)
+        view, start = memoryview(record), 0
+        for source, length in writers:
+            source(view[start : start + length])
+            start += aligned(length)
+        self._send_records()
+        while self._asked:  # or both ends would wait for the other to read what is large
+            self._hear(None)
+        self._send("record", known.number, bytes(record), at)
+
+    def _when_there_is_room(self, writers: list[tuple[Source, int]], size: int) -> tuple[int, int]:
         assert self._ring is not None
+        self._send_records()
         started = time.perf_counter()
         place = None
         while place is None:
             self._hear(LOOK_SECONDS)
             if self._error is not None:
                 raise self._error
-            place = self._ring.write(arrays) if self.lag < MOST_RECORDS else None
+            place = self._ring.write(writers, size) if self.lag < MOST_RECORDS else None
         self.waited += time.perf_counter() - started
         return place
 

@@ -9,13 +9,17 @@ from __future__ import annotations
 import mmap
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from trainer.metrics.folding.form import aligned
+
 _HEADER = 64
-_ALIGNMENT = 64
 _READ, _RECORDS, _FAILED = range(3)
+
+Source = Callable[[memoryview], None]
+"""Writes its bytes where it is told to."""
 
 
 def shared_memory(size: int) -> int:
@@ -52,33 +56,29 @@ class Ring:
         """Whether the reader has noted that it failed."""
         return self._words[_FAILED] != 0
 
-    def write(self, arrays: Sequence[np.ndarray]) -> tuple[int, int] | None:
-        """Copy arrays into one record; its start and end, or None while there is no room for it."""
-        size = sum(_aligned(array.nbytes) for array in arrays)
+    def write(self, sources: Sequence[tuple[Source, int]], size: int) -> tuple[int, int] | None:
+        """Let sources, of so many bytes each, write one record of `size` bytes; its start and end.
+
+        None while there is no room for it.
+        """
         start = self._written
         if start % self.capacity + size > self.capacity:
             start += self.capacity - start % self.capacity
         if start + size - self._words[_READ] > self.capacity:
             return None
-        at = start % self.capacity
-        for array in arrays:
-            target = self._bytes[at : at + array.nbytes].view(array.dtype).reshape(array.shape)
-            np.copyto(target, array)
-            at += _aligned(array.nbytes)
+        at = _HEADER + start % self.capacity
+        for source, length in sources:
+            source(self._view[at : at + length])
+            at += aligned(length)
         self._written = start + size
         return start, self._written
 
     # --- the reader ---------------------------------------------------------------------------------------------------
 
-    def read(self, start: int, layout: Sequence[tuple[np.dtype[np.generic], tuple[int, ...]]]) -> list[np.ndarray]:
-        """The arrays of a record where they lie: good until `done`."""
+    def read(self, start: int, end: int) -> np.ndarray:
+        """The bytes of a record where they lie, uint8: good until `done`."""
         at = start % self.capacity
-        found = []
-        for dtype, shape in layout:
-            size = dtype.itemsize * int(np.prod(shape, dtype=np.int64))
-            found.append(self._bytes[at : at + size].view(dtype).reshape(shape))
-            at += _aligned(size)
-        return found
+        return self._bytes[at : at + end - start]
 
     def done(self, end: int) -> None:
         """The record that ends there was read; its room is free."""
@@ -88,12 +88,3 @@ class Ring:
     def fail(self) -> None:
         """Let the writer know, at its next look, that there is an error to be heard."""
         self._words[_FAILED] = 1
-
-
-def record_size(arrays: Sequence[np.ndarray]) -> int:
-    """How many bytes of a ring the arrays take."""
-    return sum(_aligned(array.nbytes) for array in arrays)
-
-
-def _aligned(size: int) -> int:
-    return -(-size // _ALIGNMENT) * _ALIGNMENT

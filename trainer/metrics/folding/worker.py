@@ -4,9 +4,9 @@ It takes orders from a connection, in order, and ends with it; records lie in a 
 
     ("packages", [(name, folder)…])         where classes of the user's own are
     ("stream", name, {slot: Slot})          what to fold
-    ("layout", number, stream, slots…)      the form of a kind of record: [(slot, part, dtype, shape)…]
-    ("record", layout, start, end, at)      fold a batch's parts
-    ("arrays", stream, slot, part, at)      the same, of a batch that is larger than the ring
+    ("form", number, stream, Form)          how a kind of record lies
+    ("records", [(form, start, end, at)…])  fold batches' parts
+    ("record", form, bytes, at)             the same, of a batch that is larger than the ring
     ("values", token, stream)               → ("values", token, numbers, reports)
     ("states", token, stream)               → ("states", token, arrays)
     ("restore", stream, arrays), ("reset", stream)
@@ -29,6 +29,7 @@ import numpy as np
 
 from trainer.configs.own import package_for
 from trainer.metrics.folding.fold import Stream
+from trainer.metrics.folding.form import Form
 from trainer.metrics.folding.ring import Ring
 
 
@@ -38,11 +39,11 @@ class Worker:
     def __init__(self, connection: Connection, ring: Ring) -> None:
         self._connection, self._ring = connection, ring
         self._streams: dict[str, Stream] = {}
-        self._layouts: dict[int, tuple[str, list[tuple[str, str]], list[Any]]] = {}
+        self._forms: dict[int, tuple[str, Form]] = {}
+        self._at: Any = None
 
     def serve(self) -> None:
         """Until the connection ends, or a metric fails."""
-        at: Any = None
         try:
             while True:
                 try:
@@ -50,10 +51,10 @@ class Worker:
                 except EOFError:
                     return
                 what, *given = pickle.loads(order)
-                at = given[-1] if what in ("record", "arrays") else None
+                self._at = None
                 getattr(self, f"on_{what}")(*given)
         except Exception as error:
-            self._connection.send(("error", _pickled(error), traceback.format_exc(), at))
+            self._connection.send(("error", _pickled(error), traceback.format_exc(), self._at))
             self._ring.fail()
             with contextlib.suppress(EOFError, OSError):
                 while True:  # whoever waits for room hears of the error first
@@ -70,18 +71,18 @@ class Worker:
     def on_stream(self, name: str, slots: dict[str, Any]) -> None:
         self._streams[name] = Stream(slots)
 
-    def on_layout(self, number: int, stream: str, fields: list[tuple[str, str, str, tuple[int, ...]]]) -> None:
-        parts = [(slot, part) for slot, part, _, _ in fields]
-        self._layouts[number] = stream, parts, [(np.dtype(dtype), shape) for _, _, dtype, shape in fields]
+    def on_form(self, number: int, stream: str, form: Form) -> None:
+        self._forms[number] = stream, form
 
-    def on_record(self, layout: int, start: int, end: int, at: Any) -> None:
-        stream, parts, forms = self._layouts[layout]
-        self._fold(stream, parts, self._ring.read(start, forms))
-        self._ring.done(end)
+    def on_records(self, records: list[tuple[int, int, int, Any]]) -> None:
+        for form, start, end, at in records:
+            self._at = at
+            self._fold(form, self._ring.read(start, end))
+            self._ring.done(end)
 
-    def on_arrays(self, layout: int, arrays: list[np.ndarray], at: Any) -> None:
-        stream, parts, _ = self._layouts[layout]
-        self._fold(stream, parts, arrays)
+    def on_record(self, form: int, record: bytes, at: Any) -> None:
+        self._at = at
+        self._fold(form, np.frombuffer(record, np.uint8))
 
     def on_values(self, token: int, stream: str) -> None:
         self._connection.send(("answer", token, self._streams[stream].values()))
@@ -95,9 +96,10 @@ class Worker:
     def on_reset(self, stream: str) -> None:
         self._streams[stream].states = {}
 
-    def _fold(self, stream: str, parts: list[tuple[str, str]], arrays: list[np.ndarray]) -> None:
+    def _fold(self, form: int, record: np.ndarray) -> None:
+        stream, layout = self._forms[form]
         by_slot: dict[str, dict[str, np.ndarray]] = {}
-        for (slot, part), values in zip(parts, arrays, strict=True):
+        for (slot, part), values in layout.parts(record):
             by_slot.setdefault(slot, {})[part] = values
         for slot, given in by_slot.items():
             self._streams[stream].fold(slot, given)
