@@ -17,9 +17,9 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from trainer.configs import load  # noqa: E402 - the checkout must be importable first
-from trainer.learner import Learner  # noqa: E402
-from trainer.recipes.digits.task import Digits  # noqa: E402
+from trainer.configs import load
+from trainer.learner import Learner
+from trainer.recipes.digits.task import Digits
 
 
 class Outside:
