@@ -172,6 +172,7 @@ class TableReader(_Images):
         None, description="Columns of numbers; null: all that are named nowhere else, or none with image."
     )
     label: str | None = Field(None, description="Column of the class.")
+    labels: tuple[str, ...] = Field((), description="Columns of 0 or 1, each a class that may apply beside others.")
     value: str | None = Field(None, description="Column of the number that is to be predicted.")
     image: str | None = Field(None, description="Column of the image's path.")
     images: str = Field(".", description="Folder of the images, in data.root.")

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from trainer.datasets import check_item
+from trainer.datasets.known import labels_of, sizes_of
 from trainer.datasets.readers.table import Table
 from trainer.datasets.readers.text import TextClasses, TextFile
 from trainer.datasets.readers.vocabulary import Vocabulary
@@ -27,6 +28,28 @@ def test_rows_become_items(tmp_path, text, name, content):
     assert item["features"].tolist() == [1, 2.5] and item["features"].dtype == np.float32
     assert (item["label"], item["value"]) == (1, 10) and data[1]["label"] == 0
     assert data.source(1).endswith(":3")
+
+
+def test_several_classes_may_apply(tmp_path, text, refusal):
+    text("t.csv", "x,red,round\n1,1,0\n2,0.5,1\n3,2,0\n")
+    data = Table(tmp_path, file="t.csv", labels=("red", "round"))
+    check_item(data[1])
+    assert data[1]["labels_hot"].tolist() == [0.5, 1] and data[1]["features"].tolist() == [2]
+    assert data.class_names == ("red", "round") and data.labels is None
+    assert "no part of a class\n  found:    red = '2'" in refusal(lambda: data[2])
+    both = {"label": "x", "labels": ("red",)}
+    assert "a row has one class or several" in refusal(lambda: Table(tmp_path, file="t.csv", **both))
+
+
+def test_classes_and_sizes_are_known_without_reading_items(tmp_path, text, refusal):
+    text("t.csv", CSV)
+    data = Table(tmp_path, file="t.csv", label="kind", features=("width",))
+    assert labels_of(data).tolist() == [1, 0]
+    data = Table(tmp_path, file="t.csv", label="kind", features=("width",), classes=("oak",))
+    assert "a row's class is none of the data set's" in refusal(lambda: labels_of(data))
+    text("lines/a.txt", "one\nthree\n")
+    lines = TextClasses(tmp_path, folder="lines")
+    assert sizes_of(lines).tolist() == [3, 5] and labels_of(lines).tolist() == [0, 0]
 
 
 def test_a_column_may_name_images(tmp_path, text, picture):

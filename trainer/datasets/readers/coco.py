@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -76,13 +76,9 @@ class CocoDataset(PictureReader):
         return f"{self.index.path}: image {self.index.image_ids[index]} ({self.index.file_names[index]})"
 
     @property
-    def sizes(self) -> np.ndarray:
-        """int [N, 2]: height and width of each image."""
-        return self.index.sizes
-
-    def objects(self, index: int) -> slice:
-        """Where the annotations of an item lie in the columns of `self.index`."""
-        return self.index.of_image(index)
+    def sizes(self) -> np.ndarray | None:
+        """int32 [N, 2]: height and width of each image, without reading it; None where the file doesn't say."""
+        return self.index.sizes if self.index.sizes.all() else None
 
     def __getitem__(self, index: int) -> Item:
         where, columns = self.source(index), self.index
@@ -113,10 +109,6 @@ class CocoDataset(PictureReader):
         if self.keypoints:
             item["keypoints"] = self._keypoints(columns.keypoints[here], names, where, size, shape)
         return item
-
-    def segmentation(self, annotation: int) -> Any:
-        """The segmentation of a row of the index's annotations as the file has it; None where it has none."""
-        return self._places[self.index.segmentations[annotation]]
 
     def _keypoints(
         self, spans: np.ndarray, names: Sequence[str], where: str, size: tuple[int, int], shape: tuple[int, ...]

@@ -21,13 +21,14 @@ _JSON_LINES = (".jsonl", ".ndjson")
 
 
 class Table(PictureReader):
-    """Items of a row: {features float32 [F], label or value, image}, whichever columns are named.
+    """Items of a row: {features float32 [F], label, labels_hot, value, image}, whichever columns are named.
 
     Args:
         root: the folder of the data.
         file: a .csv, .tsv, .jsonl or .ndjson file, UTF-8, relative to it.
         features: columns of numbers that become `features`; None: with `image` none, else all that are named nowhere.
         label: the column of the class; its values are texts or numbers.
+        labels: columns of 0 or 1 (or how far a class applies) that become `labels_hot`, each a class of its own.
         value: the column of the number that is to be predicted; becomes `value` (float32).
         image: the column of the image's path, relative to `images`.
         images: folder of the images, relative to the root.
@@ -46,6 +47,7 @@ class Table(PictureReader):
         file: str,
         features: Sequence[str] | None = None,
         label: str | None = None,
+        labels: Sequence[str] = (),
         value: str | None = None,
         image: str | None = None,
         images: str = ".",
@@ -56,7 +58,9 @@ class Table(PictureReader):
         super().__init__(channels)
         self.path, self.images, self._image = root / file, root / images, image
         self._label, self._value = label, value
-        special = [name for name in (label, value, image) if name is not None]
+        if label is not None and labels:
+            raise TrainerError("a row has one class or several", where=str(self.path), found="label and labels")
+        special = [*labels, *(name for name in (label, value, image) if name is not None)]
         columns, rows = (_json_rows if self.path.suffix in _JSON_LINES else _csv_rows)(self.path)
         if features is None:
             features = [] if image is not None else [name for name in columns if name not in special]
@@ -70,7 +74,8 @@ class Table(PictureReader):
             self._rows.append({name: row.get(name) for name in wanted} if isinstance(row, dict) else row)
         if not self._rows:
             raise TrainerError("the table has no rows", where=str(self.path))
-        self.class_names: Sequence[str] = ()
+        self._hot = tuple(labels)
+        self.class_names: Sequence[str] = self._hot
         if label is not None:
             occurring = {
                 str(row[label]) for row in self._rows if isinstance(row, dict) and row[label] not in (None, "")
@@ -82,6 +87,17 @@ class Table(PictureReader):
         """What the other splits must take over."""
         return {"features": self.features, **({"classes": self.class_names} if self._label is not None else {})}
 
+    @property
+    def labels(self) -> np.ndarray | None:
+        """int64 [N]: the class of each row; None where the table has none.
+
+        Raises:
+            TrainerError: a row has no class of the data set's.
+        """
+        if self._label is None:
+            return None
+        return np.array([self._label_of(index) for index in range(len(self))], np.int64)
+
     def __len__(self) -> int:
         return len(self._rows)
 
@@ -89,29 +105,45 @@ class Table(PictureReader):
         return f"{self.path}:{self._numbers[index]}"
 
     def __getitem__(self, index: int) -> Item:
-        row, where = self._rows[index], self.source(index)
-        if isinstance(row, TrainerError):
-            raise row
+        row, where = self._row(index), self.source(index)
         item: Item = {}
         if self.features:
             numbers = [_number(row[name], name, where) for name in self.features]
             item["features"] = np.array(numbers, np.float32)
+        if self._hot:
+            item["labels_hot"] = np.array([_share(row[name], name, where) for name in self._hot], np.float32)
         if self._value is not None:
             item["value"] = np.array(_number(row[self._value], self._value, where), np.float32)
         if self._label is not None:
-            said = row[self._label]
-            if str(said) not in self._labels:
-                raise TrainerError(
-                    "a row's class is none of the data set's" if said not in (None, "") else "a row has no class",
-                    where=where,
-                    found=f"{self._label} = {said!r}",
-                    expected=", ".join(self.class_names[:12]),
-                )
-            item["label"] = np.array(self._labels[str(said)], np.int64)
+            item["label"] = np.array(self._label_of(index), np.int64)
         if self._image is not None:
             picture = self.picture(within(self.images, str(row[self._image] or ""), where), where)
             item |= {"image": picture.pixels, "size": np.array(picture.size, np.int64)}
         return item
+
+    def _row(self, index: int) -> Mapping[str, Any]:
+        row = self._rows[index]
+        if isinstance(row, TrainerError):
+            raise row
+        return row
+
+    def _label_of(self, index: int) -> int:
+        said = self._row(index)[str(self._label)]
+        if str(said) not in self._labels:
+            raise TrainerError(
+                "a row's class is none of the data set's" if said not in (None, "") else "a row has no class",
+                where=self.source(index),
+                found=f"{self._label} = {said!r}",
+                expected=", ".join(self.class_names[:12]),
+            )
+        return self._labels[str(said)]
+
+
+def _share(value: Any, column: str, where: str) -> float:
+    share = _number(float(value) if isinstance(value, bool) else value, column, where)
+    if not 0 <= share <= 1:
+        raise TrainerError("no part of a class", where=where, found=f"{column} = {value!r}", expected="0 to 1")
+    return share
 
 
 def _number(value: Any, column: str, where: str) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -119,10 +120,10 @@ class TextClasses:
         known = Vocabulary.of(unit, self.lines, most_tokens) if vocabulary is None else Vocabulary(unit, vocabulary)
         self.vocabulary = known
 
-    @property
+    @functools.cached_property
     def sizes(self) -> np.ndarray:
-        """int [N]: the tokens of each line."""
-        return np.array([len(self.vocabulary.encode(line)) for line in self.lines])
+        """int64 [N]: how many tokens each item has."""
+        return np.array([len(self.vocabulary.encode(line)) for line in self.lines], np.int64)
 
     def shared_settings(self) -> Mapping[str, Any]:
         """What the other splits must take over."""

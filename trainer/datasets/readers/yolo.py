@@ -46,15 +46,17 @@ class YoloDataset(PictureReader):
     ) -> None:
         super().__init__(channels)
         self.images = root / images
-        self.labels = root / (labels if labels is not None else labels_beside(images))
+        self.label_folder = root / (labels if labels is not None else labels_beside(images))
         self.class_names: Sequence[str] = class_names(root, classes)
         self.names = files_in(self.images, below=True)
         self._stems = list(by_stem(self.names, self.images))
-        self._labelled = set(by_stem(files_in(self.labels, (".txt",), below=True), self.labels))
+        self._labelled = set(by_stem(files_in(self.label_folder, (".txt",), below=True), self.label_folder))
         for stray in sorted(self._labelled - set(self._stems) - {"classes"}):
             opening.on_problem(
                 TrainerError(
-                    "a label file belongs to no image", where=f"{self.labels / stray}.txt", found=f"no image {stray}"
+                    "a label file belongs to no image",
+                    where=f"{self.label_folder / stray}.txt",
+                    found=f"no image {stray}",
                 )
             )
 
@@ -70,7 +72,7 @@ class YoloDataset(PictureReader):
         numbers, shares = self.annotation(index)
         (height, width), shape = picture.size, picture.pixels.shape
         boxes = shares * np.array([width, height, width, height])
-        label_file = self.labels / f"{self._stems[index]}.txt"
+        label_file = self.label_folder / f"{self._stems[index]}.txt"
         boxes = checked_boxes(boxes, picture.size, str(label_file), [f"box {row}" for row in range(len(boxes))])
         return {
             "image": picture.pixels,
@@ -89,7 +91,7 @@ class YoloDataset(PictureReader):
         stem = self._stems[index]
         if stem not in self._labelled:
             return np.zeros(0, np.int64), np.zeros((0, 4))
-        path = within(self.labels, f"{stem}.txt", str(self.labels))
+        path = within(self.label_folder, f"{stem}.txt", str(self.label_folder))
         numbers, boxes = [], []
         for number, line in enumerate(read_text(path).splitlines(), 1):
             if line.strip():
