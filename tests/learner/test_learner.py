@@ -123,6 +123,51 @@ def test_resuming_gives_the_same_bits(blobs, config, tmp_path, device, stop_afte
         assert list(one.step) == list(other.step) and list(one.value) == list(other.value)
 
 
+def damage_array(folder):
+    content = bytearray((folder / "model.safetensors").read_bytes())
+    content[-1] ^= 1
+    (folder / "model.safetensors").write_bytes(content)
+    return "step-16/model.safetensors: a damaged checkpoint"
+
+
+def lose_manifest(folder):
+    (folder / "manifest.json").unlink()
+    return "step-16 is not complete"
+
+
+def empty_manifest(folder):
+    (folder / "manifest.json").write_bytes(b"")
+    return "step-16/manifest.json: a damaged checkpoint"
+
+
+@pytest.mark.parametrize("damage", [damage_array, lose_manifest, empty_manifest])
+def test_a_damaged_newest_checkpoint_gives_way_to_the_one_before(blobs, config, tmp_path, damage):
+    paths, events = create_run(tmp_path, "b"), []
+    whole = Learner(blobs, config(), paths=paths).run().check()
+    expected = arrays(paths.checkpoints / "step-16")
+    said = damage(paths.checkpoints / "step-16")
+    resumed = Learner(blobs, config(), paths=paths, attempt=2, resume=paths.root, sink=events.append)
+    assert resumed.run().check().metrics == whole.metrics
+    assert [event.from_step for event in events if event.kind == "resumed"] == [12]
+    (warning,) = [event.message for event in events if event.kind == "warning"]
+    assert said in warning
+    for name, value in arrays(paths.checkpoints / "step-16").items():
+        np.testing.assert_array_equal(value, expected[name], err_msg=name)
+
+
+def test_where_no_checkpoint_is_whole_the_newest_ones_problem_is_told(blobs, config, tmp_path):
+    paths = create_run(tmp_path, "b")
+    Learner(blobs, config(), paths=paths).run().check()
+    for step in (12, 16):
+        damage_array(paths.checkpoints / f"step-{step}")
+    outcome = Learner(blobs, config(), paths=paths, attempt=2, resume=paths.root).run()
+    with pytest.raises(TrainerError, match=r"step-16/model\.safetensors: a damaged checkpoint"):
+        outcome.check()
+    named = Learner(blobs, config(), paths=paths, attempt=3, resume=paths.checkpoints / "step-16").run()
+    with pytest.raises(TrainerError, match=r"step-16/model\.safetensors: a damaged checkpoint"):
+        named.check()  # no other than the one that was named
+
+
 def test_resuming_a_finished_run_only_tests(blobs, config, tmp_path):
     paths = create_run(tmp_path, "blobs")
     first = Learner(blobs, config(), paths=paths).run()

@@ -12,7 +12,7 @@ import numpy as np
 from trainer import engine
 from trainer.engine import State, int64
 from trainer.engine.nn import RandomState
-from trainer.learner.checkpoints import checkpoint_folder, read_checkpoint, restore
+from trainer.learner.checkpoints import checkpoint_folder, read_checkpoint, read_newest, restore
 from trainer.learner.ema import Ema
 from trainer.learner.failures import out_of_memory
 from trainer.learner.hooks import Hook, Moment, NanGuard, hooks_for
@@ -29,7 +29,7 @@ from trainer.learner.saving import Saving
 from trainer.learner.stopwatch import Reading, Stopwatch
 from trainer.learner.tally import Handed
 from trainer.learner.task import DataSplits, Plan, Task, model_states, parts_of, training_states
-from trainer.rundir import Event, EventSink, MetricEvent, ResumedEvent, RunPaths, SystemEvent
+from trainer.rundir import Event, EventSink, MetricEvent, ResumedEvent, RunPaths, SystemEvent, WarningEvent
 
 if TYPE_CHECKING:
     from trainer.datasets import Loader
@@ -300,9 +300,8 @@ class Training:
 
     def go_on_from(self, place: Path) -> None:
         """Take up a checkpoint, or the latest of a run directory."""
-        folder = checkpoint_folder(place)
         with phase("resume", self.tell):
-            checkpoint = read_checkpoint(folder)
+            folder, checkpoint = read_newest(place, lambda said: self.tell(WarningEvent(said)))
             self.progress = Progress.from_json(checkpoint.state, self.config, self.plan, self.tell, where=str(folder))
             self.metrics.update({name: float(value) for name, value in checkpoint.state["metrics"].items()})
             self.measuring.train.tally.prepare(checkpoint.state["sums"])

@@ -8,7 +8,7 @@ from trainer.learner.checkpoints.format import (
     steps_in,
     write_checkpoint,
 )
-from trainer.learner.checkpoints.keeper import CheckpointKeeper, checkpoint_folder, checkpoints_at, restore
+from trainer.learner.checkpoints.keeper import CheckpointKeeper, checkpoint_folder, checkpoints_at, read_newest, restore
 from trainer.learner.checkpoints.policy import Keep, Saved, is_better, superseded
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "is_better",
     "pointed",
     "read_checkpoint",
+    "read_newest",
     "restore",
     "steps_in",
     "superseded",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from trainer.learner.checkpoints.format import (
     folder_name,
     point,
     pointed,
+    read_checkpoint,
     remove_checkpoint,
     remove_leftovers,
     saved_at,
@@ -170,6 +171,32 @@ def checkpoint_folder(place: Path) -> Path:
     )
 
 
+def read_newest(place: Path, warn: Callable[[str], None]) -> tuple[Path, Checkpoint]:
+    """The checkpoint that `place` means (see `checkpoint_folder`), read and compared with its hashes.
+
+    Of a run, a damaged or half-written newest gives way to the one before; `warn` is told what is wrong with it.
+
+    Raises:
+        TrainerError: there is none, or none is whole; of several the newest one's problem.
+    """
+    newest = checkpoint_folder(place)
+    if newest == place:
+        return place, read_checkpoint(place)
+    candidates = [folder_name(step) for step in reversed(steps_in(newest.parent)) if folder_name(step) != newest.name]
+    older = [name for name in candidates if _step(name) < _step(newest.name)]
+    if (named := pointed(newest.parent, "latest")) is not None and named != newest:
+        warn(f"{named} is not complete; the run goes on from {newest.name}.")
+    first: TrainerError | None = None
+    for name in (newest.name, *older):
+        try:
+            return newest.parent / name, read_checkpoint(newest.parent / name)
+        except TrainerError as error:
+            first = first or error
+            warn(f"{error} The run goes on from the checkpoint before it, if there is a whole one.")
+    assert first is not None
+    raise first
+
+
 def checkpoints_at(place: Path) -> list[Path]:
     """All checkpoints that `place` means: itself, or those of a run directory or its `checkpoints/`, by step.
 
@@ -204,7 +231,9 @@ def restore(checkpoint: Checkpoint, groups: StateGroups, *, where: str) -> None:
             state.set_value(checkpoint.arrays[stem][name].widened())
 
 
+def _step(name: str) -> int:
+    return int(name.removeprefix("step-"))
+
+
 def _step_of(folder: Path | None) -> int | None:
-    return (
-        int(folder.name.removeprefix("step-")) if folder is not None and (folder / "manifest.json").exists() else None
-    )
+    return _step(folder.name) if folder is not None and (folder / "manifest.json").exists() else None
