@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from tests.engine.samples import samples
 from trainer.engine.compile.launch import KernelSource
+from trainer.engine.compile.legalise import legalise
 from trainer.engine.compile.lower import Request, lower
 from trainer.engine.compile.partition import Policy
 from trainer.engine.devices.cpu import identity, kernels, native
@@ -99,7 +100,8 @@ def test_a_second_process_renders_chooses_and_compiles_nothing(tmp_path: Path) -
 @settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True, database=None)
 @given(data=st.data())
 def test_kernels_of_one_digest_are_one_and_all_have_one(name: str, data: st.DataObject) -> None:
-    for launch in lower(Request((data.draw(samples(name)).node(),)), Policy()).launches:
+    (node,) = legalise([data.draw(samples(name)).node()])
+    for launch in lower(Request((node,)), Policy()).launches:
         digest = identity.digest(launch.source.key)
         assert digest is not None
         other = SEEN.setdefault(digest, launch.source)

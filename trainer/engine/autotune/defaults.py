@@ -26,6 +26,7 @@ from trainer.engine.kernels import (
     depthwise,
     depthwise_weights,
     few_outputs,
+    statistics,
     weight_gradient,
     winograd,
     winograd_gradient,
@@ -35,13 +36,14 @@ from trainer.engine.kernels.convolution import ConvolutionParameters
 from trainer.engine.kernels.depthwise import DepthwiseParameters, DepthwiseSpec
 from trainer.engine.kernels.few_outputs import FewOutputsParameters, FewOutputsSpec
 from trainer.engine.kernels.geometry import RSCK, Axis, ConvolutionSpec, correlation
+from trainer.engine.kernels.statistics import StatisticsSpec
 from trainer.engine.kernels.tile import lanes_of
 from trainer.engine.kernels.weight_gradient import WeightGradientParameters
 from trainer.engine.kernels.winograd import WinogradParameters
 from trainer.engine.kernels.winograd_choice import WinogradSpec
 from trainer.engine.kernels.winograd_gradient import WinogradGradientParameters
 
-Spec = MatmulSpec | ConvolutionSpec | DepthwiseSpec | FewOutputsSpec | WinogradSpec
+Spec = MatmulSpec | ConvolutionSpec | StatisticsSpec | DepthwiseSpec | FewOutputsSpec | WinogradSpec
 Shape = TypeVar("Shape", bound=tuple[int, ...])
 Parameters = (
     MatmulParameters
@@ -116,6 +118,8 @@ def _ranked(spec: Spec, machine: Machine) -> tuple[Parameters, ...]:
         return _depthwise(spec, machine)
     if isinstance(spec, FewOutputsSpec):
         return _few_outputs(spec, machine)
+    if isinstance(spec, StatisticsSpec):
+        return _statistics(spec, machine)
     if spec.direction == "weight_gradient":
         return _weight_gradient(spec, machine)
     return _convolution(spec, machine)
@@ -353,6 +357,38 @@ def _convolution(spec: ConvolutionSpec, machine: Machine) -> tuple[ConvolutionPa
                 sizes.append((total, tasks, parameters))
         options += _sizes(sizes)
     return _best(options, functools.partial(_convolution_variants, spec))
+
+
+BLOCK_TILES = 8
+"""Tiles whose pixels a task takes through all its vectors before the next ones: they stay in the first-level cache."""
+
+
+def _statistics(spec: StatisticsSpec, machine: Machine) -> tuple[ConvolutionParameters, ...]:
+    """The tiles that the convolution would have alone, its tasks cut as the reduction's blocks are."""
+    plain = spec.convolution
+    form = correlation(plain)
+    vectors, pixels = form.packing.panels, form.columns.output_extent
+    part = statistics.part_vectors(spec)
+    options: list[tuple[float, ConvolutionParameters]] = []
+    for place, tile in enumerate(_ranked(plain, machine)):
+        assert isinstance(tile, ConvolutionParameters)
+        share = math.lcm(tile.tile_vectors, part)
+        for task_vectors in sorted({min(share * count, -(-vectors // tile.tile_vectors) * tile.tile_vectors)
+                                    for count in (1, 2, 4, 8, 16, 32)}):  # fmt: skip
+            parameters = replace(
+                tile,
+                task_columns=spec.block,
+                task_vectors=task_vectors,
+                trim=False,
+                block_columns=BLOCK_TILES * tile.tile_columns,
+            )
+            tasks, output = statistics.tasks(spec, parameters), min(spec.block, pixels) * task_vectors * 64
+            reads = min(spec.block, pixels) * form.inputs * plain.dtype.itemsize
+            far = max(0, output + reads - machine.level2_bytes) / SHARED_BYTES_PER_CYCLE
+            total = tasks * (far + TASK_OVERHEAD + reads / STREAM_BYTES_PER_CYCLE) * _balance(tasks)
+            cycles = vectors * pixels * form.packing.depth / 2 * (1 + VARIANT_PENALTY * place)
+            options.append((total + cycles * _balance(tasks), parameters))
+    return _best(options)
 
 
 def _convolution_variants(spec: ConvolutionSpec, choice: ConvolutionParameters) -> Iterator[ConvolutionParameters]:

@@ -18,6 +18,7 @@ from trainer.engine.compile.partition import Partition, Policy, partition
 from trainer.engine.compile.reductions import emit_reduction
 from trainer.engine.compile.rows import chained
 from trainer.engine.compile.schedule import schedule
+from trainer.engine.compile.statistics import with_statistics
 from trainer.engine.compile.tidy import tidy
 from trainer.engine.compile.views import View, identity, is_dense, strides_over
 from trainer.engine.graph import dtypes
@@ -98,7 +99,8 @@ class Lowering:
                 emit_call(self, item.roots[0], fused.get(item.roots[0]))
         results, layouts = self._copy_results()
         self._copy_updates()
-        return Lowered(merged(chained(schedule(self.launches))), results, layouts, self.leaves)
+        launches = with_statistics(schedule(self.launches), self.choose)
+        return Lowered(merged(chained(launches)), results, layouts, self.leaves)
 
     # Buffers
 

@@ -34,7 +34,7 @@ def render(kernel: ChainedKernel, parts: Sequence[Callable[[str], str]], name: s
             names[loop] = f"part{len(names)}"
             text = part(names[loop])
             text = text.replace(f"define void @{names[loop]}(", f"define internal void @{names[loop]}(", 1)
-            items.update(dict.fromkeys(_items(text)))
+            items.update(dict.fromkeys(items_of(text)))
     writer = Writer()
     writer.label("entry")
     total = sum(1 + argument_words(loop) for loop in kernel.kernels)
@@ -52,7 +52,7 @@ def render(kernel: ChainedKernel, parts: Sequence[Callable[[str], str]], name: s
         counted_loop(writer, first, last, 1, run, "part")
         place += 1 + argument_words(loop)
     writer.emit("ret void")
-    items.update(dict.fromkeys(_items(writer.module(name, PARAMETERS))))
+    items.update(dict.fromkeys(items_of(writer.module(name, PARAMETERS))))
     return "\n".join(items)
 
 
@@ -73,7 +73,7 @@ def _with_scratch(writer: Writer, kernel: ChainedKernel, total: int) -> str:
     return copy
 
 
-def _items(text: str) -> list[str]:
+def items_of(text: str) -> list[str]:
     """The definitions, declarations and metadata of a module: loops share helpers, and a module has each once."""
     items: list[str] = []
     is_open = False

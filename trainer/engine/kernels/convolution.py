@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
 from trainer.engine.graph.dtypes import DType
@@ -35,9 +36,10 @@ class ConvolutionParameters:
     """How it is computed; any values give the same bits.
 
     A tile is tile_rows x tile_columns pixels by tile_vectors vectors of channels. A task covers task_images images of
-    task_rows x task_columns pixels and task_vectors vectors (multiples of the tile's). `copy` brings the input into
-    scratch even where nothing is padded, its pixels `pixel_padding` elements further apart. `native` multiplies pairs
-    by AVX-512-BF16's instruction, `tiles` quads, and pairs that are `tiled`, by AMX.
+    task_rows x task_columns pixels and task_vectors vectors (multiples of the tile's, but for the columns), all vectors
+    of block_columns pixels before the next ones (0: one after the other of all its pixels). `copy` brings the input
+    into scratch even where nothing is padded, its pixels `pixel_padding` elements further apart. `native` multiplies
+    pairs by AVX-512-BF16's instruction, `tiles` quads, and pairs that are `tiled`, by AMX.
     """
 
     tile_rows: int
@@ -53,6 +55,7 @@ class ConvolutionParameters:
     trim: bool = False
     native: bool = False
     tiles: bool = False
+    block_columns: int = 0
 
 
 def pack_spec(spec: ConvolutionSpec) -> pack.PackSpec:
@@ -212,11 +215,17 @@ def render(spec: ConvolutionSpec, parameters: ConvolutionParameters, name: str) 
         )
 
     row_counts = [phase.count for phase in form.rows.phases]
+    part = parameters.block_columns
     with (
+        w.loop(columns.start, columns.stop, part) if part else nullcontext() as block,
         w.loop(first_vector, last_vector, parameters.tile_vectors) as panel,
         w.loop(first_image, last_image) as image,
         w.loop(rows.start, rows.stop, parameters.tile_rows) as row,
-        w.loop(columns.start, columns.stop, parameters.tile_columns) as column,
+        w.loop(
+            block.index if block else columns.start,
+            w.minimum(w.add(block.index, part), columns.stop) if block else columns.stop,
+            parameters.tile_columns,
+        ) as column,
     ):
         b_here = w.pointer(weights, w.multiply(panel.index, panel_size), element)
         place = w.multiply(w.subtract(image.index, first_image), source.image)
@@ -262,7 +271,12 @@ def _widths(
     counts.
     """
     counts = [phase.count for phase in form.columns.phases]
-    if trimmed:
+    share = parameters.task_columns
+    if share % parameters.tile_columns and share < counts[0]:
+        shares = sorted({share, counts[0] % share or share})
+        for width, _ in w.cut(column, columns.stop, parameters.tile_columns, shares):
+            yield width, 0
+    elif trimmed:
         for left in w.places(column, range(0, counts[0], parameters.tile_columns)):
             yield min(parameters.tile_columns, counts[0] - left), left
     else:

@@ -18,6 +18,7 @@ from trainer.engine.kernels import (
     depthwise,
     depthwise_weights,
     few_outputs,
+    statistics,
     weight_gradient,
     winograd,
     winograd_gradient,
@@ -27,6 +28,7 @@ from trainer.engine.kernels.depthwise import DepthwiseSpec
 from trainer.engine.kernels.epilogue import Epilogue
 from trainer.engine.kernels.few_outputs import FewOutputsSpec
 from trainer.engine.kernels.geometry import ConvolutionSpec
+from trainer.engine.kernels.statistics import StatisticsSpec
 from trainer.engine.kernels.winograd_choice import WinogradSpec
 
 
@@ -95,6 +97,13 @@ def _convolution_operands(spec: ConvolutionSpec) -> list[Operand]:
     ]
 
 
+def _statistics_operands(spec: StatisticsSpec) -> list[Operand]:
+    blocks = -(-spec.words[0] // spec.block)
+    elements = blocks * spec.convolution.filters
+    partials = [Operand(operand.dtype, elements, written=True) for _, operand in spec.reduction.outputs]
+    return [*_convolution_operands(spec.convolution), *partials]
+
+
 def _weight_gradient_operands(spec: ConvolutionSpec) -> list[Operand]:
     x, y = _activations(spec)
     totals = Operand(spec.dtype, weight_gradient.totals_of(spec).size, written=True)
@@ -139,6 +148,7 @@ def _template(module: Any, operands: Callable[[Any], Sequence[Operand]]) -> Temp
 MATMUL = _template(contraction, _matmul_operands)
 CONVOLUTION = _template(convolution, _convolution_operands)
 FEW_OUTPUTS = _template(few_outputs, _few_outputs_operands)
+STATISTICS = _template(statistics, _statistics_operands)
 WEIGHT_GRADIENT = _template(weight_gradient, _weight_gradient_operands)
 WINOGRAD = _template(winograd, _winograd_operands)
 WINOGRAD_GRADIENT = _template(winograd_gradient, _winograd_gradient_operands)

@@ -167,10 +167,8 @@ def load_vector(writer: LoopWriter, dtype: DType, pointer: str, lanes: int, acti
     if active == lanes:
         return writer.value(f"load {kind}, ptr {pointer}, align {dtype.itemsize}")
     mask = (vector("i1", lanes), mask_of(active, lanes))
-    align = ("i32", str(dtype.itemsize))
-    return writer.intrinsic(
-        f"masked.load.{mangled(kind)}.p0", kind, ("ptr", pointer), align, mask, (kind, "zeroinitializer")
-    )
+    place = (f"ptr align {dtype.itemsize}", pointer)
+    return writer.intrinsic(f"masked.load.{mangled(kind)}.p0", kind, place, mask, (kind, "zeroinitializer"))
 
 
 def store_vector(writer: LoopWriter, dtype: DType, value: str, pointer: str, lanes: int, active: int) -> None:
@@ -185,8 +183,8 @@ def store_vector(writer: LoopWriter, dtype: DType, value: str, pointer: str, lan
         writer.emit(f"store {element} {lane}, ptr {pointer}, align {dtype.itemsize}")
         return
     mask = (vector("i1", lanes), mask_of(active, lanes))
-    align = ("i32", str(dtype.itemsize))
-    writer.intrinsic(f"masked.store.{mangled(kind)}.p0", "void", (kind, value), ("ptr", pointer), align, mask)
+    place = (f"ptr align {dtype.itemsize}", pointer)
+    writer.intrinsic(f"masked.store.{mangled(kind)}.p0", "void", (kind, value), place, mask)
 
 
 def _write_tile(writer: LoopWriter, name: str, tile: Tile) -> None:

@@ -116,8 +116,7 @@ def _define(w: LoopWriter, tiled: TiledImage, checked: bool) -> str:
                 return load_vector(inner, dtype, place, lanes, lanes)
             both = inner.value(f"and i1 {rows_inside[row]}, {columns_inside[column]}", "c")
             mask = inner.value(f"select i1 {both}, {bits} %lanes, {bits} zeroinitializer", "m")
-            align = ("i32", str(dtype.itemsize))
-            operands = [("ptr", place), align, (bits, mask), (kind, "zeroinitializer")]
+            operands = [(f"ptr align {dtype.itemsize}", place), (bits, mask), (kind, "zeroinitializer")]
             return inner.intrinsic(f"masked.load.{mangled(kind)}.p0", kind, *operands)
 
         with inner.loop(0, "%vectors") as loop:

@@ -13,6 +13,7 @@ from trainer.engine.kernels.few_outputs import FewOutputsSpec
 from trainer.engine.kernels.geometry import ConvolutionSpec
 from trainer.engine.kernels.index import IndexKernel
 from trainer.engine.kernels.spec import Instruction, LoopKernel
+from trainer.engine.kernels.statistics import StatisticsSpec
 from trainer.engine.kernels.winograd_choice import WinogradSpec
 
 _NO_ARITHMETIC = frozenset(
@@ -49,7 +50,7 @@ def work_of(launch: Launch) -> Work:
         products = math.prod(spec.batch) * spec.rows * spec.columns * spec.depth
         outputs = math.prod(spec.batch) * spec.rows * spec.columns
         return Work(nbytes, 2 * products + outputs * _arithmetic(spec.epilogue.body), _dtype(spec))
-    if isinstance(spec, DepthwiseSpec | FewOutputsSpec | WinogradSpec):
+    if isinstance(spec, DepthwiseSpec | FewOutputsSpec | StatisticsSpec | WinogradSpec):
         spec = spec.convolution  # what it stands for; an algorithm with fewer products passes the roofline
     if isinstance(spec, ConvolutionSpec):
         around = launch.writes[0].size * _arithmetic(spec.epilogue.body)
