@@ -52,7 +52,9 @@ def test_batch_norm_and_relu_before_padding_are_computed_by_the_convolutions_tha
     """Statistics (a read); both sums (two reads), the gradient (two reads, a write). What is applied is not stored: the
     second convolution and its weight gradient read what the first one left.
     """
-    net = nn.Sequential(nn.Conv2d(32, 32, 1, bias=False), nn.BatchNorm2d(32), nn.ReLU(), nn.Conv2d(32, 16, 3, padding=1))
+    net = nn.Sequential(
+        nn.Conv2d(32, 32, 1, bias=False), nn.BatchNorm2d(32), nn.ReLU(), nn.Conv2d(32, 16, 3, padding=1)
+    )
 
     def step(x: Tensor) -> list[Tensor]:
         y = net(x)
