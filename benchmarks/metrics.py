@@ -1,9 +1,13 @@
 """Metrics: COCO evaluation beside pycocotools, and what evaluating costs a training beside it.
 
-python benchmarks/metrics.py [coco_boxes coco_masks loop_ten_metrics …] [--json] [--rounds N]
+python benchmarks/metrics.py [coco_boxes coco_masks …] [--json] [--rounds N]
 
-Both evaluate the same rows in the same process, from memory to the summary; reading files is not counted. The figures
-of both are compared: a difference ends the benchmark.
+coco_boxes, coco_masks   both evaluate the same rows in the same process, from memory to the summary; reading files is
+                         not counted. The figures of both are compared: a difference ends the benchmark
+training_beside_coco     the share of its speed that training (ResNet-50, batch 8) keeps while validations of COCO size
+                         are gathered and evaluated in the metrics' process, one after the other
+coco_and_training        so many steps and evaluations at once, against one after the other
+loop_ten_metrics         what ten metrics add to a step's processor time outside the program
 """
 
 from __future__ import annotations
@@ -14,17 +18,25 @@ import io
 import json
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
-from harness import Figure, checkout_environment, run_figures
-from workloads.coco_scene import coco_scene
+import numpy as np
+from harness import Companion, Figure, checkout_environment, run_figures
+from workloads.coco_scene import coco_scene, in_batches
 
+from trainer.learner.measuring import ASIDE_NICENESS
 from trainer.metrics.coco import Kind, evaluate
 from trainer.metrics.coco.pycocotools import as_dataset
+from trainer.metrics.detection import CocoFigures
+from trainer.metrics.folding import Folder, Slot
 
 LEAST_SPEED = 10.0
 """Times as fast as pycocotools."""
+
+STEPS = 8
+"""Of training, measured at a time."""
 
 
 class CocoPair:
@@ -69,6 +81,69 @@ def coco_figure(name: str, kind: Kind) -> Figure:
     return Figure(name, ours=pair.ours, peer=pair.peer, bar=LEAST_SPEED, unit="s", needs_peer_python=False, rounds=3)
 
 
+class Beside:
+    """A training in a process of its own, and validations whose rows are folded and evaluated as a run does it."""
+
+    EVALUATIONS = 8
+
+    @functools.cached_property
+    def training(self) -> Companion:
+        script = Path(__file__).with_name("workloads") / "ours.py"
+        return Companion(sys.executable, str(script), "resnet50", f"--steps={STEPS}")
+
+    @functools.cached_property
+    def batches(self) -> list[dict[tuple[str, str], np.ndarray]]:
+        return [{("coco", name): values for name, values in batch.items()} for batch in in_batches(*coco_scene("bbox"))]
+
+    @functools.cached_property
+    def folder(self) -> Folder:
+        folder = Folder(niceness=ASIDE_NICENESS)
+        folder.open("valid", {"coco": Slot({"coco": CocoFigures()})})
+        self.evaluate(folder)
+        return folder
+
+    def evaluate(self, folder: Folder) -> None:
+        """One validation: all its batches, and the figures of them."""
+        folder.reset("valid")
+        for batch in self.batches:
+            folder.put("valid", batch)
+        folder.values("valid").result()
+
+    def share(self) -> float:
+        """Steps a second beside evaluations, by steps a second alone."""
+        folder, alone = self.folder, self.training()
+        is_over = threading.Event()
+
+        def evaluate() -> None:
+            while not is_over.is_set():
+                self.evaluate(folder)
+
+        thread = threading.Thread(target=evaluate)
+        thread.start()
+        beside = self.training()
+        is_over.set()
+        thread.join()
+        return alone / beside
+
+    def together(self) -> float:
+        """Seconds for the steps and evaluations, at once."""
+        folder = self.folder
+        thread = threading.Thread(target=lambda: [self.evaluate(folder) for _ in range(self.EVALUATIONS)])
+        start = time.perf_counter()
+        thread.start()
+        self.training()
+        thread.join()
+        return time.perf_counter() - start
+
+    def in_turn(self, python: str) -> float:
+        """Seconds for the same, one after the other."""
+        start = time.perf_counter()
+        self.training()
+        for _ in range(self.EVALUATIONS):
+            self.evaluate(self.folder)
+        return time.perf_counter() - start
+
+
 TEN = "accuracy,top_k,precision,recall,f1,iou,log_loss,confusion_matrix,roc_auc,average_precision"
 MOST_MICROSECONDS = 100.0
 
@@ -85,9 +160,12 @@ def ten_metrics() -> float:
     return loop_microseconds(TEN) - loop_microseconds("none")
 
 
+BESIDE = Beside()
 FIGURES = [
     coco_figure("coco_boxes", "bbox"),
     coco_figure("coco_masks", "segm"),
+    Figure("training_beside_coco", ours=BESIDE.share, bar=0.5, better="higher", unit="share"),
+    Figure("coco_and_training", ours=BESIDE.together, peer=BESIDE.in_turn, bar=1.0, unit="s", needs_peer_python=False),
     Figure("loop_ten_metrics", ours=ten_metrics, bar=MOST_MICROSECONDS, unit="µs", rounds=3),
 ]
 

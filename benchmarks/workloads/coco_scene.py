@@ -53,3 +53,32 @@ def _outlined(boxes: np.ndarray) -> list[dict[str, object]]:
     shape = 0.5 + radius[:, None] * np.stack([np.cos(angle), np.sin(angle)], axis=1)
     points = boxes[:, None, :2] + shape * boxes[:, None, 2:]
     return [coding.frPyObjects([outline], HEIGHT, WIDTH)[0] for outline in points.reshape(len(boxes), -1).tolist()]
+
+
+def in_batches(scene: Scene, truths: Truths, detections: Detections, size: int = 50) -> list[dict[str, np.ndarray]]:
+    """The same boxes as a step hands them to the metric `coco`: batches of images, filled up with class -1."""
+    found = _by_image(scene, detections, score=detections.score.astype(np.float32))
+    true = _by_image(scene, truths, area=truths.area.astype(np.float32), crowd=truths.crowd)
+    names = {"image_id": scene.images, "classes": found["class"], "scores": found["score"], "boxes": found["boxes"],
+             "true_classes": true["class"], "true_boxes": true["boxes"], "area": true["area"],
+             "crowd": true["crowd"], "weight": np.ones(len(scene.images), np.float32)}  # fmt: skip
+    return [{name: values[start : start + size] for name, values in names.items()}
+            for start in range(0, len(scene.images), size)]  # fmt: skip
+
+
+def _by_image(scene: Scene, rows: Truths | Detections, **columns: np.ndarray) -> dict[str, np.ndarray]:
+    """Columns as [images, most objects of an image, …]."""
+    assert rows.boxes is not None
+    columns["class"] = rows.category.astype(np.int32) - 1
+    columns["boxes"] = np.concatenate([rows.boxes[:, :2], rows.boxes[:, :2] + rows.boxes[:, 2:]], axis=1).astype(
+        np.float32
+    )
+    order = np.argsort(rows.image, kind="stable")
+    image = np.searchsorted(scene.images, rows.image[order])
+    place = np.arange(len(image)) - np.searchsorted(image, image)
+    filled = {}
+    for name, values in columns.items():
+        shape = (len(scene.images), place.max() + 1, *values.shape[1:])
+        filled[name] = np.full(shape, -1 if name == "class" else 0, values.dtype)
+        filled[name][image, place] = values[order]
+    return filled

@@ -198,6 +198,9 @@ def test_masks_and_keypoints_of_another_form_are_named(tmp_path: Path, capsys: p
         ("segm", {"segmentation": {"counts": "T3"}}, "[1].segmentation"),
         ("segm", {"segmentation": [[1, 2, 3]]}, "[1].segmentation"),
         ("segm", {"segmentation": []}, "[1].segmentation"),
+        ("segm", {"segmentation": {"size": list(SIZE), "counts": "0Yb21Q"}}, "a text that is cut short"),
+        ("segm", {"segmentation": {"size": [60, 60], "counts": "T3"}}, "another size than the picture"),
+        ("segm", {"image_id": 77}, "image id 77"),
         ("keypoints", {"keypoints": [1.0, 2.0]}, "row 1"),
     ):
         files = Files(tmp_path, kind)

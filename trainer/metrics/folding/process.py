@@ -71,10 +71,11 @@ class Folder:
 
     Args:
         ring_bytes: of shared memory for records on their way; a `put` waits while there is no room.
+        niceness: by how much the process gives way to others, 0 to 19 (see `os.nice`).
     """
 
-    def __init__(self, *, ring_bytes: int = RING_BYTES) -> None:
-        self._ring_bytes = ring_bytes
+    def __init__(self, *, ring_bytes: int = RING_BYTES, niceness: int = 0) -> None:
+        self._ring_bytes, self._niceness = ring_bytes, niceness
         self._process: subprocess.Popen[bytes] | None = None
         self._connection: Connection | None = None
         self._ring: Ring | None = None
@@ -268,9 +269,10 @@ class Folder:
         ours, theirs = socket.socketpair()
         memory = shared_memory(self._ring_bytes)
         descriptors = (theirs.fileno(), memory)
+        words = map(str, (*descriptors, self._niceness))
         paths = os.pathsep.join(path for path in sys.path if path)
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "trainer.metrics.folding.worker", *map(str, descriptors)],
+            [sys.executable, "-P", "-m", "trainer.metrics.folding.worker", *words],
             stdin=subprocess.DEVNULL,
             pass_fds=descriptors,
             env={**os.environ, "PYTHONPATH": paths, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},

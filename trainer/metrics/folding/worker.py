@@ -1,4 +1,6 @@
-"""The process that folds metrics: `python -P -m trainer.metrics.folding.worker CONNECTION MEMORY`, made by `Folder`.
+"""The process that folds metrics: `python -P -m trainer.metrics.folding.worker CONNECTION MEMORY NICENESS`.
+
+Made by `Folder`.
 
 It takes orders from a connection, in order, and ends with it; records lie in a ring in shared memory.
 
@@ -115,10 +117,11 @@ def _pickled(error: Exception) -> bytes | None:
 
 
 def main(arguments: list[str]) -> None:
-    """`arguments`: the descriptors of the connection and of the memory."""
+    """`arguments`: the descriptors of the connection and of the memory, and the niceness."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # this ends when its connection does
         signal.signal(number, signal.SIG_IGN)
-    connection, memory = (int(argument) for argument in arguments)
+    connection, memory, niceness = (int(argument) for argument in arguments)
+    os.nice(niceness)
     ring = Ring(memory)
     os.close(memory)
     Worker(Connection(connection), ring).serve()
