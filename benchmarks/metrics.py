@@ -20,6 +20,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +32,7 @@ from trainer.metrics.coco import Kind, evaluate
 from trainer.metrics.coco.pycocotools import as_dataset
 from trainer.metrics.detection import CocoFigures
 from trainer.metrics.folding import Folder, Slot
+from trainer.metrics.folding.form import Form
 
 LEAST_SPEED = 10.0
 """Times as fast as pycocotools."""
@@ -81,6 +83,21 @@ def coco_figure(name: str, kind: Kind) -> Figure:
     return Figure(name, ours=pair.ours, peer=pair.peer, bar=LEAST_SPEED, unit="s", needs_peer_python=False, rounds=3)
 
 
+def handed_over(batch: dict[str, np.ndarray]) -> tuple[Form, dict[str, Callable[[memoryview], None]]]:
+    """A batch's parts of the metric `coco` as the learner hands them to the folding process."""
+    form = Form.of({("coco", name): (values.dtype.name, values.shape) for name, values in batch.items()})
+
+    def source(dtype: str) -> Callable[[memoryview], None]:
+        run = b"".join(values.tobytes() for values in batch.values() if values.dtype.name == dtype)
+
+        def write(target: memoryview) -> None:
+            target[:] = run
+
+        return write
+
+    return form, {dtype: source(dtype) for dtype in form.runs()}
+
+
 class Beside:
     """A training in a process of its own, and validations whose rows are folded and evaluated as a run does it."""
 
@@ -92,8 +109,9 @@ class Beside:
         return Companion(sys.executable, str(script), "resnet50", f"--steps={STEPS}")
 
     @functools.cached_property
-    def batches(self) -> list[dict[tuple[str, str], np.ndarray]]:
-        return [{("coco", name): values for name, values in batch.items()} for batch in in_batches(*coco_scene("bbox"))]
+    def batches(self) -> list[tuple[Form, dict[str, Callable[[memoryview], None]]]]:
+        """Of each batch how its parts lie, and what writes their bytes, by element type."""
+        return [handed_over(batch) for batch in in_batches(*coco_scene("bbox"))]
 
     @functools.cached_property
     def folder(self) -> Folder:
@@ -105,8 +123,8 @@ class Beside:
     def evaluate(self, folder: Folder) -> None:
         """One validation: all its batches, and the figures of them."""
         folder.reset("valid")
-        for batch in self.batches:
-            folder.put("valid", batch)
+        for form, sources in self.batches:
+            folder.put("valid", form, sources)
         folder.values("valid").result()
 
     def share(self) -> float:
