@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import inspect
 import warnings
 from collections.abc import Callable, Iterator
@@ -476,3 +477,20 @@ def test_a_step_gives_the_same_on_the_reference_device(cpu: CpuDevice) -> None:
     with engine.device("reference"):
         for value, expected in zip(ours, run(), strict=True):
             np.testing.assert_allclose(value, expected, rtol=1e-5, atol=1e-7)
+
+
+def test_cycles_are_not_collected_while_a_step_is_traced_and_are_afterwards_even_if_that_fails() -> None:
+    seen: list[bool] = []
+
+    def step(x: Tensor) -> Tensor:
+        seen.append(gc.isenabled())
+        if len(seen) > 1:
+            raise ValueError("no second trace")
+        return x + x
+
+    traced = engine.trace(step)
+    traced(np.ones(3, np.float32))
+    assert seen == [False] and gc.isenabled()
+    with pytest.raises(ValueError, match="no second trace"):
+        traced(np.ones(4, np.float32))
+    assert seen == [False, False] and gc.isenabled()

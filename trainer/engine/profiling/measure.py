@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ import numpy as np
 
 from trainer import TrainerError
 from trainer.engine import devices
+from trainer.engine.collection import collection_held
 from trainer.engine.compile.launch import Launch
 from trainer.engine.compile.plan import barriers
 from trainer.engine.compile.program import Program
@@ -48,18 +48,13 @@ def profile(step: Callable[..., Any], *args: Any, steps: int = 5, warm_up: int =
     for _ in range(warm_up):
         step(*args, **kwargs)
     limits = peaks(device.pool)
-    collects = gc.isenabled()
-    gc.disable()  # a collection in one of few steps would be taken for the step's own time
-    try:
-        with device.recorded() as recording:
-            calls = []
-            for _ in range(steps):
-                before, begun = len(recording.runs), time.perf_counter()
-                step(*args, **kwargs)
-                calls.append(Call(begun, time.perf_counter(), before, len(recording.runs)))
-    finally:
-        if collects:
-            gc.enable()
+    # a collection in one of few steps would be taken for the step's own time
+    with collection_held(), device.recorded() as recording:
+        calls = []
+        for _ in range(steps):
+            before, begun = len(recording.runs), time.perf_counter()
+            step(*args, **kwargs)
+            calls.append(Call(begun, time.perf_counter(), before, len(recording.runs)))
     return put_together(recording.runs, recording.clock(), calls, limits, device.pool.threads)
 
 
