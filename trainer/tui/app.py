@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import ClassVar
@@ -237,7 +238,7 @@ class Dashboard(App[str], inherit_bindings=False):
             self.action_overview()
             return
         self.feed.close()
-        self.feed = Feed(root, self.feed.clock)
+        self.feed = Feed(root, self.feed.clock, is_read_only=self.feed.is_read_only)
         self.owner = self.asked_to_stop = False
         self._acknowledged, self._message = None, ""
         self.feed.poll(FIRST_READ_SECONDS)
@@ -310,7 +311,9 @@ class Dashboard(App[str], inherit_bindings=False):
 
 
 def _driver_class() -> type | None:
-    """Our driver where there are POSIX terminals; elsewhere Textual's own."""
+    """Our driver where there are POSIX terminals; elsewhere, and in a browser, Textual's own."""
+    if "TEXTUAL_DRIVER" in os.environ:
+        return None
     try:
         from trainer.tui.driver import DashboardDriver
     except ImportError:

@@ -59,16 +59,18 @@ class Feed:
     Args:
         root: the run directory; it may still be empty of events.
         clock: the time in seconds since 1970.
+        is_read_only: the run is looked at, and asked for nothing.
 
     Raises:
         TrainerError: there is no such directory.
     """
 
-    def __init__(self, root: Path, clock: Callable[[], float]) -> None:
+    def __init__(self, root: Path, clock: Callable[[], float], *, is_read_only: bool = False) -> None:
         if not root.is_dir():
             raise TrainerError("no run directory", where=str(root), hint="Runs lie in ./runs by default.")
         self.paths = RunPaths(root)
         self.clock = clock
+        self.is_read_only = is_read_only
         self.complete = View(self.paths.name)
         self.lock: LockState | None = None
         self.sent: Sent | None = None
@@ -140,6 +142,8 @@ class Feed:
         """Ask the worker for something; says what was done. Refused requests are said, not raised."""
         if self.status().is_over:
             return f"can't {what}: the run is over"
+        if self.is_read_only:
+            return f"can't {what}: this dashboard may only look"
         try:
             identity = send_request(self.paths, what)
         except TrainerError as error:
@@ -160,6 +164,8 @@ class Feed:
 
     def interrupt(self) -> str:
         """Send the worker a SIGINT, as Ctrl-C in its own terminal would; says what was done."""
+        if self.is_read_only:
+            return "this dashboard may only look"
         lock = read_lock(self.paths)
         if lock is None or not lock.alive:
             return "no training process to interrupt"

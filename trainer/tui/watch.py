@@ -32,13 +32,14 @@ def prepare_dashboard() -> None:
         importlib.import_module(module)
 
 
-def watch(run_path: Path, *, owner: bool = False) -> TuiResult:
+def watch(run_path: Path, *, owner: bool = False, is_read_only: bool = False) -> TuiResult:
     """Show a run's dashboard until the user leaves it.
 
     Args:
         run_path: the run directory; it may still be without events.
         owner: the dashboard of the command that started the run: it leaves by itself when a stop asked for here is
             done.
+        is_read_only: no requests are sent.
 
     Raises:
         TrainerError: there is no such run directory.
@@ -46,7 +47,7 @@ def watch(run_path: Path, *, owner: bool = False) -> TuiResult:
     """
     from trainer.tui.app import Dashboard
 
-    feed = Feed(run_path, time.time)
+    feed = Feed(run_path, time.time, is_read_only=is_read_only)
     try:
         app = Dashboard(feed, owner=owner, environment=os.environ)
         action = app.run(mouse=False)

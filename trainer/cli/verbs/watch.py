@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 EXAMPLES = """\
   trainer watch                   the latest run
   trainer watch digits-2          by name
   trainer watch runs/digits --plain
+  trainer watch digits --read-only     without the keys that stop, pause, save
+  trainer watch digits --web           in a browser on this machine; --control lets it stop, pause, save
   trainer watch runs/digits --json | grep '"kind":"metric"'
 """
 
@@ -19,6 +25,10 @@ def describe(parser: argparse.ArgumentParser) -> None:
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--plain", action="store_true", help="lines of key=value (the default without a terminal)")
     form.add_argument("--json", action="store_true", help="the events themselves, one JSON object a line")
+    form.add_argument("--web", action="store_true", help="in a browser, on this machine alone, behind a token")
+    parser.add_argument("--port", type=int, metavar="N", help="with --web: the port (default: a free one)")
+    parser.add_argument("--control", action="store_true", help="with --web: let the browser stop, pause and save")
+    parser.add_argument("--read-only", action="store_true", help="look, but send the run no requests")
 
 
 def execute(arguments: argparse.Namespace) -> int:
@@ -26,12 +36,22 @@ def execute(arguments: argparse.Namespace) -> int:
     from trainer.cli.follow import follow
     from trainer.cli.forms import Form, on_terminal
 
+    if not arguments.web and (arguments.port is not None or arguments.control):
+        from trainer import TrainerError
+
+        raise TrainerError("--port and --control go with --web")
     paths = find_run(arguments.run)
+    if arguments.web:
+        return _serve(paths.root, arguments)
     if on_terminal(arguments):
         from trainer.cli.exit_codes import DONE, TERMINATED
         from trainer.tui import watch
 
-        return TERMINATED if watch(paths.root).action in ("terminated", "hung_up") else DONE
+        return (
+            TERMINATED
+            if watch(paths.root, is_read_only=arguments.read_only).action in ("terminated", "hung_up")
+            else DONE
+        )
     from trainer.rundir import open_run
 
     run = open_run(paths.root)
@@ -45,4 +65,22 @@ def execute(arguments: argparse.Namespace) -> int:
         from trainer import TrainerError
 
         raise TrainerError("the run's process is gone without an end", where=str(paths.root), hint=f"See {paths.log}.")
+    return 0
+
+
+def _serve(run: Path, arguments: argparse.Namespace) -> int:
+    """Serve the dashboard until interrupted."""
+    try:
+        from trainer.cli.web import serve
+    except ImportError as error:
+        from trainer import TrainerError
+
+        raise TrainerError(
+            "the dashboard in a browser needs textual-serve", found=str(error), hint="pip install 'lucid-trainer[web]'"
+        ) from error
+
+    def say(address: str) -> None:
+        print(f"{address}\nCtrl-C ends it; the run goes on.", flush=True)
+
+    serve(run, arguments.port, can_control=arguments.control and not arguments.read_only, say=say)
     return 0

@@ -1,0 +1,116 @@
+"""The dashboard in a browser: who may open it, and that it draws and takes keys."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import PATIENCE, Commands
+from tests.tui.synthetic_run import write_run
+from trainer import TrainerError
+from trainer.rundir import RunPaths
+
+aiohttp = pytest.importorskip("aiohttp", reason="textual-serve is not installed")
+from trainer.cli.web import COOKIE, HOST, listening_socket  # noqa: E402  # needs it too
+
+
+class Site:
+    """A served run, from its address."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self.base, _, self.token = address.partition("/?token=")
+
+    async def status(self, path: str, **headers: str) -> int:
+        async with (
+            aiohttp.ClientSession() as session,
+            session.get(self.base + path, headers=headers) as response,
+        ):
+            return int(response.status)
+
+    async def reads(self, *keys: str, until: str) -> str:
+        """What the page's socket sends once these keys were pressed, up to a text."""
+        seen = ""
+        async with (
+            aiohttp.ClientSession(cookies={COOKIE: self.token}) as session,
+            session.ws_connect(f"{self.base}/ws?width=100&height=30", headers={"Origin": self.base}) as page,
+        ):
+            waiting = list(keys)
+            while until not in seen:
+                message = await page.receive(timeout=PATIENCE)
+                assert message.type in (aiohttp.WSMsgType.BINARY, aiohttp.WSMsgType.TEXT), seen[-2000:]
+                content = message.data
+                seen += content.decode("utf-8", "replace") if isinstance(content, bytes) else content
+                if waiting and "phases" in seen:
+                    await page.send_json(["stdin", waiting.pop(0)])
+        return seen
+
+
+@pytest.fixture
+def site(tmp_path: Path, commands: Commands) -> Site:
+    paths = write_run(tmp_path / "digits-7")
+    process = commands.start("watch", str(paths.root), "--web")
+    assert process.stdout is not None
+    return Site(process.stdout.readline().strip())
+
+
+async def test_only_the_address_with_the_token_opens_it(site: Site) -> None:
+    assert await site.status("/") == 403
+    assert await site.status("/?token=wrong") == 403
+    assert await site.status("/static/js/textual.js") == 403
+    assert await site.status("/ws") == 403
+    assert await site.status(f"/?token={site.token}") == 200
+    assert await site.status("/static/js/textual.js", Cookie=f"{COOKIE}={site.token}") == 200
+
+
+async def test_another_site_is_refused_even_with_the_token(site: Site) -> None:
+    with_token = f"/?token={site.token}"
+    assert await site.status(with_token, Origin="http://example.org") == 403
+    assert await site.status("/ws", Origin="http://example.org", Cookie=f"{COOKIE}={site.token}") == 403
+    assert await site.status(with_token, Host="example.org") == 403  # a name made to point at this machine
+    assert await site.status(with_token, Origin=site.base) == 200
+
+
+async def test_it_draws_and_takes_keys(site: Site) -> None:
+    assert "digits-7" in await site.reads(until="FINISHED")
+    assert "learning_rate" in await site.reads("7", until="config.yaml:1:1")
+
+
+async def test_it_listens_on_the_loopback_alone(site: Site) -> None:
+    port = int(site.base.rpartition(":")[2])
+    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
+        local, state = line.split()[1], line.split()[3]
+        if state == "0A" and int(local.partition(":")[2], 16) == port:
+            assert local.startswith("0100007F")
+
+
+def test_an_interrupt_ends_the_server_and_its_dashboards(tmp_path: Path, commands: Commands) -> None:
+    paths = write_run(tmp_path / "digits-7")
+    process = commands.start("watch", str(paths.root), "--web")
+    assert process.stdout is not None
+    site = Site(process.stdout.readline().strip())
+    asyncio.run(site.reads(until="FINISHED"))
+    os.kill(process.pid, signal.SIGINT)
+    assert process.wait(PATIENCE) in (0, 130)
+    left = subprocess.run(["pgrep", "-f", f"watch {paths.root}"], capture_output=True, text=True)
+    assert left.stdout == ""
+
+
+def test_a_port_that_is_taken_is_said(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind((HOST, 0))
+        taken.listen()
+        with pytest.raises(TrainerError, match="can't serve on port"):
+            listening_socket(taken.getsockname()[1])
+
+
+def test_web_options_need_web(tmp_path: Path, commands: Commands) -> None:
+    paths: RunPaths = write_run(tmp_path / "digits-7")
+    done = commands.finish("watch", str(paths.root), "--control", "--plain")
+    assert done.returncode == 2 and "--port and --control go with --web" in done.stderr
