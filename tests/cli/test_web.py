@@ -6,9 +6,9 @@ import asyncio
 import os
 import signal
 import socket
-import subprocess
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.cli.conftest import PATIENCE, Commands
@@ -95,11 +95,17 @@ def test_an_interrupt_ends_the_server_and_its_dashboards(tmp_path: Path, command
     process = commands.start("watch", str(paths.root), "--web")
     assert process.stdout is not None
     site = Site(process.stdout.readline().strip())
-    asyncio.run(site.reads(until="FINISHED"))
+    started: list[psutil.Process] = []
+
+    async def look() -> None:
+        await site.reads(until="FINISHED")
+        started.extend(psutil.Process(process.pid).children(recursive=True))
+
+    asyncio.run(look())
     os.kill(process.pid, signal.SIGINT)
     assert process.wait(PATIENCE) in (0, 130)
-    left = subprocess.run(["pgrep", "-f", f"watch {paths.root}"], capture_output=True, text=True)
-    assert left.stdout == ""
+    _, left = psutil.wait_procs(started, timeout=PATIENCE)
+    assert left == []
 
 
 def test_a_port_that_is_taken_is_said(tmp_path: Path) -> None:
