@@ -101,6 +101,17 @@ def test_a_rotation_moves_everything(degrees: float) -> None:
     assert_together(geometry.warp(drawn(22, 16, 42, 32), matrix, SIZE, fill=0, min_visible=0.1), 1.5)
 
 
+def test_boxes_of_turned_objects_shrink_to_their_masks() -> None:
+    rows, columns = np.indices((60, 60)) + 0.5
+    disc = (rows - 30) ** 2 + (columns - 30) ** 2 <= 15**2
+    item = {"image": disc[..., None].astype(np.uint8), "boxes": np.array([[15, 15, 45, 45]], np.float32)}
+    matrix = about_the_middle(rotation(45.0), (60, 60))
+    loose = geometry.warp(item, matrix, (60, 60), fill=0, min_visible=0.1)
+    np.testing.assert_allclose(loose["boxes"], [np.array([-1, -1, 1, 1]) * 15 * 2**0.5 + 30], rtol=1e-6)
+    tight = geometry.warp({**item, "masks": disc[None]}, matrix, (60, 60), fill=0, min_visible=0.1)
+    np.testing.assert_allclose(tight["boxes"], item["boxes"], atol=1.0)
+
+
 def test_a_positive_angle_turns_as_scikit_image_does() -> None:
     image = np.zeros(SIZE, np.uint8)
     image[5:9, 30:50] = 255

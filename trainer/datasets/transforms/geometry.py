@@ -98,11 +98,16 @@ def flip(item: Item, *, horizontal: bool, keypoint_pairs: Sequence[tuple[int, in
 
 
 def warp(item: Item, matrix: np.ndarray, size: Size, *, fill: int, min_visible: float) -> Item:
-    """Everything under a projective map [3, 3] of points (x, y, 1), in an image of `size`."""
+    """Everything under a projective map [3, 3] of points (x, y, 1), in an image of `size`.
+
+    The box around a turned box is too large for what is in it: where there are masks, boxes shrink to them.
+    """
     changed = _resampled(
         item, lambda field, pixels, ratio: _warping(field, matrix, size, ratio, fill_of(field, pixels, fill))
     )
-    return objects.moved(changed, matrix, size, min_visible=min_visible)
+    changed = objects.moved(changed, matrix, size, min_visible=min_visible)
+    keeps_axes = not (matrix[0, 1] or matrix[1, 0] or matrix[2, :2].any())
+    return changed if keeps_axes else objects.shrunk(changed)
 
 
 def translation(x: float, y: float) -> np.ndarray:

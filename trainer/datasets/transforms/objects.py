@@ -106,6 +106,17 @@ def mapped(matrix: np.ndarray, points: np.ndarray) -> np.ndarray:
     return result
 
 
+def shrunk(item: Item) -> Item:
+    """The item with the sides of boxes that lie more than a pixel outside of their masks moved to these."""
+    if "masks" not in item or "boxes" not in item or len(item["boxes"]) == 0:
+        return item
+    boxes, around = item["boxes"], np.stack([around_mask(mask) for mask in item["masks"]])
+    inwards = (around - boxes) * np.array([1, 1, -1, -1], np.float32)
+    tight = np.where(inwards > 1, around, boxes)
+    has_area = np.all(tight[:, 2:] > tight[:, :2], axis=1, keepdims=True)  # unless the mask lies elsewhere
+    return {**item, "boxes": np.where(has_area, tight, boxes)}
+
+
 def without_hidden(item: Item, hidden: np.ndarray, *, min_visible: float) -> Item:
     """The item without the objects of which `hidden` (bool [H, W]) covers more than 1 - `min_visible`.
 
