@@ -16,7 +16,7 @@ from trainer.datasets import Item, Loader, loaders
 from trainer.engine import nn
 from trainer.learner import Batch, DataSplits, Learner, Task
 from trainer.metrics import Mean, Measured
-from trainer.rundir import BadItemEvent, Event, PhaseEvent
+from trainer.rundir import BadItemEvent, Event, PhaseEvent, WarningEvent
 
 
 class OneBroken:
@@ -97,6 +97,7 @@ def test_a_reader_of_the_config_skips_rows_by_their_lines(tmp_path: Path) -> Non
     (tmp_path / "numbers.csv").write_text("x\n0\n1\ntwo\n3\n")
     outcome, events = run_reader(tmp_path, "skip", name="table", file="numbers.csv")
     outcome.check()
+    assert WarningEvent("1 skipped: not a number (1)", where="data") in events
     bad = [event for event in events if isinstance(event, BadItemEvent)]
     assert [(event.source, event.action) for event in bad] == [(f"{tmp_path}/numbers.csv:4", "skipped")]
     assert outcome.metrics["train/value"] == pytest.approx((0 + 1 + 3) / 3)
@@ -117,6 +118,8 @@ def test_a_record_that_belongs_to_no_item_is_told_of(tmp_path: Path, on_error: s
         "annotation 1 is of image 2" in bad[0].reason
         and bad[0].action == {"skip": "skipped", "raise": "raised"}[on_error]
     )
+    summary = WarningEvent("1 skipped: an annotation belongs to no image (1)", where="data")
+    assert (summary in events) is (on_error == "skip")
     assert any(
         isinstance(event, PhaseEvent) and event.name == "data" and event.done == event.total == 1 for event in events
     )

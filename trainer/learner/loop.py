@@ -8,10 +8,11 @@ All that happens between two steps is a hook (`trainer.learner.hooks`): logging,
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from trainer import TrainerError, engine
 from trainer.datasets.loader import BadItem
@@ -80,6 +81,7 @@ class Learner:
         self.training: Training | None = None
         self._sink, self._hooks = sink, hooks
         self._started = time.perf_counter()
+        self._bad_records: Counter[str] = Counter()
 
     @property
     def progress(self) -> Progress:
@@ -126,6 +128,7 @@ class Learner:
             training.hooks("on_error", training, error=error)
             raise
         finally:
+            self._tell_skipped(training)
             training.saving.close()
             training.hooks.close(training)
             training.measuring.close()
@@ -181,19 +184,16 @@ class Learner:
 
     def _opening(self, reading: Phase) -> Opening:
         """Progress in reading becomes events; a record that belongs to no item is told of, and raised or skipped."""
-        count = 0
 
         def on_progress(done: int, total: int) -> None:
             reading.progress(done, total)
             self.inbox.check()
 
         def on_problem(error: TrainerError) -> None:
-            nonlocal count
-            count += 1
+            self._bad_records[error.message] += 1
             is_skipped = self.config.data.on_error == "skip"
-            self._tell_bad_item(
-                BadItem(error.where or "data", str(error), "skipped" if is_skipped else "raised", count)
-            )
+            action: Literal["skipped", "raised"] = "skipped" if is_skipped else "raised"
+            self._tell_bad_item(BadItem(error.where or "data", str(error), action, self._bad_records.total()))
             if not is_skipped:
                 raise error
 
@@ -204,6 +204,13 @@ class Learner:
 
     def _tell_bad_item(self, item: BadItem) -> None:
         self._sink(BadItemEvent(item.source, item.reason, item.action, item.count))
+
+    def _tell_skipped(self, training: Training) -> None:
+        """How many items and records were skipped for which reason."""
+        reasons = sum((loader.bad_items for loader in training.splits.all()), self._bad_records)
+        if reasons and self.config.data.on_error == "skip":
+            counted = ", ".join(f"{reason} ({count})" for reason, count in reasons.most_common())
+            self._sink(WarningEvent(f"{reasons.total()} skipped: {counted}", where="data"))
 
     def interrupt(self, signal_number: int) -> None:
         """End after the step that is under way, with a checkpoint; a signal handler may call it."""
