@@ -170,3 +170,16 @@ def test_a_metric_of_ones_own_is_measured_by_the_command(folder: Path, repositor
     metrics = trainer.open_run(folder / "runs" / "digits").metrics
     assert list(metrics["test/near"].value) == [1.0]
     assert 0 < metrics["test/accuracy"].value[0] < 1
+
+
+def test_a_metric_that_can_not_be_computed_is_refused_at_its_line(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    config = folder / "config.yaml"
+    lines = config.read_text().splitlines()
+    config.write_text("\n".join([*lines, "metrics:", "  valid:", "    - name: roc_auc", "      average: micro"]) + "\n")
+    with pytest.raises(trainer.TrainerError) as refused:
+        trainer.run("config.yaml", show=False, keep=False)
+    assert f"config.yaml:{len(lines) + 3}:7: Slope.valid_step gives nothing" in str(refused.value)
+    assert "no Predictions" in str(refused.value)

@@ -366,7 +366,7 @@ def test_state_json_is_plain_json(blobs, config, tmp_path):
         (paths.checkpoints / "step-5" / "state.json").read_text(), parse_constant=lambda text: pytest.fail(text)
     )
     assert (state["step"], state["epoch"], state["batch"], state["steps_per_epoch"]) == (5, 1, 1, 4)
-    assert state["sums"][:2] == [["loss", "numerator", []], ["loss", "denominator", []]]
+    assert state["sums"]["fields"][:2] == [["loss", "numerator", []], ["loss", "denominator", []]]
 
 
 def test_samples_are_pictures_with_their_annotations(blobs, config, tmp_path):

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import Any
 
 import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
+from tests.learner.waits import Waits
 from trainer import engine
+from trainer.configs import EarlyStoppingConfig
 from trainer.engine import nn
-from trainer.learner import Learner
+from trainer.learner import Hook, Learner
 from trainer.learner.checkpoints import read_checkpoint
 from trainer.metrics import Mean, Predictions
 from trainer.rundir import MetricEvent, Request, create_run
@@ -100,7 +103,8 @@ def test_a_metric_that_the_task_has_too_is_refused(blobs: Any, config: Any) -> N
     assert outcome.exit_code == 2 and "itself returns a metric called 'accuracy'" in str(outcome.reason)
 
 
-def test_a_nan_is_told_of_with_the_item_that_it_is_about(classes: Any, config: Any) -> None:
+@pytest.mark.parametrize(("metric", "role"), [("roc_auc", "scores"), ("accuracy", "logits")])
+def test_a_nan_is_told_of_with_the_item_that_it_is_about(classes: Any, config: Any, metric: str, role: str) -> None:
     class Broken(classes):  # type: ignore[misc]
         def data(self) -> Any:
             splits = super().data()
@@ -108,9 +112,21 @@ def test_a_nan_is_told_of_with_the_item_that_it_is_about(classes: Any, config: A
             points[splits.valid.dataset.indices[17]] = np.nan
             return splits
 
-    outcome = Learner(Broken, config(metrics={"valid": ["roc_auc"]})).run()
+    outcome = Learner(Broken, config(metrics={"valid": [metric]})).run()
     assert outcome.exit_code == 2
-    assert "array[67]: valid: NaN among the scores of a metric" in str(outcome.reason)
+    assert f"array[67]: valid: NaN among the {role} of a metric" in str(outcome.reason)
+
+
+def test_a_nan_in_training_ends_the_run_at_its_step(classes: Any, config: Any) -> None:
+    class Broken(classes):  # type: ignore[misc]
+        def train_step(self, batch: Any) -> Any:
+            found = super().train_step(batch)
+            bad = engine.where(self.optimizer.step_count == 2, float("nan"), 0.0)
+            given = Predictions(logits=found["classes"]["logits"] + bad, labels=batch["label"])
+            return {**found, "classes": given}
+
+    outcome = Learner(Broken, config(metrics={"train": ["accuracy"]})).run()
+    assert outcome.exit_code == 1 and "train/accuracy (its logits) is not finite at step 2" in str(outcome.reason)
 
 
 def test_two_predictions_that_would_do_must_be_told_apart(classes: Any, config: Any) -> None:
@@ -138,3 +154,53 @@ def test_reports_are_files_with_the_names_of_classes(tmp_path: Any) -> None:
         "format": 1, "kind": "curve", "metric": "roc", "split": "test/near", "step": 7, "epoch": 0.5,
         "class_names": ["cat", "dog"], "x": [0.5, "nan"], "n": 3,
     }  # fmt: skip
+
+
+def waiting(classes: Any, pipe: str) -> Any:
+    class Waiting(classes):  # type: ignore[misc]
+        def valid_step(self, batch: Any) -> Any:
+            wait = Waits(pipe).on(labels=batch["label"], weight=batch["weight"])
+            return {**super().valid_step(batch), "slow": wait}
+
+    return Waiting
+
+
+class Release(Hook):
+    """Lets what waits for a pipe go on at a step, once for each value that is awaited."""
+
+    is_inline = True
+
+    def __init__(self, pipe: str, at: int, times: int) -> None:
+        os.mkfifo(pipe)
+        self.end, self.at, self.times = os.open(pipe, os.O_RDWR), at, times
+
+    def after_step(self, training: Any, moment: Any) -> None:
+        if moment.step == self.at:
+            os.write(self.end, b"." * self.times)
+
+
+def test_training_goes_on_beside_an_evaluation_that_takes_its_time(classes: Any, config: Any, tmp_path: Any) -> None:
+    pipe, events, paths = str(tmp_path / "pipe"), list[Any](), create_run(tmp_path, "r")
+    settings = config(metrics={}, train={"epochs": 2, "log_every_steps": 1})
+    release = Release(pipe, at=6, times=3)  # validations after 4 and 8 steps, and the test
+    learner = Learner(waiting(classes, pipe), settings, paths=paths, sink=events.append, hooks=[release])
+    outcome = learner.run().check()
+    assert outcome.metrics["valid/slow/rows"] == 20 and outcome.metrics["test/slow/rows"] == 10
+    told = [event for event in events if isinstance(event, MetricEvent)]
+    slow = next(index for index, event in enumerate(told) if "slow/rows" in event.values)
+    assert (told[slow].step, told[slow].split, told[slow].epoch) == (4, "valid", 1.0)
+    assert {event.step for event in told[:slow] if event.split == "train"} >= {5, 6}  # steps after the validation
+    assert [event.final for event in told if event.split == "test"] == [True, True]
+    first = read_checkpoint(paths.checkpoints / "step-4").state
+    assert first["validated_step"] == -1  # a run that goes on from there measures again what was not yet known
+
+
+def test_what_waits_for_a_value_waits_for_the_evaluation(classes: Any, config: Any, tmp_path: Any) -> None:
+    pipe, events = str(tmp_path / "pipe"), list[Any]()
+    stopping = EarlyStoppingConfig(metric="valid/slow/rows", mode="max", patience=0)
+    settings = config(metrics={}, train={"epochs": 4, "log_every_steps": 1}, early_stopping=stopping)
+    release = Release(pipe, at=1, times=3)
+    outcome = Learner(waiting(classes, pipe), settings, sink=events.append, hooks=[release]).run().check()
+    assert outcome.step == 8  # the second time it was no better
+    told = [event for event in events if isinstance(event, MetricEvent) and event.split == "valid"]
+    assert [(event.step, event.values["slow/rows"]) for event in told] == [(4, 20), (8, 20)]

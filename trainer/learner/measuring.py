@@ -77,6 +77,10 @@ class Measuring:
 
         What is folded aside is told of as soon as it is there, unless something in the training waits for it.
         """
+        nan = meter.tally.first_nan()
+        if nan is not None and occasion.split != "train":  # a training step's is the guards' business
+            role, batch, row = nan
+            raise NotANumber(role, row, (occasion.split, 0, batch))
         taken = meter.take()
         taken.wait(aside=False)
         if not self._has_awaited(taken, occasion):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -45,7 +45,7 @@ class Progress:
         return self.finished is not None or (plan.total_steps > 0 and self.step >= plan.total_steps)
 
     def to_json(
-        self, config: RunConfig, plan: Plan, sums: Sequence[Any], metrics: Mapping[str, float]
+        self, config: RunConfig, plan: Plan, sums: Mapping[str, Any], metrics: Mapping[str, float]
     ) -> dict[str, Any]:
         """Everything that the next step depends on and that is no array."""
         epoch, batch = self.position(plan)
@@ -61,7 +61,7 @@ class Progress:
             "seconds": round(self.seconds, 3),
             "rollbacks": self.rollbacks,
             "finished": self.finished,
-            "sums": list(sums),
+            "sums": dict(sums),
             "metrics": {name: value if math.isfinite(value) else str(value) for name, value in metrics.items()},
             "seed": config.seed,
             "numerics": config.numerics.model_dump(mode="json"),

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from trainer import TrainerError, engine
-from trainer.engine import State, Tensor, bfloat16, float32, float64, int64
-from trainer.metrics import Measured, Metric
+from trainer.engine import State, Tensor, bfloat16, float32, float64, int32, int64
+from trainer.metrics import Measured, Metric, Predictions
 from trainer.metrics import State as Arrays
 from trainer.metrics.binding import Wanted, measured_in
 from trainer.metrics.folding import Form, Slot
@@ -52,7 +52,7 @@ class Tally:
         self.slots: dict[str, dict[str, Slot]] = {}
         self.forms: list[Form] = []
         self._is_traced = False
-        self._lay_out([])
+        self._lay_out(())
 
     # --- in the traced step -------------------------------------------------------------------------------------------
 
@@ -65,6 +65,7 @@ class Tally:
             only_if: a scalar; a step of which it is false counts for nothing.
         """
         sums: dict[tuple[str, str], Tensor] = {}
+        given: dict[tuple[str, str], Predictions] = {}
         rows: dict[str, dict[tuple[str, str], Tensor]] = {}
         for slot, sharing in _shared(measured_in(returned, self.wanted, step=by)).items():
             measured = next(iter(sharing.values()))
@@ -73,6 +74,7 @@ class Tally:
             if measured.metric.folds_in == "device":
                 self.metrics[slot] = metrics
                 sums.update({(slot, name): value for name, value in part.items()})
+                given.update(_to_check(slot, measured, given))
                 continue
             assert measured.given is not None
             weight = measured.given.weight
@@ -81,7 +83,9 @@ class Tally:
             self.slots.setdefault(measured.metric.folds_in, {})[slot] = Slot(metrics)
             place = rows.setdefault(measured.metric.folds_in, {})
             place.update({(slot, name): value for name, value in {**part, WEIGHT: weight}.items()})
+        self._prepare_for(sums, given)
         self._add_up(sums, step, only_if)
+        self._look_for_nan(given, step, only_if)
         self.batches.assign(self.batches + 1)
         return {place: self._packed(values) for place, values in rows.items()}
 
@@ -94,17 +98,19 @@ class Tally:
         for measured in measured_in(returned, self.wanted, step=by).values():
             measured.partial()
 
-    def _add_up(self, sums: Mapping[tuple[str, str], Tensor], step: Tensor, only_if: Tensor | None) -> None:
+    def _prepare_for(self, sums: Mapping[tuple[str, str], Tensor], given: Mapping[tuple[str, str], Any]) -> None:
         fields = [(slot, part, tuple(value.shape)) for (slot, part), value in sums.items()]
-        if fields != self._fields:
+        if fields != self._fields or list(given) != self._checked:
             if self._is_traced:
                 raise TrainerError(
                     f"the sums of {self.name} have another shape in this batch than in others",
                     found=str(sorted(set(fields) ^ set(self._fields))),
                     expected="sums whose shapes do not depend on the batch; rows are for metrics derived from Rows",
                 )
-            self._lay_out(fields)
+            self._lay_out(fields, list(given))
         self._is_traced = True
+
+    def _add_up(self, sums: Mapping[tuple[str, str], Tensor], step: Tensor, only_if: Tensor | None) -> None:
         small = []
         for (slot, part), value in sums.items():
             added = value.astype(float64)
@@ -119,6 +125,21 @@ class Tally:
             self._small.assign(self._small + together)
             is_first = engine.logical_and(self._bad_step == NEVER, engine.logical_not(engine.isfinite(together)))
             self._bad_step.assign(engine.where(is_first, step, self._bad_step))
+
+    def _look_for_nan(self, given: Mapping[tuple[str, str], Predictions], step: Tensor, only_if: Tensor | None) -> None:
+        """Note the first row that counts and has a NaN, of each role that sums are computed from."""
+        if not given:
+            return
+        found = []
+        for (_, role), predictions in given.items():
+            values = engine.reshape(predictions[role], (predictions.rows, -1))
+            counts = predictions.weight > 0 if only_if is None else (predictions.weight > 0) & only_if
+            is_bad = engine.logical_and(engine.any(engine.isnan(values), axis=1), counts)
+            row = engine.where(engine.any(is_bad), engine.argmax(is_bad.astype(int32)), NEVER)
+            found.append(engine.stack([row.astype(int64), self.batches + 0, step.astype(int64)]))
+        now = engine.stack(found)
+        is_first = (self._first_nan[:, :1] == NEVER) & (now[:, :1] != NEVER)
+        self._first_nan.assign(engine.where(is_first, now, self._first_nan))
 
     def _packed(self, rows: Mapping[tuple[str, str], Tensor]) -> dict[str, Any]:
         """Rows as one array a type, with the number of their form."""
@@ -147,8 +168,28 @@ class Tally:
                 start = end
         return found
 
+    def first_nan(self) -> tuple[str, int, int] | None:
+        """(role, batch of the period, row) of the earliest NaN among what sums were computed from, or None."""
+        noted = self._first_nan.numpy()
+        bad = np.flatnonzero(noted[:, 0] != NEVER)
+        if not len(bad):
+            return None
+        first = int(bad[np.argmin(noted[bad, 1])])
+        return self._checked[first][1], int(noted[first, 1]), int(noted[first, 0])
+
     def first_not_finite(self) -> tuple[str, int] | None:
-        """(metric, step) of the earliest sum that was not finite, or None."""
+        """(metric, step) of the earliest sum that was not finite, or was computed from a NaN, or None."""
+        nan = [(int(step), f"{slot} (its {role})")
+               for (slot, role), (row, _, step) in zip(self._checked, self._first_nan.numpy(), strict=True)
+               if row != NEVER]  # fmt: skip
+        sums = self._first_bad_sum()
+        found = [*nan, *([] if sums is None else [sums[::-1]])]
+        if not found:
+            return None
+        step, name = min(found)
+        return name, step
+
+    def _first_bad_sum(self) -> tuple[str, int] | None:
         steps = self._bad_step.numpy()
         bad = np.flatnonzero(steps != NEVER)
         if not len(bad):
@@ -162,32 +203,50 @@ class Tally:
         """Begin anew."""
         for state in (self._small, *self._large.values(), self.batches):
             state.set_value(np.zeros(state.shape))
-        self._bad_step.set_value(np.full(self._bad_step.shape, NEVER))
+        for state in (self._bad_step, self._first_nan):
+            state.set_value(np.full(state.shape, NEVER))
 
     # --- keeping ------------------------------------------------------------------------------------------------------
 
-    def describe(self) -> list[list[Any]]:
-        """The form of the sums: what `prepare` takes."""
-        return [[slot, part, list(shape)] for slot, part, shape in self._fields]
+    def describe(self) -> dict[str, Any]:
+        """The form of the states: what `prepare` takes."""
+        fields = [[slot, part, list(shape)] for slot, part, shape in self._fields]
+        return {"fields": fields, "checked": [list(key) for key in self._checked]}
 
-    def prepare(self, description: Sequence[Sequence[Any]]) -> None:
+    def prepare(self, description: Mapping[str, Any]) -> None:
         """Make the states of sums before the first step, so that they can be restored from a checkpoint."""
-        fields = [(slot, part, tuple(shape)) for slot, part, shape in description]
-        if fields != self._fields:
-            self._lay_out(fields)
+        fields = [(slot, part, tuple(shape)) for slot, part, shape in description["fields"]]
+        checked = [(slot, role) for slot, role in description["checked"]]
+        if fields != self._fields or checked != self._checked:
+            self._lay_out(fields, checked)
 
     def named_states(self) -> dict[str, State]:
         """The states of sums by name, for a checkpoint."""
-        return {state.name: state for state in (self.batches, self._small, self._bad_step, *self._large.values())}
+        states = self.batches, self._small, self._bad_step, self._first_nan, *self._large.values()
+        return {state.name: state for state in states}
 
-    def _lay_out(self, fields: Sequence[Field]) -> None:
-        self._fields = list(fields)
+    def _lay_out(self, fields: Sequence[Field], checked: Sequence[tuple[str, str]] = ()) -> None:
+        self._fields, self._checked = list(fields), list(checked)
+        self._first_nan = State(np.full((len(checked), 3), NEVER), f"{self.name}.first_nan", int64)
         large = [field for field in fields if math.prod(field[2]) > LARGE]
         size = sum(math.prod(shape) for _, _, shape in fields) - sum(math.prod(shape) for _, _, shape in large)
         self._small = State(np.zeros(size), f"{self.name}.sums", float64)
         self._bad_step = State(np.full(size, NEVER), f"{self.name}.first_bad_step", int64)
         self._large = {(slot, part): State(np.zeros(shape), f"{self.name}.{slot}.{part}", float64)
                        for slot, part, shape in large}  # fmt: skip
+
+
+def _to_check(
+    slot: str, measured: Measured, known: Mapping[tuple[str, str], Predictions]
+) -> dict[tuple[str, str], Predictions]:
+    """The roles of floats that a metric of sums is computed from, but for those that others look at."""
+    given = measured.given
+    if given is None:
+        return {}
+    roles = [role for need in measured.metric.needs for role in need.split("|")
+             if role in given and given[role].dtype.is_float]  # fmt: skip
+    seen = {(id(predictions), role) for (_, role), predictions in known.items()}
+    return {(slot, role): given for role in roles if (id(given), role) not in seen}
 
 
 def _shared(measured: Mapping[str, Measured]) -> dict[str, dict[str, Measured]]:

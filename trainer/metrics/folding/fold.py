@@ -15,9 +15,9 @@ from trainer.metrics.metric import WEIGHT, Metric, Report, State, report_names, 
 class NotANumber(TrainerError):
     """A NaN among what a metric is computed from, in `row` of its batch."""
 
-    def __init__(self, part: str, row: int) -> None:
+    def __init__(self, part: str, row: int, at: Any = None) -> None:
         self.part, self.row = part, row
-        self.at: Any = None
+        self.at = at
         """Which batch it was, as it was told to whoever handed it over."""
         super().__init__(f"NaN among the {part} of a metric", found=f"in row {row} of the batch")
 
