@@ -66,26 +66,33 @@ class Tally:
         """
         sums: dict[tuple[str, str], Tensor] = {}
         given: dict[tuple[str, str], Predictions] = {}
+        nan: dict[tuple[int, str], Tensor] = {}
         rows: dict[str, dict[tuple[str, str], Tensor]] = {}
         for slot, sharing in _shared(measured_in(returned, self.wanted, step=by)).items():
             measured = next(iter(sharing.values()))
             metrics = {name: one.metric for name, one in sharing.items()}
             part = measured.partial()
+            for role in _floats(measured):
+                assert measured.given is not None
+                if (id(measured.given), role) not in nan:
+                    given[slot, role] = measured.given
+                    nan[id(measured.given), role] = _has_nan(measured.given, role, only_if)
             if measured.metric.folds_in == "device":
                 self.metrics[slot] = metrics
                 sums.update({(slot, name): value for name, value in part.items()})
-                given.update(_to_check(slot, measured, given))
                 continue
             assert measured.given is not None
             weight = measured.given.weight
             if only_if is not None:
                 weight = engine.where(only_if, weight, engine.zeros_like(weight))
+            for role in _floats(measured):  # told of at the end of the period: in training the guards come first
+                weight = engine.where(nan[id(measured.given), role], engine.zeros_like(weight), weight)
             self.slots.setdefault(measured.metric.folds_in, {})[slot] = Slot(metrics)
             place = rows.setdefault(measured.metric.folds_in, {})
             place.update({(slot, name): value for name, value in {**part, WEIGHT: weight}.items()})
         self._prepare_for(sums, given)
         self._add_up(sums, step, only_if)
-        self._look_for_nan(given, step, only_if)
+        self._note_nan(list(nan.values()), step)
         self.batches.assign(self.batches + 1)
         return {place: self._packed(values) for place, values in rows.items()}
 
@@ -126,17 +133,14 @@ class Tally:
             is_first = engine.logical_and(self._bad_step == NEVER, engine.logical_not(engine.isfinite(together)))
             self._bad_step.assign(engine.where(is_first, step, self._bad_step))
 
-    def _look_for_nan(self, given: Mapping[tuple[str, str], Predictions], step: Tensor, only_if: Tensor | None) -> None:
-        """Note the first row that counts and has a NaN, of each role that sums are computed from."""
-        if not given:
+    def _note_nan(self, nan: Sequence[Tensor], step: Tensor) -> None:
+        """Note the first of the rows, bool [B] a role, in which there is a NaN."""
+        if not nan:
             return
         found = []
-        for (_, role), predictions in given.items():
-            values = engine.reshape(predictions[role], (predictions.rows, -1))
-            counts = predictions.weight > 0 if only_if is None else (predictions.weight > 0) & only_if
-            is_bad = engine.logical_and(engine.any(engine.isnan(values), axis=1), counts)
-            row = engine.where(engine.any(is_bad), engine.argmax(is_bad.astype(int32)), NEVER)
-            found.append(engine.stack([row.astype(int64), self.batches + 0, step.astype(int64)]))
+        for rows in nan:
+            row = engine.where(engine.any(rows), engine.argmax(rows.astype(int32)), NEVER).astype(int64)
+            found.append(engine.stack([row, self.batches + 0, step.astype(int64)]))
         now = engine.stack(found)
         is_first = (self._first_nan[:, :1] == NEVER) & (now[:, :1] != NEVER)
         self._first_nan.assign(engine.where(is_first, now, self._first_nan))
@@ -236,17 +240,18 @@ class Tally:
                        for slot, part, shape in large}  # fmt: skip
 
 
-def _to_check(
-    slot: str, measured: Measured, known: Mapping[tuple[str, str], Predictions]
-) -> dict[tuple[str, str], Predictions]:
-    """The roles of floats that a metric of sums is computed from, but for those that others look at."""
+def _floats(measured: Measured) -> list[str]:
+    """The roles of floats that a metric is computed from."""
     given = measured.given
-    if given is None:
-        return {}
-    roles = [role for need in measured.metric.needs for role in need.split("|")
-             if role in given and given[role].dtype.is_float]  # fmt: skip
-    seen = {(id(predictions), role) for (_, role), predictions in known.items()}
-    return {(slot, role): given for role in roles if (id(given), role) not in seen}
+    needs = [] if given is None else [role for need in measured.metric.needs for role in need.split("|")]
+    return [role for role in needs if given is not None and role in given and given[role].dtype.is_float]
+
+
+def _has_nan(given: Predictions, role: str, only_if: Tensor | None) -> Tensor:
+    """Which rows count and have a NaN, bool [B]."""
+    is_nan = engine.any(engine.isnan(engine.reshape(given[role], (given.rows, -1))), axis=1)
+    counts = given.weight > 0
+    return is_nan & (counts if only_if is None else counts & only_if)
 
 
 def _shared(measured: Mapping[str, Measured]) -> dict[str, dict[str, Measured]]:

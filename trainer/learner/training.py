@@ -210,6 +210,7 @@ class Training:
         loader = self.splits.valid
         if loader is None:
             return
+        self.refuse_not_finite()
         with self.stopwatch.apart():
             self.hooks("before_validation", self)
             values = self.evaluate(loader, "valid", limit=self.config.validate.batches)
