@@ -20,6 +20,7 @@ from trainer.rundir import (
     PhaseEvent,
     Record,
     ResumedEvent,
+    Run,
     RunEvent,
     WarningEvent,
     read_lock,
@@ -84,6 +85,33 @@ def test_a_run_from_python_leaves_what_the_command_leaves(line: dict[str, Any], 
     assert again.step == 12 and again.run is not None and again.run.attempt == 2
     assert list(again.history["train/loss"].step) == [1, 2, 4, 6, 8, 10, 12]
     assert capsys.readouterr().out == ""
+
+
+def test_a_run_goes_on_from_a_checkpoint_that_is_named(line: dict[str, Any]) -> None:
+    first = trainer.run(line, name="first", show=False, checkpoint={"keep_last": 9})
+    assert first.run is not None
+    checkpoints = first.run.paths.checkpoints
+    for word in ("first/checkpoints/step-4", str(checkpoints / "step-4")):
+        again = trainer.run(resume=word, show=False)
+        assert again.run is not None and [event.from_step for event in resumed(again.run)][-1] == 4
+        assert again.metrics == first.metrics
+    with pytest.raises(trainer.TrainerError, match="no such checkpoint") as raised:
+        trainer.run(resume="first/checkpoints/step-5", show=False)
+    assert "step-4, step-8" in str(raised.value)
+    (checkpoints / "step-4" / "manifest.json").unlink()
+    with pytest.raises(trainer.TrainerError, match="no checkpoint to resume from"):
+        trainer.run(resume="first/checkpoints/step-4", show=False)
+
+
+def test_a_run_that_went_back_to_an_earlier_checkpoint_goes_on_from_there(line: dict[str, Any]) -> None:
+    trainer.run(line, name="first", show=False, checkpoint={"keep_last": 9})
+    trainer.run(resume="first/checkpoints/step-4", show=False, train={"epochs": 1})  # nothing is left to do
+    run = trainer.run(resume="first", show=False, train={"epochs": 2}).run
+    assert run is not None and [event.from_step for event in resumed(run)] == [4, 4]
+
+
+def resumed(run: Run) -> list[ResumedEvent]:
+    return [record.event for record in run.events() if isinstance(record.event, ResumedEvent)]
 
 
 def test_a_file_a_config_object_and_data_are_all_configs(line: dict[str, Any], tmp_path: Path) -> None:

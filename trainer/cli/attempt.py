@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from trainer.rundir import EventWriter, RunPaths
 
@@ -12,13 +13,14 @@ class Attempt:
     """One attempt of a run, whose directory holds its resolved config.
 
     `process_start`: when the command began, in seconds since 1970. `resumes`: whether it goes on from what an earlier
-    attempt left. `debug`: whether the user's mistakes are shown with their traceback, too.
+    attempt left: `checkpoint`, or the latest. `debug`: whether the user's mistakes are shown with their traceback, too.
     """
 
     paths: RunPaths
     number: int
     process_start: float
     debug: bool = False
+    checkpoint: Path | None = None
 
     @property
     def resumes(self) -> bool:

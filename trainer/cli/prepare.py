@@ -16,6 +16,9 @@ from trainer.cli.order import Order
 from trainer.configs.overrides import Overrides
 from trainer.rundir import RunPaths, create_run, create_run_at, process_age, read_lock, write_error
 
+CHECKPOINTS = "checkpoints"
+"""The folder of a run whose parts may be named to resume from."""
+
 
 def prepare(order: Order) -> tuple[Attempt, configs.Loaded]:
     """Read and check the config, make the directory (or take up the one to resume), write the resolved config.
@@ -40,15 +43,15 @@ def attempt_of(
         loaded = configs.load(target, overrides)
         name = order.name or loaded.config.name or _default_name(loaded.task)
         paths = create_run_at(order.run_dir) if order.run_dir else create_run(RUNS, name)
-        number = 1
+        number, checkpoint = 1, None
     else:
-        paths = _resumable(order)
+        paths, checkpoint = _resumable(order)
         loaded = configs.load(str(paths.config(paths.last_attempt).absolute()), overrides)
         number = paths.last_attempt + 1
     _write(paths.config(number), configs.dump_resolved(loaded))
     circumstances = {"command": order.command, "directory": os.getcwd(), "started": process_start}
     _write(paths.environment(number), json.dumps(circumstances, indent=1) + "\n")
-    return Attempt(paths, number, process_start, order.debug), loaded
+    return Attempt(paths, number, process_start, order.debug, checkpoint), loaded
 
 
 def split_words(words: Sequence[str], *, resuming: bool) -> tuple[str | None, list[str]]:
@@ -74,10 +77,18 @@ def _default_name(task: configs.TaskReference) -> str:
     return task.recipe or (task.class_name or task.folder.name).lower()
 
 
-def _resumable(order: Order) -> RunPaths:
+def _resumable(order: Order) -> tuple[RunPaths, Path | None]:
+    """The run to go on with, and its checkpoint where one is named."""
     if order.run_dir or order.name:
         raise TrainerError("a resumed run keeps its directory and name", hint="Leave --run-dir and --name out.")
-    paths = find_run(order.resume)
+    assert order.resume is not None
+    named = Path(order.resume)
+    names_checkpoint = named.parent.name == CHECKPOINTS
+    paths = find_run(str(named.parent.parent) if names_checkpoint else order.resume)
+    checkpoint = paths.checkpoints / named.name if names_checkpoint else None
+    if checkpoint is not None and not checkpoint.is_dir():
+        known = sorted(path.name for path in paths.checkpoints.glob("step-*"))
+        raise TrainerError("no such checkpoint", where=str(checkpoint), expected=", ".join(known) or "one of the run's")
     owner = read_lock(paths)
     if owner is not None and owner.alive:
         raise TrainerError(
@@ -86,7 +97,7 @@ def _resumable(order: Order) -> RunPaths:
         )  # fmt: skip
     if paths.last_attempt == 0:
         raise TrainerError("this run has no config to resume", where=str(paths.root))
-    return paths
+    return paths, checkpoint
 
 
 def _write(path: Path, text: str) -> None:

@@ -91,7 +91,7 @@ def run(
     Args:
         config: a recipe's name, a YAML file, or what would stand in one.
         run_dir: the run's directory, new or empty; by default runs/NAME, as with the command.
-        resume: a run to go on with from its latest checkpoint, in place of `config`.
+        resume: a run to go on with from its latest checkpoint, or a checkpoint of one, in place of `config`.
         keep: False: no run directory, no checkpoints.
         show: False: nothing is printed.
         hooks: hooks, beside those that the config names; mappings are the config's `hooks:`.

@@ -158,12 +158,12 @@ def learner_for(attempt: Attempt, loaded: Loaded, task: type[Task], sink: EventS
     from trainer.learner.checkpoints import steps_in
 
     paths = attempt.paths
-    resume = attempt.resumes and bool(steps_in(paths.checkpoints))
+    resume = attempt.resumes and (attempt.checkpoint is not None or bool(steps_in(paths.checkpoints)))
     if attempt.resumes and not resume:  # it ended before its first checkpoint: begin again
         sink(ResumedEvent(0))
     return Learner(
         task, loaded.config, loaded.options, paths=paths, sink=sink, requests=lambda: take_requests(paths),
-        attempt=attempt.number, resume=paths.root if resume else None, **further,
+        attempt=attempt.number, resume=(attempt.checkpoint or paths.root) if resume else None, **further,
     )  # fmt: skip
 
 

@@ -311,6 +311,8 @@ class Training:
             restore(checkpoint, self.groups(), where=str(folder))
             self._number.set_value(np.asarray(self.progress.step))
             self._lower_learning_rates()
+            if self.saving.keeper is not None:
+                self.saving.keeper.went_on_from(folder)
         self.tell(ResumedEvent(self.progress.step, f"checkpoints/{folder.name}"))
 
     def roll_back(self) -> None:

@@ -11,6 +11,7 @@ EXAMPLES = """\
   trainer run digits --json > events.jsonl          the events themselves
   trainer run digits --detach                       start and return; then: trainer watch
   trainer run --resume digits-2 train.epochs=40     go on from the latest checkpoint
+  trainer run --resume digits-2/checkpoints/step-250
   trainer run config.yaml --in-process              no worker process, for a debugger
 """
 HINT = "Values are set as key=value, for instance train.epochs=3. "
@@ -30,7 +31,9 @@ def describe(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--in-process", action="store_true", help="train in this process, for a debugger")
     parser.add_argument("--name", help="the run's name: its directory is runs/NAME")
     parser.add_argument("--run-dir", metavar="DIR", help="the run's directory; must be new or empty")
-    parser.add_argument("--resume", metavar="RUN", help="go on with a run, from its latest checkpoint")
+    parser.add_argument(
+        "--resume", metavar="RUN", help="go on with a run, from its latest checkpoint or RUN/checkpoints/step-N"
+    )
 
 
 def execute(arguments: argparse.Namespace) -> int:

@@ -62,6 +62,16 @@ class CheckpointKeeper:
         size = bytes_of(groups)
         self._writer.start(lambda: self._staging.prepare(size))
 
+    def went_on_from(self, folder: Path) -> None:
+        """Let `latest` name the checkpoint that training was taken up from, if it is one of these and another is named.
+
+        Raises:
+            TrainerError: it can't be written.
+        """
+        named = pointed(self.folder, "latest")
+        if folder.parent.resolve() == self.folder.resolve() and (named is None or named.name != folder.name):
+            point(self.folder, "latest", _step(folder.name), disk=self._disk)
+
     def save(
         self,
         step: int,
