@@ -1,8 +1,13 @@
-"""Data: indexing a COCO file of 100,000 images and 800,000 annotations beside pycocotools.
+"""Data: indexing a COCO file beside pycocotools, and loading JPEG files beside PyTorch's DataLoader.
 
-python benchmarks/data.py [coco_index_time …] [--json] [--rounds N]
+python benchmarks/data.py [coco_index_time …] [--json] [--rounds N] [--peer-python PATH]
 
-Each indexing is a process of its own; the memory is the most that it needed beyond its imports, the file's pages in it.
+Each indexing (100,000 images, 800,000 annotations) is a process of its own; the memory is the most that it needed beyond
+its imports, the file's pages in it.
+
+Loading is an epoch of 512 photographs of 640 x 480 that become batches of 32 at 224 x 224 (random resized crop, flip,
+colour jitter), by 2 worker processes that are there already. `loader_same` calls the very function that the peer's data
+set calls, `loader_ours` is our reader with our transforms, `loader_scaled` the same with scaled decoding.
 """
 
 from __future__ import annotations
@@ -15,9 +20,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from harness import Figure, checkout_environment, run_figures
+from harness import Companion, Figure, checkout_environment, run_figures
 
 WORKLOAD = Path(__file__).parent / "workloads" / "coco_index.py"
+LOADING = Path(__file__).parent / "workloads" / "loading.py"
 
 LEAST_SPEED = 2.0
 """Times as fast as pycocotools."""
@@ -43,6 +49,41 @@ def indexed(who: str) -> tuple[float, float]:
     return seconds, megabytes
 
 
+LEAST_SCALED_SPEED = 1.3
+"""Times as fast as the peer, which decodes whole images."""
+
+
+@functools.cache
+def photographs() -> Path:
+    """A folder of images, made once."""
+    folder = Path(tempfile.mkdtemp(prefix="trainer-benchmark-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    subprocess.run([sys.executable, str(LOADING), "write", str(folder)], check=True)
+    return folder
+
+
+@functools.cache
+def loading(kind: str, python: str) -> Companion:
+    """A process that loads an epoch when it is asked to."""
+    import PIL
+
+    pillow = str(Path(PIL.__file__).parents[1])
+    return Companion(python, str(LOADING), kind, str(photographs()), pillow)
+
+
+def loading_figure(kind: str, bar: float) -> Figure:
+    """Images a second of one of our ways to load, beside the peer's."""
+    return Figure(
+        f"loader_{kind}",
+        ours=lambda: loading(kind, sys.executable)(),
+        peer=lambda python: loading("peer", python)(),
+        bar=bar,
+        better="higher",
+        unit="images/s",
+        rounds=5,
+    )
+
+
 FIGURES = [
     Figure(
         "coco_index_time",
@@ -63,6 +104,9 @@ FIGURES = [
         rounds=1,
         is_timing=False,
     ),
+    loading_figure("same", 1.0),
+    loading_figure("ours", 1.0),
+    loading_figure("scaled", LEAST_SCALED_SPEED),
 ]
 
 if __name__ == "__main__":
