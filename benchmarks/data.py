@@ -2,8 +2,8 @@
 
 python benchmarks/data.py [coco_index_time …] [--json] [--rounds N] [--peer-python PATH]
 
-Each indexing (100,000 images, 800,000 annotations) is a process of its own; the memory is the most that it needed beyond
-its imports, the file's pages in it.
+Each indexing (100,000 images, 800,000 annotations) is a process of its own; the memory is the most that it needed
+beyond its imports, the file's pages in it.
 
 Loading is an epoch of 512 photographs of 640 x 480 that become batches of 32 at 224 x 224 (random resized crop, flip,
 colour jitter), by 2 worker processes that are there already. `loader_same` calls the very function that the peer's data

@@ -22,7 +22,7 @@ from pathlib import Path
 from harness import Figure, checkout_environment, run_figures
 
 from trainer import open_run
-from trainer.rundir import EndEvent, MetricEvent, Record, RunPaths, read_events
+from trainer.rundir import EndEvent, MetricEvent, Record, RunPaths, SystemEvent, read_events
 
 ONE_STEP = ("train.epochs=null", "train.steps=1", "schedule.warmup_steps=null")
 
@@ -80,6 +80,16 @@ def wall_cold() -> float:
         return train([], run_dir, cache)
 
 
+def digits_wait() -> float:
+    """The share of the time that training waited for its data, over a whole run."""
+    with fresh() as (run_dir, cache):
+        train([], run_dir, cache)
+        events = (record.event for record in read_events(RunPaths(run_dir).events))
+        logs = [event for event in events if isinstance(event, SystemEvent) and event.step_ms is not None]
+        waits = [event.data_wait for event in logs if event.data_wait is not None]
+        return sum(waits) / len(waits)
+
+
 def first_step_cold() -> float:
     """Seconds from the command to the first step with nothing compiled before."""
     with fresh() as (run_dir, cache):
@@ -116,6 +126,7 @@ FIGURES = [
         is_timing=False,
     ),
     Figure("wall_cold", wall_cold, bar=60.0, unit="s", rounds=3),
+    Figure("digits_wait", digits_wait, bar=0.02, unit="of 1", rounds=3),
     Figure("first_step_cold", first_step_cold, bar=3.0, unit="s", rounds=5),
     Figure("first_step_warm", functools.partial(first_step_warm, warm_cache), bar=1.5, unit="s", rounds=5),
 ]

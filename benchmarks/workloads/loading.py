@@ -1,10 +1,10 @@
-"""Loads an epoch of JPEG files of 640 x 480 as augmented batches of 224 x 224 for each line on its input: images a second.
+"""Loads an epoch of JPEG files of 640 x 480 as augmented batches of 224 x 224 for each line of input: images a second.
 
 python benchmarks/workloads/loading.py same|ours|scaled|peer FOLDER PILLOW
 python benchmarks/workloads/loading.py write FOLDER
 
-same: our loader and the very function that the peer's data set calls; ours: our reader and transforms; scaled: these with
-scaled decoding; peer: PyTorch's DataLoader. PILLOW is a folder with Pillow in it, so that all use the same.
+same: our loader and the very function that the peer's data set calls; ours: our reader and transforms; scaled: these
+with scaled decoding; peer: PyTorch's DataLoader. PILLOW is a folder with Pillow in it, so that all use the same.
 """
 
 from __future__ import annotations

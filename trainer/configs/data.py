@@ -52,7 +52,7 @@ class DataConfig(Section):
         None,
         ge=0,
         description="Who prepares batches ahead: so many threads or processes; 0: the training loop, one by one; "
-        "null: 0 for data in memory, else as many as there are processors but one, from 1 to 8.",
+        "null: a thread for data in memory, else as many as there are processors but one, from 1 to 8.",
     )
     worker_kind: Literal["auto", "thread", "process"] = Field(
         "auto", description="auto: threads for data in memory, else processes."

@@ -5,9 +5,10 @@ from trainer.datasets.collate import Collation, collate
 from trainer.datasets.dataset import ArrayDataset, BatchedDataset, Dataset, Subset, split
 from trainer.datasets.fields import FIELDS, Batch, Field, Item, check_item
 from trainer.datasets.idx import read_idx, read_idx_pair
-from trainer.datasets.loader import BadItem, EpochBatches, Loader, Position
+from trainer.datasets.loader import BadItem, EpochBatches, Loader
 from trainer.datasets.making import BatchTransform, EpochDataset
 from trainer.datasets.order import Draws
+from trainer.datasets.planning import Position
 from trainer.datasets.samplers import ByRank, BySize, ClassBalanced, InOrder, Sampler, Shuffled, Weighted
 from trainer.datasets.shift import RandomShift
 from trainer.datasets.splits import loaders

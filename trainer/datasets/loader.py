@@ -15,27 +15,17 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
-import numpy as np
-
 from trainer import TrainerError
 from trainer.datasets.collate import FIT, Collation
 from trainer.datasets.dataset import Dataset
 from trainer.datasets.fields import Batch
-from trainer.datasets.making import BatchMaker, BatchTransform, Made, OnError, Plan, Unusable, UnusableItem
+from trainer.datasets.making import BatchMaker, BatchTransform, Made, OnError, Unusable, UnusableItem
+from trainer.datasets.planning import Planner, Position
 from trainer.datasets.prefetch import Prefetch
 from trainer.datasets.samplers import InOrder, Sampler, Shuffled
-from trainer.datasets.workers import Kind, Pending, Workers, workers_for
+from trainer.datasets.workers import Kind, Later, Workers, workers_for
 
 BATCHES_AHEAD = 2
-_ORDERS_KEPT = 2  # the current epoch's and the next one's
-
-
-@dataclass(frozen=True, slots=True)
-class Position:
-    """The batch that comes next: batch `step` of epoch `epoch`, both counted from 0."""
-
-    epoch: int
-    step: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,10 +95,10 @@ class Loader:
             if isinstance(workers, int)
             else workers
         )
-        self._ask = self.workers.register(self._maker)
+        self._plan = Planner(self.sampler, batch_size, seed)
+        self._ask = self.workers.register(self._maker, self._plan)
         self._clock = clock
         self._bad: set[int] = set()
-        self._orders: dict[int, np.ndarray] = {}
         self._handed_on: _Ahead | None = None
 
     @property
@@ -131,7 +121,7 @@ class Loader:
 
     def batch(self, epoch: int, step: int) -> Batch:
         """Batch `step` of `epoch`, made here and now."""
-        return self._taken(lambda: self._maker.make(self._plan(Position(epoch, step))))
+        return self._taken(Later(self._maker, self._plan, Position(epoch, step)).result)
 
     def source_of(self, epoch: int, step: int, row: int) -> str:
         """Where the item in `row` of batch `step` of `epoch` comes from, in words that lead a person to it."""
@@ -151,25 +141,9 @@ class Loader:
             handed_on = None
         if handed_on is None:
             positions = _Positions(first, self.steps_per_epoch, continues)
-            return _Ahead(first, positions, Prefetch(self._asked, positions, self.workers.ahead))
+            return _Ahead(first, positions, Prefetch(self._ask, positions, self.workers.ahead))
         handed_on.positions.last_epoch = None if continues else first.epoch
         return handed_on
-
-    def _asked(self, position: Position) -> Pending:
-        return self._ask(self._plan(position))
-
-    def _plan(self, position: Position) -> Plan:
-        order = self._order(position.epoch)
-        first = position.step * self.batch_size
-        places = np.arange(first, first + self.batch_size)
-        return Plan(position.epoch, np.take(order, places, mode="wrap"), (places < len(order)).astype(np.float32))
-
-    def _order(self, epoch: int) -> np.ndarray:
-        if epoch not in self._orders:
-            while len(self._orders) >= _ORDERS_KEPT:
-                self._orders.pop(next(iter(self._orders)))
-            self._orders[epoch] = self.sampler.order(self.seed, epoch)
-        return self._orders[epoch]
 
     def _taken(self, take: Callable[[], Made]) -> Batch:
         """The batch that `take` returns; its unusable items are reported."""
@@ -242,7 +216,7 @@ class EpochBatches:
             raise StopIteration
         started = self._clock()
         try:
-            batch = self._loader._taken(lambda: next(ahead.prefetch))
+            batch = self._loader._taken(ahead.prefetch.__next__)
         except BaseException:
             self._ahead = None
             raise

@@ -13,6 +13,7 @@ from trainer.datasets.collate import FIT, Collation, Shapes, as_batch, batch_sha
 from trainer.datasets.dataset import Dataset, gives_batches, take
 from trainer.datasets.fields import WEIGHT, Batch, Item
 from trainer.datasets.order import Draws
+from trainer.datasets.planning import Plan
 
 BatchTransform = Callable[[Batch, Draws], Batch]
 """Changes a batch (augmentation, say); all that is random in it comes from the `Draws`, one row an item."""
@@ -29,15 +30,6 @@ class EpochDataset(Dataset, Protocol):
 
     def item(self, index: int, epoch: int) -> Item:
         """Item `index` as it is in `epoch`."""
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """Which items are to make up a batch; `weight` (float32 [B]) is 0 for rows that only fill it."""
-
-    epoch: int
-    indices: np.ndarray
-    weight: np.ndarray
 
 
 @dataclass(frozen=True, slots=True)

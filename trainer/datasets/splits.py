@@ -44,7 +44,7 @@ def loaders(
     shares = sum(map(len, splits.values()))
     for name, dataset in splits.items():
         if workers is None:
-            workers = 0 if BatchMaker(dataset).takes_batches else min(max(processors() - 1, 1), MOST_WORKERS)
+            workers = 1 if BatchMaker(dataset).takes_batches else min(max(processors() - 1, 1), MOST_WORKERS)
         prepared = _prepared(
             dataset, data, len(dataset) / shares, workers if isinstance(workers, int) else workers.workers
         )

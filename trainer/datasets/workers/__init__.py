@@ -6,11 +6,12 @@ import os
 from collections.abc import Callable
 from typing import Literal, Protocol
 
-from trainer.datasets.making import BatchMaker, Made, Plan
+from trainer.datasets.making import BatchMaker, Made
+from trainer.datasets.planning import Planner, Position
 from trainer.datasets.workers.pool import WorkerFailure, WorkerPool
-from trainer.datasets.workers.threads import NoWorkers, Threads
+from trainer.datasets.workers.threads import Later, NoWorkers, Threads
 
-__all__ = ["Kind", "NoWorkers", "Pending", "Threads", "WorkerFailure", "WorkerPool", "Workers", "workers_for"]
+__all__ = ["Kind", "Later", "NoWorkers", "Pending", "Threads", "WorkerFailure", "WorkerPool", "Workers", "workers_for"]
 
 Kind = Literal["auto", "thread", "process"]
 
@@ -33,8 +34,8 @@ class Workers(Protocol):
     ahead: int
     """How many batches a loader asks for before it needs the first."""
 
-    def register(self, maker: BatchMaker) -> Callable[[Plan], Pending]:
-        """A function that asks for a batch of `maker`."""
+    def register(self, maker: BatchMaker, planner: Planner) -> Callable[[Position], Pending]:
+        """A function that asks for a batch of `maker` with the items that `planner` says."""
 
     def close(self) -> None:
         """End them; what is asked for later starts new ones."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from trainer.datasets.making import Plan, Unusable
+from trainer.datasets.making import Unusable
+from trainer.datasets.planning import Plan
 from trainer.datasets.workers.payload import Payload
 from trainer.datasets.workers.slots import Placed
 

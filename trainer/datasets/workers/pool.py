@@ -21,7 +21,8 @@ import numpy as np
 
 from trainer import TrainerError
 from trainer.datasets.fields import Batch
-from trainer.datasets.making import BatchMaker, Made, Plan, UnusableItem
+from trainer.datasets.making import BatchMaker, Made, UnusableItem
+from trainer.datasets.planning import Plan, Planner, Position
 from trainer.datasets.workers.channel import Channel
 from trainer.datasets.workers.memory import Memory
 from trainer.datasets.workers.messages import AddSlot, Cancel, Done, Failure, Make, Register
@@ -129,7 +130,7 @@ class WorkerPool:
 
     # --- asking for batches -------------------------------------------------------------------------------------------
 
-    def register(self, maker: BatchMaker) -> Callable[[Plan], Pending]:
+    def register(self, maker: BatchMaker, planner: Planner) -> Callable[[Position], Pending]:
         """Hand `maker` to the workers; what is returned asks them for a batch.
 
         Raises:
@@ -142,7 +143,7 @@ class WorkerPool:
             with self._whole():
                 for process in self._processes:
                     self._introduce(process, key)
-        return lambda plan: self._ask(key, plan)
+        return lambda position: self._ask(key, planner(position))
 
     def _ask(self, key: int, plan: Plan) -> Pending:
         with self._lock, self._whole():

@@ -1,0 +1,53 @@
+"""Which items make up which batch."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from trainer.datasets.samplers import Sampler
+
+_ORDERS_KEPT = 2  # the current epoch's and the next one's
+
+
+class Position(NamedTuple):
+    """A batch: batch `step` of epoch `epoch`, both counted from 0."""
+
+    epoch: int
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Which items are to make up a batch; `weight` (float32 [B]) is 0 for rows that only fill it."""
+
+    epoch: int
+    indices: np.ndarray
+    weight: np.ndarray
+
+
+class Planner:
+    """Says of each batch what is in it; any thread may ask."""
+
+    def __init__(self, sampler: Sampler, batch_size: int, seed: int) -> None:
+        self._sampler, self._batch_size, self._seed = sampler, batch_size, seed
+        self._orders: dict[int, np.ndarray] = {}
+        self._lock = threading.Lock()
+
+    def __call__(self, position: Position) -> Plan:
+        order = self._order(position.epoch)
+        first = position.step * self._batch_size
+        places = np.arange(first, first + self._batch_size)
+        weight = (places < len(order)).astype(np.float32)
+        return Plan(position.epoch, np.take(order, places, mode="wrap"), weight)
+
+    def _order(self, epoch: int) -> np.ndarray:
+        with self._lock:
+            if epoch not in self._orders:
+                while len(self._orders) >= _ORDERS_KEPT:
+                    self._orders.pop(next(iter(self._orders)))
+                self._orders[epoch] = self._sampler.order(self._seed, epoch)
+            return self._orders[epoch]
