@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from trainer import TrainerError
-from trainer.configs.own import own_subclass
 from trainer.datasets.dataset import Dataset
 from trainer.datasets.transforms.pipeline import Pipeline
 from trainer.datasets.transforms.transform import Transform
@@ -51,6 +50,8 @@ def _known(section: TransformConfig, class_names: Sequence[str]) -> Transform:
 
 
 def _own(section: TransformConfig) -> Transform:
+    from trainer.configs.own import own_subclass  # takes 80 ms to import, which worker processes do without
+
     kind = own_subclass(section.name, Transform, "trainer.datasets.Transform")  # type: ignore[type-abstract]
     try:
         made = kind(**section.settings())
