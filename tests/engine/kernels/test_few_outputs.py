@@ -130,3 +130,9 @@ def test_accumulators_stay_in_registers_and_scratch_fits(name: str, machine: def
         channels = SPECS[name].filters if SPECS[name].direction == "forward" else SPECS[name].channels
         assert channels * chosen.tile_vectors + chosen.tile_vectors + 1 <= machine.vectors
         assert few_outputs.scratch_bytes(of(SPECS[name]), chosen) <= 4 << 20
+
+
+def test_there_is_a_tile_of_as_many_channels_as_a_few_where_registers_are_fewer() -> None:
+    """Eight sums, a vector of pixels and a weight are more than the eight units of AVX2's registers."""
+    spec = of(replace(SPECS["to an image"], filters=8))
+    assert {parameters.tile_vectors for parameters in defaults.candidates(spec, NARROW)} == {1}

@@ -586,7 +586,8 @@ def _few_outputs(spec: FewOutputsSpec, machine: Machine) -> tuple[FewOutputsPara
         for v in range(1, min(vectors, machine.vectors) + 1):
             parameters = FewOutputsParameters(v, task_rows)
             scratch = few_outputs.scratch_bytes(spec, parameters)
-            if not _fits(form.outputs, v, machine) or scratch > few_outputs.SCRATCH_LIMIT:
+            spills = v > 1 and not _fits(form.outputs, v, machine)  # of the smallest tile there is no smaller one
+            if spills or scratch > few_outputs.SCRATCH_LIMIT:
                 continue
             tasks = few_outputs.tasks(spec, parameters)
             cycles = sum(many * _line_cycles(form.outputs, size, depth) for size, many in _pieces(vectors, v))
