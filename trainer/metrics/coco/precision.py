@@ -44,15 +44,15 @@ def curves(data: Grouped, matches: Matches, settings: Settings) -> Curves:
     order = np.lexsort((-data.detections.score, data.category))
     for area in range(areas):
         needed = _needed(truths[:, area], settings.recall_thresholds)
-        right = matches.matched[area][:, order] & ~matches.ignored[area][:, order]
-        live = ~matches.ignored[area][:, order]
+        live = ~np.take(matches.ignored[area], order, axis=1)
+        right = np.take(matches.matched[area], order, axis=1) & live
         for limit, most in enumerate(settings.limits):
             rows = np.flatnonzero(data.rank[order] < most)
-            everyone = len(rows) == len(order)
-            found = _Found(
-                right if everyone else right[:, rows], live if everyone else live[:, rows],
-                data.category[order[rows]], data.detections.score[order[rows]], categories,
-            )  # fmt: skip
+            is_right, is_live = right, live
+            if len(rows) < len(order):
+                is_right, is_live = np.take(right, rows, axis=1), np.take(live, rows, axis=1)
+            score, category = data.detections.score[order[rows]], data.category[order[rows]]
+            found = _Found(is_right, is_live, category, score, categories)
             there = truths[:, area] > 0
             precision[:, :, there, area, limit] = found.precision(needed)[:, :, there]
             scores[:, :, there, area, limit] = found.scores(needed, settings)[:, :, there]
