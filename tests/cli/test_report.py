@@ -79,6 +79,13 @@ def test_samples_are_taken_in_with_their_boxes(tmp_path: Path) -> None:
     assert "at 6" in page.text and "at 2" not in page.text
 
 
+def test_every_kind_of_report_is_drawn(tmp_path: Path) -> None:
+    page = page_of(write_run(tmp_path / "run", has_shown=True))
+    assert "22 of 25 (88.0%)" in page.text and page.count["svg"] == 3 + 2 + 2  # curves, boxes of samples, diagrams
+    for told in ("true positive rate over false positive rate", "recall", "AP50", "bird"):
+        assert told in page.text
+
+
 def test_what_a_run_says_is_text_and_never_markup(tmp_path: Path) -> None:
     paths = make_folder(tmp_path / "run")
     hostile = "<script>alert(1)</script>"

@@ -147,22 +147,20 @@ def write_shown(paths: RunPaths, time: float, steps: tuple[int, ...] = (60, 120)
 
 REPORTS = {
     "confusion": {
-        "kind": "confusion_matrix",
-        "data": {"classes": ["cat", "dog", "bird"], "counts": [[8, 2, 0], [1, 9, 0], [0, 0, 5]]},
+        "kind": "confusion_matrix", "class_names": ["cat", "dog", "bird"], "counts": [[8, 2, 0], [1, 9, 0], [0, 0, 5]],
     },
     "roc": {
-        "kind": "curve",
-        "data": {
-            "x": "false positive rate", "y": "true positive rate",
-            "curves": [
-                {"name": "cat", "x": [0, 0.1, 1], "y": [0, 0.9, 1]},
-                {"name": "dog", "x": [0, 0.5, 1], "y": [0, 0.5, 1]},
-            ],
-        },
+        "kind": "curve", "class_names": ["cat", "dog"],
+        "axes": {"x": "false positive rate", "y": "true positive rate"},
+        "curves": [{"x": [0, 0.1, 1], "y": [0, 0.9, 1]}, {"x": [0, 0.5, 1], "y": [0, 0.5, 1]}],
     },
     "classes": {
-        "kind": "per_class",
-        "data": {"mean": 0.75, "rows": [{"class": "cat", "recall": 0.8}, {"class": "dog", "recall": "nan"}]},
+        "kind": "per_class", "class_names": ["cat", "dog"], "columns": {"recall": [0.8, "nan"], "support": [5, 0]},
+    },
+    "detections": {
+        "kind": "coco", "objects": "boxes", "stats": {"AP": 0.5046, "AP50": 0.697, "APs": -1},
+        "classes": [{"name": "cat", "truths": 3, "AP": 0.7}, {"name": "dog", "truths": 2, "AP": 0.31}],
+        "curves": {"0.5": {"cat": {"recall": [0, 0.5, 1], "precision": [1, 0.9, 0.2], "score": [1, 0.5, 0]}}},
     },
 }  # fmt: skip
 

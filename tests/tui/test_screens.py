@@ -142,20 +142,27 @@ async def test_evaluation_shows_matrix_curves_and_table(shown: RunPaths, clock: 
     async with app.run_test(size=(100, 30)) as pilot:
         await pilot.press("5")
         text = await settle(app, pilot)
-        assert "valid/confusion  step 120  (1 of 3)" in text and "22 of 25 (88.0%)" in text
+        assert "valid/confusion  step 120  (1 of 4)" in text and "22 of 25 (88.0%)" in text
         assert any(line.split()[1:5] == ["cat", "80", "20", "·"] for line in text.splitlines())
         await pilot.press("tab")
         assert "true positive rate over false positive rate  A cat  B dog" in await settle(app, pilot)
         await pilot.press("tab", "s", "s", "r")
         text = await settle(app, pilot)
-        assert "mean 0.75" in text and text.index("cat") < text.index("dog  ")  # nan last, also the other way round
+        assert text.index("cat") < text.index("dog  ")  # nan comes last, also the other way round
+        await pilot.press("tab")
+        text = await settle(app, pilot)
+        assert "AP50 0.697" in text and "precision at an overlap of 0.5 over recall  A cat" in text
+        await pilot.press("v")
+        text = await settle(app, pilot)
+        assert any(line.split()[1:4] == ["dog", "2", "0.31"] for line in text.splitlines())
+        await pilot.press("shift+tab")
         await pilot.press("shift+tab", "shift+tab")
-        assert "(1 of 3)" in await settle(app, pilot)
+        assert "(1 of 4)" in await settle(app, pilot)
 
 
 async def test_a_damaged_report_is_said_to_be(shown: RunPaths, clock: Clock) -> None:
-    (shown.reports / "torn.json").write_text('{"kind": "confusion_matrix", "data": {"counts": [[1, 2], ')
-    (shown.reports / "strange.json").write_text('{"kind": "confusion_matrix", "data": {"counts": "none", "mean": 0.5}}')
+    (shown.reports / "torn.json").write_text('{"kind": "confusion_matrix", "counts": [[1, 2], ')
+    (shown.reports / "strange.json").write_text('{"kind": "confusion_matrix", "counts": "none", "mean": 0.5}')
     app = dashboard(shown, clock)
     async with app.run_test(size=(100, 30)) as pilot:
         await pilot.press("5")

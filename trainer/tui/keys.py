@@ -89,6 +89,7 @@ ACTIONS: tuple[Action, ...] = (
     # ---
     Action("next_report", ("tab", "right"), "next", "The next report", "evaluation", in_footer=True),
     Action("previous_report", ("shift+tab", "left"), "previous", "The report before", "evaluation"),
+    Action("view", ("v",), "view", "Its matrix, curves or table", "evaluation", in_footer=True),
     Action("sort", ("s",), "sort", "Sort a table by the next column", "evaluation", in_footer=True),
     Action("reverse", ("r",), "reverse", "Sort the other way round", "evaluation", in_footer=True),
     # ---

@@ -31,6 +31,20 @@ def table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     return f'<div class="scroll"><table><tr>{head}</tr>{body}</table></div>'
 
 
+def matrix(classes: Sequence[str], counts: Sequence[Sequence[float]]) -> str:
+    """A confusion matrix, each cell as dark as its share of the true class."""
+    head = "".join(f'<th class="number">{escape(name)}</th>' for name in classes)
+    rows = []
+    for name, row in zip(classes, counts, strict=True):
+        total = sum(row) or 1.0
+        cells = "".join(
+            f'<td class="number" style="background:rgb(0 114 178 / {0.6 * count / total:.2f})">{number(count)}</td>'
+            for count in row
+        )
+        rows.append(f"<tr><th>{escape(name)}</th>{cells}</tr>")
+    return f'<div class="scroll"><table><tr><th>true class</th>{head}</tr>{"".join(rows)}</table></div>'
+
+
 def folded(title: str, content: str) -> str:
     """Content that shows once its title is clicked."""
     return f"<details><summary>{escape(title)}</summary>{content}</details>"

@@ -12,8 +12,8 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from trainer.cli.report.html import folded, preformatted, table
-from trainer.cli.report.svg import Curve, chart
+from trainer.cli.report.html import folded, matrix, preformatted, table
+from trainer.cli.report.svg import Curve, chart, diagram
 from trainer.rundir import (
     BadItemEvent,
     CheckpointEvent,
@@ -27,6 +27,7 @@ from trainer.rundir import (
 )
 from trainer.tui.charts import better
 from trainer.tui.numbers import duration, number, size
+from trainer.tui.reports import report_of
 
 MOST_LISTED = 200
 """Rows of a table that grows with the run."""
@@ -176,21 +177,19 @@ def evaluation(source: Source) -> str:
 
 
 def _report(content: Any) -> str:
-    """Rows of equal keys and lists of numbers as tables, all else as it stands in the file."""
-    if isinstance(content, dict):
-        return "".join(
-            f"<h3>{escape(str(key))}</h3>{_report(value)}" if isinstance(value, dict | list) else
-            f"<p>{escape(str(key))}: {escape(str(value))}</p>"
-            for key, value in content.items()
-        )  # fmt: skip
-    if isinstance(content, list) and content and all(isinstance(row, dict) for row in content):
-        keys = list(dict.fromkeys(str(key) for row in content for key in row))
-        return table(keys, ([row.get(key) for key in keys] for row in content[:MOST_LISTED]))
-    if isinstance(content, list) and content and all(isinstance(row, list) for row in content):
-        width = max(map(len, content))
-        rows = ([*row, *[None] * (width - len(row))] for row in content[:MOST_LISTED])
-        return table([str(column) for column in range(width)], rows)
-    return preformatted(json.dumps(content))
+    """Its numbers, and all of matrix, curves and table that it has."""
+    report = report_of(content)
+    parts = [table(tuple(map(str, report.numbers)), [tuple(report.numbers.values())])] if report.numbers else []
+    if report.matrix:
+        parts.append(matrix(report.classes, report.matrix))
+    if report.curves:
+        lines = [Curve(curve.name, curve.x, curve.y, f"c{index % 6}") for index, curve in enumerate(report.curves)]
+        key = " ".join(f'<b class="c{index % 6}">{escape(curve.name)}</b>' for index, curve in enumerate(report.curves))
+        parts.append(f'<figure class="diagram"><figcaption class="key">{escape(" over ".join(report.axes[::-1]))} '
+                     f"{key}</figcaption>{diagram(lines)}</figure>")  # fmt: skip
+    if report.rows and not report.matrix:
+        parts.append(table(report.header, report.rows[:MOST_LISTED]))
+    return "".join(parts)
 
 
 def events_of_note(source: Source) -> str:

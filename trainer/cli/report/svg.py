@@ -32,13 +32,22 @@ class Curve:
 
 
 def chart(curves: Sequence[Curve], *, log_scale: bool = False) -> str:
-    """The curves in one SVG element."""
+    """The curves over steps, in one SVG element."""
+    end = step_range(max((float(curve.steps[-1]) for curve in curves if len(curve.steps)), default=0.0))
+    return _drawing(curves, end, log_scale=log_scale)
+
+
+def diagram(curves: Sequence[Curve]) -> str:
+    """Curves over something else than steps, which begins at 0."""
+    return _drawing(curves, max((float(max(curve.steps)) for curve in curves if len(curve.steps)), default=1.0))
+
+
+def _drawing(curves: Sequence[Curve], end: float, *, log_scale: bool = False) -> str:
     scaled = [(curve, *_scaled(curve, log_scale)) for curve in curves]
     finite = np.concatenate([y[np.isfinite(y)] for _, _, y in scaled])
     if not len(finite):
         return '<p class="quiet">no finite values</p>'
     bottom, top = value_range(float(finite.min()), float(finite.max()))
-    end = step_range(max(float(x[-1]) for _, x, _ in scaled if len(x)))
     parts = [f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img">', *_axes(bottom, top, end, log_scale)]
     for curve, x, y in scaled:
         parts += _drawn(curve, x, y, bottom, top, end)

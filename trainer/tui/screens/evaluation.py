@@ -12,7 +12,8 @@ from trainer.rundir import ReportEvent
 from trainer.tui.frame import Frame
 from trainer.tui.listing import TableState
 from trainer.tui.panel import Panel
-from trainer.tui.panels.evaluation import Report, draw_report, report_of
+from trainer.tui.panels.evaluation import draw_report
+from trainer.tui.reports import Report, report_of
 from trainer.tui.screens.base import RunScreen, bindings_of
 from trainer.tui.text import Line
 
@@ -30,7 +31,7 @@ class Evaluation(RunScreen):
 
     def __init__(self, dashboard: Dashboard) -> None:
         super().__init__(dashboard)
-        self.shown = 0
+        self.shown = self.view = 0
         self.table = TableState()
         self._read: tuple[ReportEvent, Report] | None = None
 
@@ -50,10 +51,14 @@ class Evaluation(RunScreen):
     def action_previous_report(self) -> None:
         self._show_report(-1)
 
+    def action_view(self) -> None:
+        self.view += 1
+        self._set(TableState())
+
     def action_sort(self) -> None:
         report = self._report()
         if report is not None:
-            self._set(self.table.sorted_by_next(len(report.columns)))
+            self._set(self.table.sorted_by_next(len(report.header)))
 
     def action_reverse(self) -> None:
         self._set(replace(self.table, is_reversed=not self.table.is_reversed))
@@ -77,7 +82,7 @@ class Evaluation(RunScreen):
         return self._read[1]
 
     def _show_report(self, by: int) -> None:
-        self.shown += by
+        self.shown, self.view = self.shown + by, 0
         self._set(TableState())
 
     def _set(self, table: TableState) -> None:
@@ -92,10 +97,10 @@ class Evaluation(RunScreen):
         return told + (f"  {event.caption}" if event.caption else "")
 
     def _version(self, frame: Frame) -> Hashable:
-        return self._event(), self.table, len(self._events())
+        return self._event(), self.view, self.table, len(self._events())
 
     def _draw(self, frame: Frame, width: int, height: int) -> list[Line]:
         report = self._report()
         if report is None:
             return [(("no evaluation has written a report yet", "dim"),)]
-        return draw_report(report, width, height, self.table, frame.glyphs)
+        return draw_report(report, width, height, self.table, frame.glyphs, self.view)
