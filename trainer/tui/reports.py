@@ -91,14 +91,14 @@ def _per_class(data: Mapping[str, Any]) -> Report:
 
 
 def _coco(data: Mapping[str, Any]) -> Report:
-    """Its table of categories, and precision over recall at the lowest overlap."""
-    table = _table(data["classes"])
+    """Its table of categories, and precision over recall at the lowest overlap; -1 is COCO's word for nothing."""
+    table = _table([{name: None if value == -1 else value for name, value in row.items()} for row in data["classes"]])
     at, by_class = next(iter(data["curves"].items()), ("", {}))
     curves = [
         Curve(str(name), [_number(x) for x in curve["recall"]], [_number(y) for y in curve["precision"]])
         for name, curve in by_class.items()
     ]
-    numbers = {str(name): _cell(value) for name, value in data["stats"].items()}
+    numbers = {str(name): _cell(value) for name, value in data["stats"].items() if value != -1}
     axes = ("recall", f"precision at an overlap of {at}")
     return Report(numbers, curves=curves, axes=axes, header=table.header, rows=table.rows)
 
