@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
@@ -203,6 +204,11 @@ def test_every_transform_has_a_section_and_is_tried_here() -> None:
         name for name in t.__all__ if inspect.isclass(getattr(t, name)) and dataclasses.is_dataclass(getattr(t, name))
     }
     assert public - {"Transform", "Warp", "Mixing"} == made
+
+
+def test_the_manual_names_every_transform(repository: Path) -> None:
+    manual = (repository / "docs" / "data.md").read_text(encoding="utf-8")
+    assert [word for word in SECTIONS if f"`{word}`" not in manual] == []
 
 
 def test_a_transform_that_is_not_wanted_leaves_the_item_alone(make_item: Any) -> None:

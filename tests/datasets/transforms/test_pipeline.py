@@ -13,6 +13,8 @@ from trainer import TrainerError
 from trainer.datasets import ArrayDataset, Dataset, Item, check_item
 from trainer.datasets.transforms import (
     Affine,
+    ColorJitter,
+    Cutout,
     HorizontalFlip,
     ItemDraws,
     Mixing,
@@ -134,6 +136,12 @@ def test_another_is_drawn_for_one_that_cannot_be_read() -> None:
 def test_an_item_that_cannot_be_read_is_raised() -> None:
     with pytest.raises(TrainerError, match=r"array\[1\]: unreadable"):
         Pipeline(Broken({"value": np.arange(10.0)}), [AddOthers()]).item(1, 0)
+
+
+@pytest.mark.parametrize("transform", [ColorJitter(), Cutout(), Resize((8, 8)), Rotate(5.0)])
+def test_what_a_transform_can_not_take_is_told_with_its_item(transform: Transform) -> None:
+    with pytest.raises(TrainerError, match=r"^array\[4\]: .*needs an? (image|picture)[\s\S]*an item of value"):
+        Pipeline(numbers(), [transform]).item(4, 0)
 
 
 def test_how_large_images_must_be_is_said_where_nothing_before_minds() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from trainer.datasets.fields import Item
 from trainer.datasets.transforms.draws import ItemDraws
-from trainer.datasets.transforms.pictures import to_picture
+from trainer.datasets.transforms.pictures import image_of, to_picture
 from trainer.datasets.transforms.transform import Transform
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class ColorJitter(Transform):
     hue: float = 0.0
 
     def __call__(self, item: Item, draws: ItemDraws) -> Item:
-        image = item["image"]
+        image = image_of(item)
         pixels = to_picture(image) if image.dtype == np.uint8 else image
         brightness, contrast, saturation = (
             draws.uniform(max(0.0, 1 - by), 1 + by) for by in (self.brightness, self.contrast, self.saturation)
@@ -62,7 +62,7 @@ class Grayscale(Transform):
     channels: int | None = None
 
     def __call__(self, item: Item, draws: ItemDraws) -> Item:
-        image = item["image"]
+        image = image_of(item)
         channels = self.channels or image.shape[2]
         if image.dtype == np.uint8:
             grey = to_picture(image).convert("L")

@@ -12,8 +12,9 @@ import numpy as np
 from trainer.datasets.fields import Item
 from trainer.datasets.transforms import geometry
 from trainer.datasets.transforms.draws import ItemDraws
+from trainer.datasets.transforms.geometry import Size
 from trainer.datasets.transforms.objects import areas, clip, keep
-from trainer.datasets.transforms.transform import Size, Transform
+from trainer.datasets.transforms.transform import Transform
 
 Range = tuple[float, float]
 

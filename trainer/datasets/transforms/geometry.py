@@ -16,10 +16,12 @@ from trainer import TrainerError
 from trainer.datasets.fields import FIELDS, HEIGHT, IGNORED, TARGET, WIDTH, Field, Item
 from trainer.datasets.transforms import objects
 from trainer.datasets.transforms.pictures import Operation, resampled
-from trainer.datasets.transforms.transform import Size
 
 if TYPE_CHECKING:
     from PIL.Image import Image
+
+Size = tuple[int, int]
+"""Height and width in pixels."""
 
 _PIXELS = tuple(field for field in FIELDS.values() if HEIGHT in field.axes and WIDTH in field.axes)
 

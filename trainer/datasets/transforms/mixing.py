@@ -12,9 +12,10 @@ from trainer import TrainerError
 from trainer.datasets.fields import FIELDS, Item
 from trainer.datasets.transforms import geometry, objects
 from trainer.datasets.transforms.draws import ItemDraws
+from trainer.datasets.transforms.geometry import Size
 from trainer.datasets.transforms.pictures import to_picture
 from trainer.datasets.transforms.resize import letterbox
-from trainer.datasets.transforms.transform import Mixing, OtherItem, Size
+from trainer.datasets.transforms.transform import Mixing, OtherItem
 
 IMAGES = tuple(field.name for field in FIELDS.values() if field.is_image)
 _PASTED = (*IMAGES, "mask")

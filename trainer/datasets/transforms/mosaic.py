@@ -10,8 +10,9 @@ import numpy as np
 from trainer.datasets.fields import Item
 from trainer.datasets.transforms import geometry, objects
 from trainer.datasets.transforms.draws import ItemDraws
+from trainer.datasets.transforms.geometry import Size
 from trainer.datasets.transforms.mixing import mixed_labels
-from trainer.datasets.transforms.transform import Mixing, OtherItem, Size
+from trainer.datasets.transforms.transform import Mixing, OtherItem
 
 
 @dataclass

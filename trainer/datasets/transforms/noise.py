@@ -12,7 +12,7 @@ import numpy as np
 from trainer import TrainerError
 from trainer.datasets.fields import Item, form
 from trainer.datasets.transforms.draws import ItemDraws
-from trainer.datasets.transforms.pictures import resampled
+from trainer.datasets.transforms.pictures import image_of, resampled
 from trainer.datasets.transforms.transform import Transform
 
 Range = tuple[float, float]
@@ -27,7 +27,7 @@ class GaussianBlur(Transform):
     def __call__(self, item: Item, draws: ItemDraws) -> Item:
         from PIL import ImageFilter
 
-        image = item["image"]
+        image = image_of(item)
         if image.dtype != np.uint8:
             raise TrainerError(
                 "gaussian_blur blurs bytes", found=form(image), expected="uint8", hint="Put it before normalize."
@@ -43,7 +43,7 @@ class GaussianNoise(Transform):
     sigma: Range = (0.0, 0.05)
 
     def __call__(self, item: Item, draws: ItemDraws) -> Item:
-        image, sigma = item["image"], draws.uniform(*self.sigma)
+        image, sigma = image_of(item), draws.uniform(*self.sigma)
         generator = draws.generator()
         if image.dtype != np.uint8:
             noise = generator.standard_normal(image.shape, np.float32)
@@ -74,7 +74,7 @@ class Cutout(Transform):
     fill: int = 0
 
     def __call__(self, item: Item, draws: ItemDraws) -> Item:
-        image = item["image"].copy()
+        image = image_of(item).copy()
         height, width = image.shape[:2]
         for _ in range(self.count):
             area, ratio = height * width * draws.uniform(*self.scale), draws.log_uniform(*self.ratio)

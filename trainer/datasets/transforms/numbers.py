@@ -10,6 +10,7 @@ import numpy as np
 from trainer import TrainerError
 from trainer.datasets.fields import Item
 from trainer.datasets.transforms.draws import ItemDraws
+from trainer.datasets.transforms.pictures import image_of
 from trainer.datasets.transforms.transform import Transform
 
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
@@ -30,7 +31,7 @@ class Normalize(Transform):
     std: tuple[float, ...] = IMAGENET_STD
 
     def __call__(self, item: Item, draws: ItemDraws) -> Item:
-        image = item["image"]
+        image = image_of(item)
         for name, numbers in (("mean", self.mean), ("std", self.std)):
             if len(numbers) not in (1, image.shape[2]):
                 raise TrainerError(

@@ -11,10 +11,22 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from trainer import TrainerError
+from trainer.datasets.fields import Item
+
 if TYPE_CHECKING:
     from PIL.Image import Image
 
 Operation = Callable[["Image"], "Image"]
+
+
+def image_of(item: Item) -> np.ndarray:
+    """The field `image`; a `TrainerError` where there is none."""
+    if "image" not in item:
+        raise TrainerError(
+            "a transform of images needs an image", found=f"an item of {', '.join(item)}", expected="the field image"
+        )
+    return item["image"]
 
 
 def to_picture(pixels: np.ndarray) -> Image:

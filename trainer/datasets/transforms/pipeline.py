@@ -12,8 +12,8 @@ from trainer import TrainerError
 from trainer.datasets.dataset import Dataset
 from trainer.datasets.fields import Item
 from trainer.datasets.transforms.draws import ItemDraws
-from trainer.datasets.transforms.geometry import image_size, warp
-from trainer.datasets.transforms.transform import Mixing, Size, Transform, Warp
+from trainer.datasets.transforms.geometry import Size, image_size, warp
+from trainer.datasets.transforms.transform import Mixing, Transform, Warp
 
 _TRIES = 8
 """So many others are tried where some can't be read: the one that asks is not to blame for them."""
@@ -47,8 +47,17 @@ class Pipeline:
         return self.dataset.source(index)
 
     def item(self, index: int, epoch: int) -> Item:
-        """Item `index` as it is in `epoch`."""
-        return self._made(index, epoch, len(self.transforms))
+        """Item `index` as it is in `epoch`.
+
+        Raises:
+            TrainerError: the data set does for this item, or a transform that can't take it.
+        """
+        try:
+            return self._made(index, epoch, len(self.transforms))
+        except TrainerError as error:
+            if error.where is None:
+                error.where = self.source(index)
+            raise
 
     @property
     def decode_hint(self) -> Size | None:

@@ -8,7 +8,8 @@ from typing import ClassVar
 from trainer.datasets.fields import Item
 from trainer.datasets.transforms import geometry
 from trainer.datasets.transforms.draws import ItemDraws
-from trainer.datasets.transforms.transform import Size, Transform
+from trainer.datasets.transforms.geometry import Size
+from trainer.datasets.transforms.transform import Transform
 
 
 @dataclass

@@ -10,10 +10,9 @@ from typing import ClassVar
 import numpy as np
 
 from trainer.datasets.fields import Item
+from trainer.datasets.transforms import geometry
 from trainer.datasets.transforms.draws import ItemDraws
-
-Size = tuple[int, int]
-"""Height and width in pixels."""
+from trainer.datasets.transforms.geometry import Size
 
 OtherItem = Callable[[], Item]
 """Draws another item of the data set and makes it by the part of the pipeline that comes before."""
@@ -57,10 +56,8 @@ class Warp(Transform):
         """float64 [3, 3]: where the point (x, y, 1) of an image of this size goes."""
 
     def __call__(self, item: Item, draws: ItemDraws) -> Item:
-        from trainer.datasets.transforms.geometry import image_size, warp
-
-        size = image_size(item)
-        return warp(item, self.matrix(size, draws), size, fill=self.fill, min_visible=self.min_visible)
+        size = geometry.image_size(item)
+        return geometry.warp(item, self.matrix(size, draws), size, fill=self.fill, min_visible=self.min_visible)
 
 
 @dataclass

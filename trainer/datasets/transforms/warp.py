@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from trainer.datasets.transforms.draws import ItemDraws
-from trainer.datasets.transforms.geometry import translation
-from trainer.datasets.transforms.transform import Size, Warp
+from trainer.datasets.transforms.geometry import Size, translation
+from trainer.datasets.transforms.transform import Warp
 
 Range = tuple[float, float]
 
