@@ -8,8 +8,6 @@ from pathlib import Path
 from trainer import TrainerError
 from trainer.learner.checkpoints.format import Array, read_arrays, read_group
 from trainer.learner.checkpoints.keeper import checkpoint_folder
-from trainer.learner.weights.numpy_archive import read_numpy
-from trainer.learner.weights.pytorch import read_pytorch
 
 PYTORCH = (".pt", ".pth", ".bin", ".ckpt")
 
@@ -38,11 +36,15 @@ def read_weights(path: Path, entry: str | None = None) -> Weights:
             return Weights(read_group(folder, entry or "model"), "a checkpoint", folder)
         with open(path, "rb") as file:
             head = file.read(8)
-        if path.suffix == ".npz":
+        if path.suffix == ".npz":  # the readers are imported when they are used: most runs start from nothing
+            from trainer.learner.weights.numpy_archive import read_numpy
+
             return Weights(read_numpy(path), "a NumPy archive", path)
         if path.suffix != ".safetensors" and (path.suffix in PYTORCH or head[:4] == b"PK\x03\x04"):
             if not head:
                 raise TrainerError("not a PyTorch file", where=str(path), found="an empty file")
+            from trainer.learner.weights.pytorch import read_pytorch
+
             return Weights(read_pytorch(path, entry), "a PyTorch file", path)
         return Weights(read_arrays(path), "a safetensors file", path)
     except OSError as error:
