@@ -136,3 +136,19 @@ def test_every_candidate_stays_in_its_bounds_and_gives_the_same_bits() -> None:
     assert bench.default.reason == ""
     for parameters in defaults.candidates(tunable.spec):
         assert bench.attempt(parameters).reason == "", parameters
+
+
+def test_what_reads_a_weight_gradient_of_an_odd_number_of_filters_is_left_alone() -> None:
+    """Pairs of bfloat16 are pairs of images there: its shape has no form in pairs of filters."""
+    x, dy = np.ones((2, 4, 6, 6), np.float32), np.ones((2, 5, 6, 6), np.float32)
+
+    def step(x: engine.Tensor, dy: engine.Tensor, w: engine.Tensor) -> engine.Tensor:
+        with engine.autocast("bfloat16"):
+            y = engine.convolution(x, w, padding=1)
+        (gradient,) = engine.gradients(engine.sum(y * dy), [w])
+        return engine.sum(gradient * gradient, axis=(1, 2, 3))
+
+    with engine.device(CpuDevice(threads=1)):
+        found = np.asarray(engine.trace(step)(x, dy, np.ones((5, 4, 3, 3), np.float32)))
+    counts = np.outer([10, 12, 10], [5, 6, 5])  # pixels that meet a tap, in both images
+    np.testing.assert_array_equal(found, np.full(5, 4 * (counts**2).sum()))
