@@ -205,3 +205,38 @@ def test_what_waits_for_a_value_waits_for_the_evaluation(classes: Any, config: A
     assert outcome.step == 8  # the second time it was no better
     told = [event for event in events if isinstance(event, MetricEvent) and event.split == "valid"]
     assert [(event.step, event.values["slow/rows"]) for event in told] == [(4, 20), (8, 20)]
+
+
+@pytest.mark.parametrize("clip", [None, 0.01])
+def test_the_gradient_norm_is_that_of_all_gradients_before_clipping(
+    classes: Any, config: Any, clip: float | None
+) -> None:
+    norms: list[float] = []
+
+    class Noted(classes):  # type: ignore[misc]
+        def build(self) -> None:
+            super().build()
+            self.noted = engine.State(np.zeros(()), "noted")
+            apply = self.optimizer.apply
+
+            def note(gradients: Any) -> None:
+                squares = [engine.sum(each.astype(engine.float64) ** 2) for each in gradients]
+                self.noted.assign(engine.sqrt(engine.sum(engine.stack(squares))))
+                apply(gradients)
+
+            self.optimizer.apply = note
+
+    class Read(Hook):
+        is_inline = True
+
+        def after_step(self, training: Any, moment: Any) -> None:
+            norms.append(float(training.task.noted.numpy()))
+
+    train = {"steps": 6, "log_every_steps": 100, "gradient_clip_norm": clip}
+    outcome = Learner(Noted, config(metrics={"train": ["gradient_norm"]}, train=train), hooks=[Read()]).run().check()
+    assert outcome.metrics["train/gradient_norm"] == pytest.approx(np.mean(norms[1:]), rel=1e-5)
+
+
+def test_the_gradient_norm_of_an_evaluation_is_refused(classes: Any, config: Any) -> None:
+    outcome = Learner(classes, config(metrics={"valid": ["gradient_norm"]})).run()
+    assert (outcome.exit_code, outcome.step) == (2, 0) and "Predictions with gradient_norm" in str(outcome.reason)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,10 @@ from trainer.learner.precision import LossScale
 from trainer.learner.stepping import Stepping, stepping
 from trainer.learner.tally import Handed, Tally
 from trainer.learner.task import Task, parts_of
+from trainer.metrics import Predictions
+
+GRADIENT_NORM = "gradient_norm"
+"""The role, and the predictions' name, of what the loop itself gives."""
 
 Progress = Callable[[int, int, str], None]
 """Hears of compilation: done, total, what it is on."""
@@ -67,9 +71,11 @@ def train_program(
 
     def train_step(batch: dict[str, Tensor], is_last: bool) -> Handed:
         rows = engine.sum(batch["weight"]) if "weight" in batch else None
-        now = Stepping(config.accumulate, is_last, rows, loss_scale)
+        now = Stepping(config.accumulate, is_last, rows, loss_scale, [] if tally.wants(GRADIENT_NORM) else None)
         with random.step(), stepping(now), engine.autocast(config.precision):
             returned = task.train_step(batch)
+            if now.squared_norms is not None:
+                returned = {**returned, GRADIENT_NORM: _norm_of(now.squared_norms)}
             is_good = None if loss_scale is None else loss_scale.update()
             handed = tally.add(returned, number + 1, by=_name(task, "train_step"), only_if=is_good)
             if is_last:
@@ -92,6 +98,14 @@ def evaluation_program(task: Task, tally: Tally, progress: Progress) -> Program:
         return tally.add(returned, tally.batches, by=_name(task, "valid_step"))
 
     return Program(engine.trace(valid_step, progress=progress), task, is_training=False)
+
+
+def _norm_of(squared_norms: Sequence[Tensor]) -> Predictions:
+    """The norm of all gradients of a step; it counts where there are any, after the last of its micro-batches."""
+    total = engine.zeros((1,))
+    for squared in squared_norms:
+        total = total + squared.astype(total.dtype)
+    return Predictions(gradient_norm=engine.sqrt(total), weight=engine.full((1,), 1.0 if squared_norms else 0.0))
 
 
 def set_mode(task: Task, *, is_training: bool) -> None:

@@ -26,12 +26,14 @@ class Stepping:
         is_last: whether this one is the step's last, after which parameters are updated.
         rows: how many rows the micro-batch has, a scalar; None: each micro-batch weighs the same.
         loss_scale: by how much losses are multiplied before they are differentiated; None: by nothing.
+        squared_norms: gets the squared norm of each optimizer's gradients, before clipping; None: nobody wants them.
     """
 
     micro_batches: int = 1
     is_last: bool = True
     rows: Tensor | None = None
     loss_scale: LossScale | None = None
+    squared_norms: list[Tensor] | None = None
 
 
 _current: contextvars.ContextVar[Stepping | None] = contextvars.ContextVar("stepping", default=None)

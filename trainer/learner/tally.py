@@ -96,6 +96,10 @@ class Tally:
         self.batches.assign(self.batches + 1)
         return {place: self._packed(values) for place, values in rows.items()}
 
+    def wants(self, role: str) -> bool:
+        """Whether a metric that the config asks for needs a role."""
+        return any(role in one.metric.needs for one in self.wanted)
+
     def check(self, returned: Any, *, by: str) -> None:
         """Refuse what `add` would refuse; computes nothing.
 

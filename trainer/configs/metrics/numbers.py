@@ -1,4 +1,4 @@
-"""Metrics of predicted numbers and images."""
+"""Metrics of predicted numbers and images, and of gradients."""
 
 from __future__ import annotations
 
@@ -31,6 +31,14 @@ class RootMeanSquaredErrorConfig(MetricConfig):
     code: ClassVar[str] = "errors:RootMeanSquaredError"
 
     name: Literal["root_mean_squared_error"]
+
+
+class GradientNormConfig(MetricConfig):
+    """The L2 norm of all gradients of a step before clipping, a mean over steps; of the training alone."""
+
+    code: ClassVar[str] = "gradients:GradientNorm"
+
+    name: Literal["gradient_norm"]
 
 
 class OfImages(MetricConfig):

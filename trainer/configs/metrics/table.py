@@ -32,6 +32,7 @@ METRICS: Mapping[str, str] = {
     "f_beta": "classification:FBetaConfig",
     "frechet": "similarity:FrechetConfig",
     "hamming": "agreement:HammingConfig",
+    "gradient_norm": "numbers:GradientNormConfig",
     "iou": "classification:IoUConfig",
     "kappa": "agreement:KappaConfig",
     "log_loss": "classification:LogLossConfig",

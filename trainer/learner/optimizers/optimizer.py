@@ -19,7 +19,7 @@ from trainer.engine import State, Tensor, int64
 from trainer.engine.nn import Module, Parameter
 from trainer.learner import stepping
 from trainer.learner.optimizers.accumulation import GradientSums
-from trainer.learner.optimizers.clipping import clipped_by_norm, clipped_by_value
+from trainer.learner.optimizers.clipping import clipped_by_norm, clipped_by_value, squared_norm
 from trainer.learner.optimizers.groups import Group, members_of
 from trainer.learner.schedules import LearningRate
 
@@ -121,6 +121,8 @@ class Optimizer:
                 return
             gradients = summed
         is_finite = None if step.loss_scale is None else step.loss_scale.check(gradients)
+        if step.squared_norms is not None:
+            step.squared_norms.append(squared_norm(gradients))
         if self.gradient_clip_value is not None:
             gradients = clipped_by_value(gradients, self.gradient_clip_value)
         if self.gradient_clip_norm is not None:
