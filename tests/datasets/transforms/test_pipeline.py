@@ -147,6 +147,7 @@ def test_what_a_transform_can_not_take_is_told_with_its_item(transform: Transfor
 def test_how_large_images_must_be_is_said_where_nothing_before_minds() -> None:
     assert Pipeline(numbers(), [HorizontalFlip(), Resize((24, 32))]).decode_hint == (24, 32)
     assert Pipeline(numbers(), [Rotate(5.0), Resize((24, 32))]).decode_hint is None
+    assert Pipeline(numbers(), [Resize((24, 32), probability=0.5)]).decode_hint is None
     assert Pipeline(numbers(), [HorizontalFlip()]).decode_hint is None
     assert Pipeline(numbers(), []).decode_hint is None
 

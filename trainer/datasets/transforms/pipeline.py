@@ -63,11 +63,13 @@ class Pipeline:
     def decode_hint(self) -> Size | None:
         """What height and width decoded images must at least have, where any that are larger lead to the same size.
 
-        None where the transforms mind how many pixels an image has.
+        None where the transforms mind how many pixels an image has, or don't always lead to one size.
         """
         for transform in self.transforms:
-            if transform.decode_hint is not None or transform.minds_scale:
-                return transform.decode_hint
+            if transform.decode_hint is not None:
+                return transform.decode_hint if transform.probability == 1 else None
+            if transform.minds_scale:
+                return None
         return None
 
     def _made(self, index: int, epoch: int, end: int) -> Item:
