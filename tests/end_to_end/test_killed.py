@@ -18,8 +18,8 @@ from trainer.rundir import RunPaths, open_run
 KILLS = 12
 SETTINGS = [
     "train.epochs=2", "train.accumulate=2", "train.ema.decay=0.99", "train.precision=float16",
-    "train.log_every_steps=3", "validate.every_steps=20", "validate.batches=1", "checkpoint.every_steps=4", "checkpoint.keep_every=5",
-    "checkpoint.best={metric: valid/loss, mode: min, keep: 2}",
+    "train.log_every_steps=3", "validate.every_steps=20", "validate.batches=1", "checkpoint.every_steps=4",
+    "checkpoint.keep_every=5", "checkpoint.best={metric: valid/loss, mode: min, keep: 2}",
 ]  # fmt: skip
 
 
