@@ -132,10 +132,10 @@ def test_a_wrong_annotation_is_a_problem_of_its_image_alone(tmp_path, changes, p
     assert index.ids[index.of_image(1)].tolist() == [1, 3]
 
 
-def test_an_image_id_given_twice_is_a_problem_of_the_second(tmp_path):
+def test_an_image_id_given_twice_is_a_problem_of_both(tmp_path):
     images = [*document()["images"], {"id": 70, "file_name": "c.jpg"}]
     index = index_coco(written(tmp_path, document(images=images)))
-    assert index.problems == {2: ["image id 70 is given to another image too"]}
+    assert index.problems == {row: ["image id 70 is given to another image too"] for row in (0, 2)}
     assert np.diff(index.first).tolist() == [1, 2, 0]
 
 

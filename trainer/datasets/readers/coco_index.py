@@ -168,7 +168,8 @@ class _Problems:
         self.unattached: list[str] = []
         self._order = np.argsort(image_ids, kind="stable")
         self._sorted = image_ids[self._order]
-        for row in self._order[1:][self._sorted[1:] == self._sorted[:-1]]:
+        _, group, count = np.unique(image_ids, return_inverse=True, return_counts=True)
+        for row in np.flatnonzero(count[group] > 1):  # which of them the annotations mean can't be told
             self.add(int(row), f"image id {image_ids[row]} is given to another image too")
 
     def rows(self, image_ids: np.ndarray) -> np.ndarray:
