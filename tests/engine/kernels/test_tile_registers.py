@@ -195,7 +195,7 @@ def assembled(ir: str) -> str:
 @pytest.mark.parametrize("name", ["3x3 on 7x7", "7x7 from few channels"])
 def test_convolutions_of_pairs_become_instructions_of_amx(name: str, direction: str) -> None:
     spec = specification(name, direction)
-    for parameters in (*defaults.candidates(spec, MACHINE), *SHAPES):
+    for parameters in (*defaults.candidates(spec, MACHINE)[:2], SHAPES[0]):
         text = assembled(convolution.render(spec, parameters, "kernel"))
         for instruction in ("ldtilecfg", "tilezero", "tileloadd", "tdpbf16ps", "tilestored", "tilerelease"):
             assert instruction in text
@@ -209,7 +209,7 @@ def test_convolutions_of_pairs_become_instructions_of_amx(name: str, direction: 
 ])  # fmt: skip
 def test_products_become_instructions_of_amx(fields: dict[str, Any], instruction: str) -> None:
     spec = MatmulSpec(dtypes.float32 if "pairs" in fields else dtypes.int32, 45, 75, 66, (66, 1), (75, 1), **fields)
-    for parameters in defaults.candidates(spec, MACHINE):
+    for parameters in defaults.candidates(spec, MACHINE)[:3]:
         text = assembled(contraction.render(spec, parameters, "kernel"))
         assert instruction in text and "vpdpbusd" not in text
 
