@@ -75,7 +75,7 @@ def run(loader: Loader, epochs: int = 2) -> list[dict[str, Any]]:
     return found
 
 
-@pytest.mark.parametrize("transform", [None, "doubled"])
+@pytest.mark.parametrize("transform", [None, pytest.param("doubled", marks=pytest.mark.full)])
 def test_any_number_of_workers_makes_the_same_bytes(of_file: Callable[[str], Any], transform: str | None) -> None:
     dataset = of_file("Boxes")(30, bad=(3, 17))
     options: dict[str, Any] = {"seed": 5, "shuffle": True, "on_error": "skip"}
@@ -248,6 +248,25 @@ def test_workers_that_die_again_and_again_are_an_error_that_names_the_item(of_fi
     loader.close()
 
 
+def test_a_batch_that_takes_long_is_told_of_with_the_item_it_is_on(of_file: Callable[[str], Any]) -> None:
+    class EnoughHeard(Exception):
+        pass
+
+    def tell(text: str) -> None:
+        told.append(text)
+        if "slow/5" in text:  # not yet while the worker is starting
+            raise EnoughHeard
+
+    told: list[str] = []
+    pool = WorkerPool(1, tell=tell, wonder_after=0.05)
+    batches = Loader(of_file("Slow")(8, 5, None), 4, workers=pool).epoch(0)
+    assert next(batches)["value"].tolist() == [0, 1, 2, 3]
+    with pytest.raises(EnoughHeard):
+        next(batches)
+    assert told[-1] == "A batch has been waited for 0.05 s; workers are on slow/5."
+    pool.close()
+
+
 def test_dropping_a_loader_ends_its_workers(of_file: Callable[[str], Any]) -> None:
     loader = Loader(of_file("Boxes")(40), 4, workers=2)
     batches = loader.epoch(0)
@@ -315,6 +334,7 @@ def test_control_c_ends_all_with_one_traceback(worker_data: Path, tmp_path: Path
     assert len(gone) == 2 and not alive
 
 
+@pytest.mark.full
 def test_a_program_that_just_ends_leaves_nothing_and_says_nothing(worker_data: Path, tmp_path: Path) -> None:
     with start(worker_data, tmp_path, "Slow", (40, 30, None), "sys.stdin.read()") as process:
         workers = begun(process)

@@ -111,6 +111,9 @@ class Slow(Deadly):
             time.sleep(0.01)
         return {"value": np.int64(index)}  # type: ignore[dict-item]
 
+    def source(self, index: int) -> str:
+        return f"slow/{index}"
+
 
 class Modules:
     """Says which of the modules that matter a worker has imported, and how many threads it has."""

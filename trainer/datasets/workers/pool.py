@@ -106,12 +106,21 @@ class WorkerPool:
         ahead: how many batches a loader is to ask for before it needs the first, for each worker.
         restarts: how many may die before it is an error.
         tell: hears, in words, of a worker that died and of a batch that takes long.
+        wonder_after: seconds that are long.
     """
 
     kind = "process"
 
-    def __init__(self, workers: int, ahead: int = 2, *, restarts: int = RESTARTS, tell: Tell | None = None) -> None:
-        self.workers, self.ahead, self.tell = workers, ahead * workers, tell
+    def __init__(
+        self,
+        workers: int,
+        ahead: int = 2,
+        *,
+        restarts: int = RESTARTS,
+        tell: Tell | None = None,
+        wonder_after: float = SECONDS_TO_WONDER,
+    ) -> None:
+        self.workers, self.ahead, self.tell, self.wonder_after = workers, ahead * workers, tell, wonder_after
         self.restarts_left = restarts
         self._numbers = itertools.count()
         self._makers: dict[int, tuple[BatchMaker, Payload, list[Memory]]] = {}
@@ -150,7 +159,7 @@ class WorkerPool:
             self._start()
             self._take_back()
             if not self._free:
-                self._listen(0)  # to batches that nobody wants any more
+                self._listen(seconds=0)  # to batches that nobody wants any more
             slot = self._free.pop() if self._free else self._new_slot()
             pending = Pending(Make(next(self._numbers), key, plan, slot.number), slot, self)
             self._give(min(self._processes, key=lambda process: len(process.outstanding)), pending)
@@ -251,14 +260,14 @@ class WorkerPool:
         with suppress(ConnectionError):  # it has died, which `_listen` finds out
             process.channel.send(message, descriptors or [])
 
-    def _listen(self, seconds: float = SECONDS_TO_WONDER) -> None:
-        """Wait for a worker's next answer, so long at most."""
+    def _listen(self, seconds: float | None = None) -> None:
+        """Wait for a worker's next answer: so long at most, or until it is time to wonder where it is."""
         with selectors.DefaultSelector() as selector:
             for process in self._processes:
                 selector.register(process.channel, selectors.EVENT_READ, process)
-            ready = selector.select(seconds)
-        if not ready and seconds:
-            self._tell(f"A batch has been waited for {seconds:g} s; workers are on {self._items_now()}.")
+            ready = selector.select(self.wonder_after if seconds is None else seconds)
+        if not ready and seconds is None:
+            self._tell(f"A batch has been waited for {self.wonder_after:g} s; workers are on {self._items_now()}.")
         for key, _ in ready:
             process = key.data
             try:
