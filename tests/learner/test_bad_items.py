@@ -16,7 +16,7 @@ from trainer.datasets import Item, Loader, loaders
 from trainer.engine import nn
 from trainer.learner import Batch, DataSplits, Learner, Task
 from trainer.metrics import Mean, Measured
-from trainer.rundir import BadItemEvent, Event, WarningEvent, PhaseEvent, WarningEvent
+from trainer.rundir import BadItemEvent, Event, PhaseEvent, WarningEvent
 
 
 class OneBroken:

@@ -119,6 +119,7 @@ class Learner:
                 training.test()
                 training.measuring.settle(wait=True)
             training.saving.finish()
+            self._tell_left_out(training)
             training.hooks("on_end", training)
         except Stopped as stop:
             training.stopped(stop)
