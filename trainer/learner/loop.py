@@ -119,7 +119,6 @@ class Learner:
                 training.test()
                 training.measuring.settle(wait=True)
             training.saving.finish()
-            self._tell_left_out(training)
             training.hooks("on_end", training)
         except Stopped as stop:
             training.stopped(stop)
@@ -199,13 +198,6 @@ class Learner:
                 raise error
 
         return Opening(on_progress, on_problem)
-
-    def _tell_left_out(self, training: Training) -> None:
-        """How many items could not be used, by reason."""
-        reasons = sum((loader.bad_items for loader in training.splits.all()), Counter[str]())
-        if reasons:
-            listed = ", ".join(f"{reason} ({count})" for reason, count in reasons.most_common())
-            self._warn(f"Items that were left out, since they can't be used: {reasons.total()}. {listed}")
 
     def _warn(self, text: str) -> None:
         self._sink(WarningEvent(text))
