@@ -141,10 +141,9 @@ class Program:
         if tuner is not None:
             tuner.before(self)
         counts = tuner is not None and tuner.counts(self)
-        walked = self.walk(
-            stamped=recording is not None or counts,
-            together=tuner is not None and counts and tuner.wants_all_threads(self),
-        )
+        # of a program that went alone, beside a busy process, a profile would show half the speed and no reason for it
+        together = recording is not None or (tuner is not None and counts and tuner.wants_all_threads(self))
+        walked = self.walk(stamped=recording is not None or counts, together=together)
         if recording is not None:
             recording.runs.append(walked)
         if tuner is not None:
