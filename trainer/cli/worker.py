@@ -115,8 +115,21 @@ def watched(
         ))  # fmt: skip
         sink(PhaseEvent("config", "finished"))
         recorder = EnvironmentRecorder(attempt.paths.environment(attempt.number), sink)
-        with recorder, Watcher(attempt.paths, sink, lock, parent=parent, is_guest=is_guest) as watcher:
+        with (
+            _told(attempt, loaded),
+            recorder,
+            Watcher(attempt.paths, sink, lock, parent=parent, is_guest=is_guest) as watcher,
+        ):
             yield sink, watcher
+
+
+def _told(attempt: Attempt, loaded: Loaded) -> contextlib.AbstractContextManager[None]:
+    """Within, the sinks that the configuration names are told of the run."""
+    if not loaded.config.sinks:
+        return contextlib.nullcontext()
+    from trainer.cli.sinks.processes import told
+
+    return told(attempt.paths, loaded.config.sinks, attempt=attempt.number, process_start=attempt.process_start)
 
 
 def _end_of_training(attempt: Attempt, loaded: Loaded, sink: RecordedSink, watcher: Watcher) -> EndEvent:

@@ -16,6 +16,7 @@ from trainer.configs.numerics import NumericsConfig
 from trainer.configs.optimizer import OptimizerConfig
 from trainer.configs.schedules import ConstantSchedule, ScheduleConfig
 from trainer.configs.section import Section
+from trainer.configs.sinks import SinkConfig
 from trainer.configs.train import EarlyStoppingConfig, TrainConfig
 from trainer.configs.tuning import TuningConfig
 from trainer.configs.validation import ValidateConfig
@@ -65,6 +66,7 @@ with warnings.catch_warnings():
         early_stopping: EarlyStoppingConfig | None = Field(
             None, description="End training when a metric has stopped improving."
         )
+        sinks: tuple[SinkConfig, ...] = Field((), description="Other tools that are told of the run, by name.")
         hooks: tuple[HookConfig, ...] = Field((), description="Code of one's own at moments of the training.")
 
         def all_optimizers(self) -> dict[str, OptimizerConfig]:

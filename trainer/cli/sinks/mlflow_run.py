@@ -1,0 +1,65 @@
+"""MLflow, into a folder on this machine unless it is asked for otherwise: `mlflow ui` shows it."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from mlflow import MlflowClient
+from mlflow.entities import Metric, Param
+
+from trainer.cli.sinks.sink import Sink, configuration, leaves, sample_file
+from trainer.rundir import EndEvent, MetricEvent, Record, RunPaths, SampleEvent
+
+MOST_LETTERS = 500
+"""Of a parameter's value, as MLflow's stores take them."""
+
+MOST_TOGETHER = 100
+"""Parameters in one call."""
+
+_STATUS = {"done": "FINISHED", "stopped": "FINISHED", "interrupted": "KILLED", "failed": "FAILED"}
+
+
+class MlflowSink(Sink):
+    """A run of the run's name, with the configuration as parameters.
+
+    Args:
+        tracking_uri: the store; a file in the run directory where none is named.
+        experiment: made where there is none of this name.
+    """
+
+    def __init__(self, paths: RunPaths, tracking_uri: str | None = None, experiment: str = "trainer") -> None:
+        super().__init__(paths)
+        self._client: Any = MlflowClient(tracking_uri or f"sqlite:///{paths.root.resolve() / 'mlflow.db'}")
+        known = self._client.get_experiment_by_name(experiment)
+        identity = self._client.create_experiment(experiment) if known is None else known.experiment_id
+        self._run = self._client.create_run(identity, run_name=paths.name).info.run_id
+        parameters = [Param(key, str(value)[:MOST_LETTERS]) for key, value in leaves(configuration(paths))]
+        for start in range(0, len(parameters), MOST_TOGETHER):
+            self._client.log_batch(self._run, params=parameters[start : start + MOST_TOGETHER])
+        self._status = "KILLED"
+
+    def record(self, record: Record) -> None:
+        event = record.event
+        if isinstance(event, MetricEvent):
+            milliseconds = round(1000 * record.time)
+            values = [
+                Metric(_key(f"{event.split}/{name}"), value, milliseconds, event.step)
+                for name, value in event.values.items()
+                if not math.isnan(value)  # which its stores refuse
+            ]
+            self._client.log_batch(self._run, metrics=values)
+        elif isinstance(event, SampleEvent):
+            path = sample_file(self.paths, event)
+            if path is not None:
+                self._client.log_artifact(self._run, str(path), f"samples/step-{event.step}")
+        elif isinstance(event, EndEvent):
+            self._status = _STATUS.get(event.status, "FINISHED")
+
+    def close(self) -> None:
+        self._client.set_terminated(self._run, self._status)
+
+
+def _key(name: str) -> str:
+    """A name with nothing in it but what MLflow allows."""
+    return "".join(letter if letter.isalnum() or letter in "_-./ " else "_" for letter in name)

@@ -1,0 +1,61 @@
+"""Metrics as one CSV file, a row a number: for spreadsheets and data frames."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import TextIO
+
+from trainer.cli.sinks.sink import Sink
+from trainer.rundir import MetricEvent, Record, ResumedEvent, RunPaths
+
+HEADER = ("time", "attempt", "step", "epoch", "split", "name", "value")
+
+
+class CsvSink(Sink):
+    """Writes `metrics.csv` into the run directory, or the file that `path` names.
+
+    What a resumed attempt took back is taken out again.
+    """
+
+    def __init__(self, paths: RunPaths, path: str | None = None) -> None:
+        super().__init__(paths)
+        self.path = paths.root / "metrics.csv" if path is None else Path(path)
+        self._file: TextIO | None = None
+
+    def record(self, record: Record) -> None:
+        event = record.event
+        if isinstance(event, ResumedEvent):
+            self._take_back(event.from_step)
+        elif isinstance(event, MetricEvent):
+            rows = csv.writer(self._open())
+            for name, value in event.values.items():
+                rows.writerow((record.time, record.attempt, event.step, event.epoch, event.split, name, repr(value)))
+
+    def flush(self) -> None:
+        if self._file is not None:
+            self._file.flush()
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _open(self) -> TextIO:
+        if self._file is None:
+            is_new = not self.path.exists()
+            self._file = self.path.open("a", newline="", encoding="utf-8")
+            if is_new:
+                csv.writer(self._file).writerow(HEADER)
+        return self._file
+
+    def _take_back(self, from_step: int) -> None:
+        self.close()
+        if not self.path.exists():
+            return
+        with open(self.path, newline="", encoding="utf-8") as file:
+            rows = [row for row in csv.reader(file) if row[2] == "step" or int(row[2]) <= from_step]
+        unfinished = self.path.with_name(f".{self.path.name}")
+        with open(unfinished, "w", newline="", encoding="utf-8") as file:
+            csv.writer(file).writerows(rows)
+        unfinished.replace(self.path)

@@ -1,0 +1,40 @@
+"""Weights & Biases, in its offline mode unless it is asked for otherwise: `wandb sync` uploads what it wrote."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import wandb
+
+from trainer.cli.sinks.sink import Sink, configuration, sample_file
+from trainer.rundir import EndEvent, MetricEvent, Record, RunPaths, SampleEvent
+
+
+class WandbSink(Sink):
+    """A run of the run's name, with the resolved configuration; files go to `wandb/` of the run directory.
+
+    Options are those of `wandb.init` (`project`, `entity`, `tags`, `mode`, …).
+    """
+
+    def __init__(self, paths: RunPaths, **options: Any) -> None:
+        super().__init__(paths)
+        settings = {"mode": "offline", "dir": str(paths.root), "name": paths.name, "project": "trainer", **options}
+        self._run = wandb.init(config=configuration(paths), **settings)
+        self._run.define_metric("step")
+        self._run.define_metric("*", step_metric="step")
+
+    def record(self, record: Record) -> None:
+        event = record.event
+        if isinstance(event, MetricEvent):
+            values = {f"{event.split}/{name}": value for name, value in event.values.items()}
+            self._run.log({"step": event.step, "epoch": event.epoch, **values})
+        elif isinstance(event, SampleEvent) and event.file.endswith(".png"):
+            path = sample_file(self.paths, event)
+            if path is not None:
+                image = wandb.Image(str(path), caption=event.caption)
+                self._run.log({"step": event.step, f"{event.split}/{event.name}": image})
+        elif isinstance(event, EndEvent):
+            self._run.summary.update({"status": event.status, **event.metrics})
+
+    def close(self) -> None:
+        self._run.finish()
