@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 
 from trainer import TrainerError
 from trainer.metrics import Metric, Rows, State
 from trainer.metrics.folding import Folder, Form, MetricFailure, NotANumber, Slot
+
+REPOSITORY = Path(__file__).resolve().parents[2]
 
 
 class Total(Rows):
@@ -131,3 +138,29 @@ def test_the_process_ends_with_ours_and_ctrl_c_is_not_for_it(folder: Folder) -> 
     assert folder.values("valid").result()[0] == {"total": 3, "total/rows": 1}
     connection.close()
     assert process.wait(timeout=30) == 0
+
+
+def test_a_metric_that_hangs_does_not_outlive_a_killed_training(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    script = f"""
+import os
+from tests.learner.waits import Waits
+from trainer.metrics.folding import Folder, Form, Slot
+folder = Folder()
+folder.open("valid", {{"slow": Slot({{"slow": Waits({str(pipe)!r})}})}})
+form = Form.of({{("slow", "labels"): ("float32", (1,)), ("slow", "weight"): ("float32", (1,))}})
+folder.put("valid", form, {{"float32": lambda target: None}})
+folder.values("valid")
+print(folder._process.pid, flush=True)
+os.read(0, 1)
+"""
+    command = [sys.executable, "-c", script]
+    training = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=REPOSITORY)
+    assert training.stdout is not None
+    process = psutil.Process(int(training.stdout.readline()))
+    with open(pipe, "wb"):  # opens when the metric has opened its end, and keeps it waiting
+        training.kill()
+        training.communicate()
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.wait(timeout=30)

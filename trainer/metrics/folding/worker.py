@@ -23,6 +23,8 @@ import os
 import pickle
 import signal
 import sys
+import threading
+import time
 import traceback
 from multiprocessing.connection import Connection
 from typing import Any
@@ -33,6 +35,9 @@ from trainer.configs.own import package_for
 from trainer.metrics.folding.fold import Stream
 from trainer.metrics.folding.form import Form
 from trainer.metrics.folding.ring import Ring
+
+LOOK_SECONDS = 0.5
+"""How often to look whether the parent is still there."""
 
 
 class Worker:
@@ -116,10 +121,18 @@ def _pickled(error: Exception) -> bytes | None:
     return blob
 
 
+def _end_with(parent: int) -> None:
+    """End this process once its parent is gone, even while a metric is at work or waits for something."""
+    while os.getppid() == parent:
+        time.sleep(LOOK_SECONDS)
+    os._exit(0)
+
+
 def main(arguments: list[str]) -> None:
     """`arguments`: the descriptors of the connection and of the memory, and the niceness."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # this ends when its connection does
         signal.signal(number, signal.SIG_IGN)
+    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     connection, memory, niceness = (int(argument) for argument in arguments)
     os.nice(niceness)
     ring = Ring(memory)
