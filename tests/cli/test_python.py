@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import subprocess
 import sys
@@ -108,6 +109,33 @@ def test_a_run_that_went_back_to_an_earlier_checkpoint_goes_on_from_there(line: 
     trainer.run(resume="first/checkpoints/step-4", show=False, train={"epochs": 1})  # nothing is left to do
     run = trainer.run(resume="first", show=False, train={"epochs": 2}).run
     assert run is not None and [event.from_step for event in resumed(run)] == [4, 4]
+
+
+def test_auto_starts_a_run_and_then_goes_on_from_its_newest_checkpoint_that_is_whole(line: dict[str, Any]) -> None:
+    nameless = {key: value for key, value in line.items() if key != "name"}
+    with pytest.raises(trainer.TrainerError, match="this one has none"):
+        trainer.run(nameless, resume="auto", show=False)
+    begun = trainer.run(line, resume="auto", name="first", show=False, checkpoint={"keep_last": 9}).run
+    assert begun is not None and begun.attempt == 1 and not resumed(begun)
+    newest = begun.paths.checkpoints / "step-8" / "model.safetensors"
+    newest.write_bytes(newest.read_bytes()[:-1] + b"\xff")
+    again = trainer.run(line, resume="auto", name="first", show=False, checkpoint={"keep_last": 9})
+    assert again.step == 8 and again.run is not None and again.run.attempt == 2
+    assert [event.from_step for event in resumed(again.run)] == [4]
+    warnings = [record.event for record in again.run.events() if isinstance(record.event, WarningEvent)]
+    assert any("model.safetensors" in warning.message for warning in warnings)
+
+
+@pytest.mark.parametrize("lost", ["step-*", "step-*/manifest.json"])
+def test_a_run_whose_checkpoints_are_gone_is_an_error_and_no_start_from_scratch(
+    line: dict[str, Any], lost: str
+) -> None:
+    begun = trainer.run(line, name="first", show=False).run
+    assert begun is not None
+    for path in begun.paths.checkpoints.glob(lost):
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    with pytest.raises(trainer.TrainerError, match="no checkpoint to resume from"):
+        trainer.run(line, resume="auto", name="first", show=False)
 
 
 def resumed(run: Run) -> list[ResumedEvent]:

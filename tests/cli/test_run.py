@@ -120,6 +120,36 @@ def test_a_run_that_ended_before_its_first_checkpoint_begins_again(commands: Com
     assert [event["from_step"] for event in commands.events() if event["kind"] == "resumed"] == [0]
 
 
+def test_auto_starts_a_run_goes_on_with_it_and_leaves_one_that_is_trained_alone(commands: Commands) -> None:
+    words = ("run", "config.yaml", "--resume", "auto", "--name", "night")
+    first = commands.start(*words, "options.script=loop")
+    commands.worker_pid("runs/night")
+    refused = commands.finish(*words)
+    assert refused.returncode == 2 and "being trained" in refused.stderr
+    first.terminate()
+    assert ended(first).returncode == 143
+    saved = next(event for event in commands.events("runs/night") if event["kind"] == "checkpoint")
+    again = commands.finish(*words, "checkpoint.keep_last=3")
+    assert (again.returncode, again.stderr) == (0, "")
+    resumed = [event["from_step"] for event in commands.events("runs/night") if event["kind"] == "resumed"]
+    assert resumed == [saved["step"]]
+    assert [path.name for path in (commands.folder / "runs").iterdir()] == ["night"]
+    assert "keep_last: 3" in (commands.folder / "runs/night/config-2.yaml").read_text()
+
+
+def test_auto_takes_up_a_start_that_was_killed_before_it_had_a_config(commands: Commands) -> None:
+    for name in ("control", "checkpoints"):
+        (commands.folder / "here" / name).mkdir(parents=True)
+    (commands.folder / "here/.config-1.yaml.77").write_text("task: ")
+    done = commands.finish("run", "config.yaml", "--resume", "auto", "--run-dir", "here")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert not [event for event in commands.events("here") if event["kind"] == "resumed"]
+    (commands.folder / "there").mkdir()
+    (commands.folder / "there/thesis.tex").write_text("")
+    refused = commands.finish("run", "config.yaml", "--resume", "auto", "--run-dir", "there")
+    assert refused.returncode == 2 and "thesis.tex" in refused.stderr
+
+
 def test_a_run_that_is_being_trained_is_not_resumed(commands: Commands) -> None:
     first = commands.script("loop")
     pid = commands.worker_pid()
@@ -145,6 +175,7 @@ def test_a_run_that_is_being_trained_is_not_resumed(commands: Commands) -> None:
         (["run", "config.yaml", "--run-dir", "config.yaml/x"], "can't write: not a directory"),
         (["run", "--resume", "nowhere"], "no such run: nowhere"),
         (["run", "config.yaml", "--resume", "nowhere"], "keeps its config"),
+        (["run", "--resume", "auto"], "nothing to train"),
         (["run", "wrong_class.yaml"], "no task called Missing"),
     ],
 )

@@ -14,8 +14,19 @@ from trainer.cli.attempt import Attempt
 from trainer.cli.find import RUNS, find_run
 from trainer.cli.order import Order
 from trainer.configs.overrides import Overrides
-from trainer.rundir import RunPaths, create_run, create_run_at, process_age, read_lock, write_error
+from trainer.rundir import (
+    RunPaths,
+    create_run,
+    create_run_at,
+    process_age,
+    read_lock,
+    run_name,
+    take_up_run,
+    write_error,
+)
 
+AUTO = "auto"
+"""What stands for the run to resume where that is gone on with if it is there, and started if not."""
 CHECKPOINTS = "checkpoints"
 """The folder of a run whose parts may be named to resume from."""
 
@@ -26,7 +37,7 @@ def prepare(order: Order) -> tuple[Attempt, configs.Loaded]:
     Raises:
         TrainerError: what is wrong with the words, the config or the directory.
     """
-    target, overrides = split_words(order.words, resuming=order.resume is not None)
+    target, overrides = split_words(order.words, resuming=order.resume not in (None, AUTO))
     return attempt_of(order, target, overrides, process_start=time.time() - process_age(order.pid))
 
 
@@ -38,7 +49,13 @@ def attempt_of(
     Raises:
         TrainerError: what is wrong with the config or the directory.
     """
-    if order.resume is None:
+    if order.resume == AUTO:
+        assert target is not None
+        loaded = configs.load(target, overrides)
+        paths, checkpoint = _named_run(order, loaded.config.name), None
+        if (number := paths.last_attempt + 1) > 1:
+            _refuse_trained(paths)
+    elif order.resume is None:
         assert target is not None
         loaded = configs.load(target, overrides)
         name = order.name or loaded.config.name or _default_name(loaded.task)
@@ -89,19 +106,38 @@ def _resumable(order: Order) -> tuple[RunPaths, Path | None]:
     if checkpoint is not None and not checkpoint.is_dir():
         known = sorted(path.name for path in paths.checkpoints.glob("step-*"))
         raise TrainerError("no such checkpoint", where=str(checkpoint), expected=", ".join(known) or "one of the run's")
+    _refuse_trained(paths)
+    if paths.last_attempt == 0:
+        raise TrainerError("this run has no config to resume", where=str(paths.root))
+    return paths, checkpoint
+
+
+def _named_run(order: Order, name: str | None) -> RunPaths:
+    """The directory that a run is started in or gone on with, whichever it needs."""
+    if order.run_dir:
+        return take_up_run(order.run_dir)
+    if (name := order.name or name) is None:
+        raise TrainerError(
+            "--resume auto goes on with a run by its name, and this one has none",
+            expected="`name:` in the config, --name or --run-dir",
+        )
+    return take_up_run(Path(RUNS) / run_name(name))
+
+
+def _refuse_trained(paths: RunPaths) -> None:
     owner = read_lock(paths)
     if owner is not None and owner.alive:
         raise TrainerError(
             "this run is being trained", where=str(paths.root), found=f"pid {owner.pid} on {owner.host}",
             hint="Watch it with `trainer watch`, or stop it with `trainer stop`, first.",
         )  # fmt: skip
-    if paths.last_attempt == 0:
-        raise TrainerError("this run has no config to resume", where=str(paths.root))
-    return paths, checkpoint
 
 
 def _write(path: Path, text: str) -> None:
+    """Write a file that is whole or not there, whenever the process may be killed."""
+    aside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        path.write_text(text, encoding="utf-8")
+        aside.write_text(text, encoding="utf-8")
+        os.replace(aside, path)
     except OSError as error:
         raise write_error(path, error) from error

@@ -23,7 +23,7 @@ from trainer.cli.exit_codes import INTERRUPTED
 from trainer.cli.forms import Form
 from trainer.cli.live import live_table
 from trainer.cli.order import Order
-from trainer.cli.prepare import attempt_of
+from trainer.cli.prepare import AUTO, attempt_of
 from trainer.cli.watcher import SAME_WISH_SECONDS
 from trainer.configs.own import forget_own_code
 from trainer.rundir import EndEvent, Event, Metrics, Record, Run, open_run
@@ -91,7 +91,8 @@ def run(
     Args:
         config: a recipe's name, a YAML file, or what would stand in one.
         run_dir: the run's directory, new or empty; by default runs/NAME, as with the command.
-        resume: a run to go on with from its latest checkpoint, or a checkpoint of one, in place of `config`.
+        resume: a run to go on with from its latest checkpoint, or a checkpoint of one, in place of `config`; "auto":
+            beside a config that has a name, to go on with that run, or start it if there is none.
         keep: False: no run directory, no checkpoints.
         show: False: nothing is printed.
         hooks: hooks, beside those that the config names; mappings are the config's `hooks:`.
@@ -101,7 +102,7 @@ def run(
         TrainerError: what is wrong with the config, the data or the numbers.
         Exception: whatever else the training died of.
     """
-    if (config is None) == (resume is None):
+    if (config is None) != (resume not in (None, AUTO)):
         raise TrainerError("what is to be trained?", expected="a config, or `resume` with a run, and one of them only")
     named = [dict(hook) for hook in hooks if isinstance(hook, Mapping)]
     if named:

@@ -32,6 +32,7 @@ from trainer.cli.exit_codes import FAILURE, USER_MISTAKE
 from trainer.cli.order import Order
 from trainer.cli.watcher import Watcher, die_with_parent
 from trainer.rundir import (
+    CheckpointEvent,
     EndEvent,
     Event,
     EventSink,
@@ -42,6 +43,7 @@ from trainer.rundir import (
     RunEvent,
     RunLock,
     host_name,
+    read_events,
     take_requests,
     write_error,
 )
@@ -168,16 +170,22 @@ def _train(attempt: Attempt, loaded: Loaded, sink: RecordedSink, watcher: Watche
 def learner_for(attempt: Attempt, loaded: Loaded, task: type[Task], sink: EventSink, **further: Any) -> Learner:
     """The learner of an attempt, which goes on from what an earlier one left; `further` arguments are its own."""
     from trainer.learner import Learner
-    from trainer.learner.checkpoints import steps_in
 
     paths = attempt.paths
-    resume = attempt.resumes and (attempt.checkpoint is not None or bool(steps_in(paths.checkpoints)))
+    resume = attempt.resumes and (attempt.checkpoint is not None or _has_saved(paths))
     if attempt.resumes and not resume:  # it ended before its first checkpoint: begin again
         sink(ResumedEvent(0))
     return Learner(
         task, loaded.config, loaded.options, paths=paths, sink=sink, requests=lambda: take_requests(paths),
         attempt=attempt.number, resume=(attempt.checkpoint or paths.root) if resume else None, **further,
     )  # fmt: skip
+
+
+def _has_saved(paths: RunPaths) -> bool:
+    """Whether the run has, or should have, a checkpoint: one that is gone or cut short is no reason to begin again."""
+    if any(paths.checkpoints.glob("step-*")) or (paths.checkpoints / "latest").exists():
+        return True
+    return any(isinstance(record.event, CheckpointEvent) for record in read_events(paths.events))
 
 
 def _write_traceback(attempt: Attempt, error: BaseException) -> str | None:

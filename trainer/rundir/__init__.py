@@ -23,7 +23,15 @@ from trainer.rundir.events import (
     UnknownEvent,
     WarningEvent,
 )
-from trainer.rundir.layout import RunPaths, create_run, create_run_at, latest_run, list_runs
+from trainer.rundir.layout import (
+    RunPaths,
+    create_run,
+    create_run_at,
+    latest_run,
+    list_runs,
+    run_name,
+    take_up_run,
+)
 from trainer.rundir.lock import LockState, RunLock, read_lock
 from trainer.rundir.processes import host_name, process_age, process_is_alive
 from trainer.rundir.reader import EventTail, first_records, last_records, read_events, sample_events
@@ -76,10 +84,12 @@ __all__ = [
     "process_is_alive",
     "read_events",
     "read_lock",
+    "run_name",
     "sample_events",
     "send_request",
     "summarize",
     "take_requests",
+    "take_up_run",
     "waiting_requests",
     "without_superseded",
     "write_error",

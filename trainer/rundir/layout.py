@@ -76,12 +76,7 @@ def create_run(runs_root: str | os.PathLike[str], name: str) -> RunPaths:
     Raises:
         TrainerError: the name is no usable folder name, or the directory can't be made.
     """
-    if not _NAME.fullmatch(name):
-        raise TrainerError(
-            "not a usable name for a run",
-            found=repr(name),
-            expected="letters, digits and . , = + @ _ -, first a letter or digit",
-        )
+    run_name(name)
     root = Path(runs_root)
     try:
         root.mkdir(parents=True, exist_ok=True)
@@ -96,6 +91,21 @@ def create_run(runs_root: str | os.PathLike[str], name: str) -> RunPaths:
         return _with_folders(path)
     except OSError as error:
         raise write_error(error.filename or root, error) from error
+
+
+def run_name(name: str) -> str:
+    """The name, if a run's folder may have it.
+
+    Raises:
+        TrainerError: it may not.
+    """
+    if not _NAME.fullmatch(name):
+        raise TrainerError(
+            "not a usable name for a run",
+            found=repr(name),
+            expected="letters, digits and . , = + @ _ -, first a letter or digit",
+        )
+    return name
 
 
 def create_run_at(path: str | os.PathLike[str]) -> RunPaths:
@@ -114,10 +124,44 @@ def create_run_at(path: str | os.PathLike[str]) -> RunPaths:
         raise write_error(error.filename or root, error) from error
 
 
+def take_up_run(path: str | os.PathLike[str]) -> RunPaths:
+    """The run in this very directory, or a new one there; also where making one was cut short.
+
+    Raises:
+        TrainerError: something else is in it, or it can't be made.
+    """
+    paths = RunPaths(Path(path))
+    try:
+        paths.root.mkdir(parents=True, exist_ok=True)
+        if paths.last_attempt:
+            return paths
+        ours = {folder.name for folder in _folders(paths)}
+        others = [entry.name for entry in paths.root.iterdir() if not _is_left_by_a_start(entry, ours)]
+        if others:
+            raise TrainerError(
+                "the directory has no run, and is not empty", where=str(paths.root), found=", ".join(sorted(others)[:8]),
+                expected="a run, or a new or empty directory",
+            )  # fmt: skip
+        return _with_folders(paths.root)
+    except OSError as error:
+        raise write_error(error.filename or paths.root, error) from error
+
+
+def _is_left_by_a_start(entry: Path, folders: set[str]) -> bool:
+    """Whether it is what a process leaves that is killed before it has written its config."""
+    if entry.name in folders:
+        return entry.is_dir() and not any(entry.iterdir())
+    return entry.name.startswith(".config-1.yaml.")
+
+
+def _folders(paths: RunPaths) -> tuple[Path, ...]:
+    return paths.control, paths.checkpoints, paths.samples, paths.reports
+
+
 def _with_folders(path: Path) -> RunPaths:
     paths = RunPaths(path)
-    for folder in (paths.control, paths.checkpoints, paths.samples, paths.reports):
-        folder.mkdir()
+    for folder in _folders(paths):
+        folder.mkdir(exist_ok=True)
     return paths
 
 

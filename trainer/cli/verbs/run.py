@@ -12,6 +12,7 @@ EXAMPLES = """\
   trainer run digits --detach                       start and return; then: trainer watch
   trainer run --resume digits-2 train.epochs=40     go on from the latest checkpoint
   trainer run --resume digits-2/checkpoints/step-250
+  trainer run config.yaml --name night --resume auto    go on with runs/night, or start it
   trainer run config.yaml --in-process              no worker process, for a debugger
 """
 HINT = "Values are set as key=value, for instance train.epochs=3. "
@@ -32,7 +33,10 @@ def describe(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--name", help="the run's name: its directory is runs/NAME")
     parser.add_argument("--run-dir", metavar="DIR", help="the run's directory; must be new or empty")
     parser.add_argument(
-        "--resume", metavar="RUN", help="go on with a run, from its latest checkpoint or RUN/checkpoints/step-N"
+        "--resume",
+        metavar="RUN",
+        help="go on with a run, from its latest checkpoint or RUN/checkpoints/step-N; "
+        "auto: with the run of the config's name (--name, --run-dir), which is started if there is none",
     )
 
 
