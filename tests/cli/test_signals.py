@@ -39,6 +39,41 @@ def test_one_ctrl_c_that_reaches_command_and_worker_counts_once(commands: Comman
     assert any(event["kind"] == "checkpoint" for event in commands.events())
 
 
+@pytest.mark.parametrize("whom", ["command", "worker", "group"])
+def test_sigusr1_writes_one_checkpoint_and_goes_on(commands: Commands, whom: str) -> None:
+    process = commands.script("loop", "sinks=[csv]")
+    worker = commands.worker_pid()
+    if whom == "group":
+        os.killpg(process.pid, signal.SIGUSR1)  # which the sink's process is in, too
+    else:
+        os.kill(process.pid if whom == "command" else worker, signal.SIGUSR1)
+    saved = commands.event("checkpoint", reasons=["requested"])
+    eventually(
+        lambda: any(event["kind"] == "metric" and event["step"] > saved["step"] + 1 for event in commands.events())
+    )
+    process.terminate()
+    done = ended(process)
+    assert (done.returncode, done.stderr) == (143, "")
+    assert [event["state"] for event in commands.events() if event["kind"] == "request"] == ["done"]
+    assert (commands.folder / "runs/scripted/metrics.csv").is_file()
+
+
+def test_sigusr1_before_there_is_a_learner_waits_for_it(commands: Commands) -> None:
+    task = (commands.folder / "task.py").read_text()
+    wait = "import pathlib, time\nprint('importing', flush=True)\n"
+    wait += "while not pathlib.Path('go').exists():\n    time.sleep(0.01)\n"
+    (commands.folder / "task.py").write_text(wait + task)
+    process = commands.script("loop")
+    log = commands.folder / "runs/scripted/log.txt"
+    eventually(lambda: log.exists() and "importing" in log.read_text())
+    process.send_signal(signal.SIGUSR1)
+    eventually(lambda: list((commands.folder / "runs/scripted/control").glob("*.json")))
+    (commands.folder / "go").touch()
+    commands.event("checkpoint", reasons=["requested"])
+    process.terminate()
+    assert ended(process).returncode == 143
+
+
 def test_a_signal_while_the_worker_still_imports_ends_it_at_once(commands: Commands) -> None:
     (commands.folder / "task.py").write_text("import time\nprint('importing', flush=True)\ntime.sleep(3600)\n")
     process = commands.start("run", "config.yaml")

@@ -17,6 +17,9 @@ BY_SIGNAL: dict[int, int] = {int(signal.SIGINT): INTERRUPTED, int(signal.SIGTERM
 if hasattr(signal, "SIGHUP"):
     BY_SIGNAL[int(signal.SIGHUP)] = TERMINATED
 
+CHECKPOINT_SIGNAL: int | None = int(signal.SIGUSR1) if hasattr(signal, "SIGUSR1") else None
+"""The signal that asks for a checkpoint, after which the run goes on; blocked wherever it is not waited for."""
+
 
 def early_exit_code(returncode: int) -> int:
     """The exit code for a worker that ended with `returncode` before there was a run."""

@@ -8,7 +8,22 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-FORWARDED = ("SIGINT", "SIGTERM", "SIGHUP")
+from trainer.cli.exit_codes import CHECKPOINT_SIGNAL
+
+FORWARDED = ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1")
+
+
+@contextmanager
+def blocked_in_children() -> Iterator[None]:
+    """Within, processes are started in which the signal for a checkpoint waits until somebody there takes it."""
+    if CHECKPOINT_SIGNAL is None:
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, (CHECKPOINT_SIGNAL,))
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import trainer
 from trainer import TrainerError
+from trainer.cli.forwarding import blocked_in_children
 from trainer.cli.order import Order
 
 if TYPE_CHECKING:
@@ -29,13 +30,14 @@ class Worker:
         self._report = open(reading, encoding="utf-8", errors="replace")  # noqa: SIM115  (closed by `over`)
         command = [sys.executable, "-P", "-m", "trainer.cli.worker", order.to_json(), "--report", str(writing)]
         command += ["--parent", str(os.getpid())] if attached else []
-        self.process = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            env=worker_environment(),
-            start_new_session=not attached,
-            pass_fds=(writing,),
-        )
+        with blocked_in_children():
+            self.process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                env=worker_environment(),
+                start_new_session=not attached,
+                pass_fds=(writing,),
+            )
         os.close(writing)
 
     def begin(self) -> Attempt | None:

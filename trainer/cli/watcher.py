@@ -7,6 +7,9 @@ main thread is inside a kernel or a compiler:
                  afterwards: the learner finishes its step, writes a checkpoint and ends
     a later one  ends the process at once (one within SAME_WISH_SECONDS is the same wish, come on two ways)
 
+SIGUSR1 becomes a request for a checkpoint, as by `control/`. By default it ends a process, and schedulers send it to
+whole groups: it is blocked in all threads but this one, and thereby in the processes that they start.
+
 No signal handler raises an exception: one that strikes inside an import leaves that import's lock taken for ever.
 """
 
@@ -24,8 +27,17 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from trainer import TrainerError
-from trainer.cli.exit_codes import BY_SIGNAL, FAILURE
-from trainer.rundir import EndEvent, EventSink, LogEvent, RunLock, RunPaths, WarningEvent, waiting_requests
+from trainer.cli.exit_codes import BY_SIGNAL, CHECKPOINT_SIGNAL, FAILURE
+from trainer.rundir import (
+    EndEvent,
+    EventSink,
+    LogEvent,
+    RunLock,
+    RunPaths,
+    WarningEvent,
+    send_request,
+    waiting_requests,
+)
 
 if TYPE_CHECKING:
     from trainer.cli.system import SystemSampler
@@ -60,7 +72,9 @@ class Watcher:
         self._over = False
         self._pipe = os.pipe()
         self._thread = threading.Thread(target=self._watch, name="watch", daemon=True)
+        self._last_wish_for_checkpoint = -SAME_WISH_SECONDS
         self._before: dict[int, Any] = {}
+        self._mask_before: set[int] | None = None
         self._wakeup_before = -1
 
     def hand_signals_to(self, interrupt: Callable[[int], None]) -> None:
@@ -73,6 +87,9 @@ class Watcher:
                 os.set_blocking(end, False)
             self._wakeup_before = signal.set_wakeup_fd(self._pipe[1], warn_on_full_buffer=False)
             self._before = {number: signal.signal(number, _note) for number in BY_SIGNAL}
+            if CHECKPOINT_SIGNAL is not None:
+                self._mask_before = signal.pthread_sigmask(signal.SIG_BLOCK, (CHECKPOINT_SIGNAL,))
+                self._before[CHECKPOINT_SIGNAL] = signal.signal(CHECKPOINT_SIGNAL, _note)
         self._thread.start()
         return self
 
@@ -82,12 +99,16 @@ class Watcher:
             signal.set_wakeup_fd(self._wakeup_before)
             for number, handler in self._before.items():
                 signal.signal(number, handler)
+        if self._mask_before is not None:
+            signal.pthread_sigmask(signal.SIG_SETMASK, self._mask_before)
         os.write(self._pipe[1], b"\0")
         self._thread.join()
         for end in self._pipe:
             os.close(end)
 
     def _watch(self) -> None:
+        if self._mask_before is not None and CHECKPOINT_SIGNAL is not None:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, (CHECKPOINT_SIGNAL,))
         sampler: SystemSampler | None = None
         holds_lock = True
         try:
@@ -98,6 +119,8 @@ class Watcher:
                     for number in os.read(self._pipe[0], 256):
                         if number in BY_SIGNAL:
                             self._take_signal(number)
+                        elif number == CHECKPOINT_SIGNAL:
+                            self._ask_for_checkpoint()
                 self._look_after_parent()
                 self._look_for_abort()
                 if self._deadline is not None and time.monotonic() > self._deadline[0]:
@@ -126,6 +149,13 @@ class Watcher:
                 self._abort(BY_SIGNAL[number], f"{name} before training began")
         elif now - self._first[1] > SAME_WISH_SECONDS:
             self._abort(BY_SIGNAL[number], f"a second signal ({name})")
+
+    def _ask_for_checkpoint(self) -> None:
+        """The learner finds it between two steps; what comes before training waits for the first of them."""
+        now = time.monotonic()
+        if now - self._last_wish_for_checkpoint > SAME_WISH_SECONDS:
+            self._last_wish_for_checkpoint = now
+            send_request(self._paths, "checkpoint")
 
     def _look_after_parent(self) -> None:
         if self._parent is None or os.getppid() == self._parent:

@@ -42,6 +42,7 @@ from trainer.rundir import (
     ResumedEvent,
     RunEvent,
     RunLock,
+    RunPaths,
     host_name,
     read_events,
     take_requests,

@@ -139,8 +139,8 @@ def take_up_run(path: str | os.PathLike[str]) -> RunPaths:
         others = [entry.name for entry in paths.root.iterdir() if not _is_left_by_a_start(entry, ours)]
         if others:
             raise TrainerError(
-                "the directory has no run, and is not empty", where=str(paths.root), found=", ".join(sorted(others)[:8]),
-                expected="a run, or a new or empty directory",
+                "the directory has no run, and is not empty", where=str(paths.root),
+                found=", ".join(sorted(others)[:8]), expected="a run, or a new or empty directory",
             )  # fmt: skip
         return _with_folders(paths.root)
     except OSError as error:

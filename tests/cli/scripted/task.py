@@ -72,6 +72,8 @@ class Learner:
                 raise Stop("interrupted", 128 + self.signal, f"interrupted by {signal.Signals(self.signal).name}")
             for request in self.requests():
                 self.sink(RequestEvent(request.id, request.what, "done"))
+                if request.what == "checkpoint":
+                    self.sink(CheckpointEvent(step, f"checkpoints/step-{step}", reasons=("requested",)))
                 if request.what == "stop":
                     raise Stop("stopped", 0, "stopped by request")
             time.sleep(0.005)
