@@ -103,7 +103,7 @@ def test_a_resumed_run_goes_on_from_its_checkpoint_in_the_same_directory(command
     first.terminate()
     assert ended(first).returncode == 143
     checkpoint = next(event for event in commands.events() if event["kind"] == "checkpoint")
-    done = commands.finish("run", "--resume", "scripted", "options.script=finish", "seed=3")
+    done = commands.finish("run", "--resume", "scripted", "options.script=finish", "seed=3", "--force")
     assert (done.returncode, done.stderr) == (0, "")
     events = [event for event in commands.events() if event["attempt"] == 2]
     resumed = next(event for event in events if event["kind"] == "resumed")
@@ -115,7 +115,7 @@ def test_a_resumed_run_goes_on_from_its_checkpoint_in_the_same_directory(command
 
 def test_a_run_that_ended_before_its_first_checkpoint_begins_again(commands: Commands) -> None:
     ended(commands.script("failure"))
-    done = commands.finish("run", "--resume", "scripted", "options.script=finish")
+    done = commands.finish("run", "--resume", "scripted", "options.script=finish", "--force")
     assert done.returncode == 0
     assert [event["from_step"] for event in commands.events() if event["kind"] == "resumed"] == [0]
 
@@ -129,12 +129,28 @@ def test_auto_starts_a_run_goes_on_with_it_and_leaves_one_that_is_trained_alone(
     first.terminate()
     assert ended(first).returncode == 143
     saved = next(event for event in commands.events("runs/night") if event["kind"] == "checkpoint")
-    again = commands.finish(*words, "checkpoint.keep_last=3")
+    again = commands.finish(*words, "checkpoint.keep_last=3", "--force")
     assert (again.returncode, again.stderr) == (0, "")
     resumed = [event["from_step"] for event in commands.events("runs/night") if event["kind"] == "resumed"]
     assert resumed == [saved["step"]]
     assert [path.name for path in (commands.folder / "runs").iterdir()] == ["night"]
     assert "keep_last: 3" in (commands.folder / "runs/night/config-2.yaml").read_text()
+
+
+def test_values_that_the_saved_state_was_not_made_for_need_force(commands: Commands) -> None:
+    commands.finish("run", "config.yaml")
+    words = ("run", "--resume", "scripted", "train.epochs=2")
+    refused = commands.finish(*words, "optimizer.learning_rate=0.5", "data.batch_size=8", "seed=4")
+    assert refused.returncode == 2
+    for said in ("optimizer.learning_rate: ", ", now 0.5: its state", "data.batch_size: 64, now 8: epochs", "seed: 0,"):
+        assert said in refused.stderr
+    assert "train.epochs" not in refused.stderr and "--force" in refused.stderr
+    assert not (commands.folder / "runs/scripted/config-2.yaml").exists()
+    again = commands.finish("run", "config.yaml", "seed=4", "--resume", "auto")
+    assert again.returncode == 2 and "seed: 0, now 4" in again.stderr
+    assert commands.finish(*words, "validate.every_steps=5", "checkpoint.every_steps=5", "name=x").returncode == 0
+    assert commands.finish(*words, "seed=4", "--force").returncode == 0
+    assert "--force goes with --resume" in commands.finish("run", "config.yaml", "--force").stderr
 
 
 def test_auto_takes_up_a_start_that_was_killed_before_it_had_a_config(commands: Commands) -> None:

@@ -192,6 +192,20 @@ def test_resuming_with_another_seed_is_refused(blobs, config, tmp_path):
     assert (outcome.status, outcome.exit_code) == ("failed", 2) and "another seed" in outcome.reason
 
 
+def test_a_forced_resumption_under_another_seed_and_batch_size_keeps_the_step(blobs, config, tmp_path):
+    paths, events = create_run(tmp_path, "blobs"), []
+    Learner(blobs, config(train={"steps": 3}), paths=paths).run().check()
+    changed = config(seed=1, data={"batch_size": 8}, train={"steps": 5})
+    outcome = (
+        Learner(blobs, changed, paths=paths, sink=events.append, attempt=2, resume=paths.root, is_forced=True)
+        .run()
+        .check()
+    )
+    assert outcome.step == 5
+    assert [event.from_step for event in events if event.kind == "resumed"] == [3]
+    assert any(event.kind == "warning" and "not the one" in event.message for event in events)
+
+
 def test_resuming_in_another_numerics_class_is_refused(blobs, config, tmp_path):
     paths = create_run(tmp_path, "blobs")
     Learner(blobs, config(train={"steps": 1}), paths=paths).run().check()

@@ -14,6 +14,7 @@ class Attempt:
 
     `process_start`: when the command began, in seconds since 1970. `resumes`: whether it goes on from what an earlier
     attempt left: `checkpoint`, or the latest. `debug`: whether the user's mistakes are shown with their traceback, too.
+    `is_forced`: whether it goes on with a state that the config was changed under.
     """
 
     paths: RunPaths
@@ -21,6 +22,7 @@ class Attempt:
     process_start: float
     debug: bool = False
     checkpoint: Path | None = None
+    is_forced: bool = False
 
     @property
     def resumes(self) -> bool:

@@ -22,6 +22,7 @@ class Order(NamedTuple):
     run_dir: str | None = None
     resume: str | None = None
     debug: bool = False
+    force: bool = False
 
     def to_json(self) -> str:
         return json.dumps(self._asdict())

@@ -55,6 +55,7 @@ def attempt_of(
         paths, checkpoint = _named_run(order, loaded.config.name), None
         if (number := paths.last_attempt + 1) > 1:
             _refuse_trained(paths)
+            _refuse_another_meaning(order, paths, loaded)
     elif order.resume is None:
         assert target is not None
         loaded = configs.load(target, overrides)
@@ -65,10 +66,12 @@ def attempt_of(
         paths, checkpoint = _resumable(order)
         loaded = configs.load(str(paths.config(paths.last_attempt).absolute()), overrides)
         number = paths.last_attempt + 1
+        if overrides:
+            _refuse_another_meaning(order, paths, loaded)
     _write(paths.config(number), configs.dump_resolved(loaded))
     circumstances = {"command": order.command, "directory": os.getcwd(), "started": process_start}
     _write(paths.environment(number), json.dumps(circumstances, indent=1) + "\n")
-    return Attempt(paths, number, process_start, order.debug, checkpoint), loaded
+    return Attempt(paths, number, process_start, order.debug, checkpoint, order.force), loaded
 
 
 def split_words(words: Sequence[str], *, resuming: bool) -> tuple[str | None, list[str]]:
@@ -130,6 +133,21 @@ def _refuse_trained(paths: RunPaths) -> None:
         raise TrainerError(
             "this run is being trained", where=str(paths.root), found=f"pid {owner.pid} on {owner.host}",
             hint="Watch it with `trainer watch`, or stop it with `trainer stop`, first.",
+        )  # fmt: skip
+
+
+def _refuse_another_meaning(order: Order, paths: RunPaths, loaded: configs.Loaded) -> None:
+    """Refuse values that the state of the run was not made for, unless that is what is ordered."""
+    if order.force:
+        return
+    before = configs.load(str(paths.config(paths.last_attempt).absolute()), ())
+    found = [change for change in configs.changes(before.config, loaded.config) if change.effect is not None]
+    if found:
+        shown = [str(change) for change in found[:12]] + ([f"and {len(found) - 12} more"] if len(found) > 12 else [])
+        raise TrainerError(
+            "what was saved of this run means something else with these values", where=str(paths.root),
+            found="\n            ".join(shown), expected="the values that it was trained with",
+            hint="Start a new run with model.weights set to this one, or go on all the same with --force.",
         )  # fmt: skip
 
 

@@ -75,6 +75,7 @@ def run(
     *,
     run_dir: str | os.PathLike[str] | None = None,
     resume: str | os.PathLike[str] | None = None,
+    force: bool = False,
     keep: bool = True,
     show: bool = True,
     hooks: Sequence[Hook | Mapping[str, Any]] = (),
@@ -93,6 +94,7 @@ def run(
         run_dir: the run's directory, new or empty; by default runs/NAME, as with the command.
         resume: a run to go on with from its latest checkpoint, or a checkpoint of one, in place of `config`; "auto":
             beside a config that has a name, to go on with that run, or start it if there is none.
+        force: with `resume`: also with values that change what the saved state means.
         keep: False: no run directory, no checkpoints.
         show: False: nothing is printed.
         hooks: hooks, beside those that the config names; mappings are the config's `hooks:`.
@@ -110,7 +112,7 @@ def run(
     own_hooks = [hook for hook in hooks if not isinstance(hook, Mapping)]
     forget_own_code()
     if keep:
-        order = Order((), os.getpid(), ("trainer.run",), run_dir=_path(run_dir), resume=_path(resume))
+        order = Order((), os.getpid(), ("trainer.run",), run_dir=_path(run_dir), resume=_path(resume), force=force)
         return _run_kept(order, _plain(config), overrides, own_hooks, show=show)
     if run_dir is not None or resume is not None:
         raise TrainerError("nothing is kept, and so there is no run directory", hint="Leave keep=False out.")

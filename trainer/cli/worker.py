@@ -178,7 +178,8 @@ def learner_for(attempt: Attempt, loaded: Loaded, task: type[Task], sink: EventS
         sink(ResumedEvent(0))
     return Learner(
         task, loaded.config, loaded.options, paths=paths, sink=sink, requests=lambda: take_requests(paths),
-        attempt=attempt.number, resume=(attempt.checkpoint or paths.root) if resume else None, **further,
+        attempt=attempt.number, resume=(attempt.checkpoint or paths.root) if resume else None,
+        is_forced=attempt.is_forced, **further,
     )  # fmt: skip
 
 

@@ -24,6 +24,7 @@ from trainer.configs.optimizer import (
 )
 from trainer.configs.problems import ConfigError, Place, Problem
 from trainer.configs.resolved import dump_resolved
+from trainer.configs.resuming import Change, changes, what_state_rests_on
 from trainer.configs.run import RunConfig
 from trainer.configs.schedules import (
     ConstantSchedule,
@@ -59,6 +60,7 @@ __all__ = [
     "AdamWConfig",
     "AdanConfig",
     "BestConfig",
+    "Change",
     "CheckpointConfig",
     "ConfigError",
     "ConstantSchedule",
@@ -108,10 +110,12 @@ __all__ = [
     "TriangularSchedule",
     "TuningConfig",
     "ValidateConfig",
+    "changes",
     "config_from",
     "dump_resolved",
     "every_schedule",
     "json_schema",
     "load",
     "load_resolved",
+    "what_state_rests_on",
 ]

@@ -57,6 +57,7 @@ class Learner:
         requests: hands over control requests; asked once a step.
         attempt: which attempt of the run this is.
         resume: a run directory or a checkpoint to go on from.
+        is_forced: go on also where the position in the data, the seed or the numerics classes do not carry over.
         hooks: further hooks, beside those that the config names.
         wait: how to sleep while paused.
     """
@@ -72,11 +73,13 @@ class Learner:
         requests: TakeRequests = _no_requests,
         attempt: int = 1,
         resume: Path | None = None,
+        is_forced: bool = False,
         hooks: Sequence[Hook] = (),
         wait: Callable[[float], None] = time.sleep,
     ) -> None:
         self.task = task_class(config, options)
         self.config, self.paths, self.attempt, self.resume = config, paths, attempt, resume
+        self._is_forced = is_forced
         self.inbox = Inbox(requests, sink, wait=wait)
         self.training: Training | None = None
         self._sink, self._hooks = sink, hooks
@@ -111,6 +114,7 @@ class Learner:
     def _run(self) -> Outcome:
         training = self._prepare()
         if self.resume is not None:
+            training.is_forced = self._is_forced
             training.go_on_from(self.resume)
         try:
             with naming_items(training.splits):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,13 +13,12 @@ import numpy as np
 
 import trainer
 from trainer import TrainerError
+from trainer.configs import what_state_rests_on
 from trainer.rundir import EventSink, WarningEvent
 
 if TYPE_CHECKING:
     from trainer.configs import RunConfig
     from trainer.learner.task import Plan
-
-_WITHOUT_EFFECT = {"workers", "worker_kind", "prefetch", "cache_gb"}
 
 
 @dataclass
@@ -71,9 +71,18 @@ class Progress:
 
     @classmethod
     def from_json(
-        cls, state: Mapping[str, Any], config: RunConfig, plan: Plan, sink: EventSink, *, where: str
+        cls,
+        state: Mapping[str, Any],
+        config: RunConfig,
+        plan: Plan,
+        sink: EventSink,
+        *,
+        where: str,
+        is_forced: bool = False,
     ) -> Progress:
         """The progress that a checkpoint holds; warns where the config is not the one it was trained with.
+
+        `is_forced`: what does not carry over is no error; the step stays, and the position in the data follows from it.
 
         Raises:
             TrainerError: the position in the data, the seed or the numerics classes do not carry over.
@@ -86,7 +95,7 @@ class Progress:
         known = type(config.numerics)().model_dump(mode="json")  # classes that came later than the checkpoint
         state = {**state, "numerics": {**known, **state["numerics"]}}
         for name, value in expected.items():
-            if state[name] != value:
+            if state[name] != value and not is_forced:
                 raise TrainerError(
                     f"can't resume with another {name}", where=where, found=value, expected=f"{state[name]}, as before",
                     hint="Start a new run with model.weights set to this checkpoint instead.",
@@ -106,7 +115,5 @@ class Progress:
 
 
 def config_hash(config: RunConfig) -> str:
-    """A hash of what the config sets, but for how long training lasts, what it is called, how kernels are tuned and who
-    prepares batches."""
-    left_out: Any = {"name": True, "tuning": True, "train": {"epochs", "steps"}, "data": _WITHOUT_EFFECT}
-    return hashlib.sha256(config.model_dump_json(exclude=left_out).encode()).hexdigest()
+    """A hash of what the state rests on: all but what may be changed freely."""
+    return hashlib.sha256(json.dumps(what_state_rests_on(config), sort_keys=True).encode()).hexdigest()

@@ -47,6 +47,7 @@ class Training:
         inbox: requests from outside.
         listeners: hear every event besides the run's own sink.
         saving: its checkpoints.
+        is_forced: whether a checkpoint is taken up whose position, seed or numerics do not carry over.
     """
 
     def __init__(
@@ -76,6 +77,7 @@ class Training:
         self._number = State(np.zeros((), np.int64), "step", int64)
         self._compile_phases = CompilePhases(self.tell)
         self.saving = Saving(self, paths)
+        self.is_forced = False
         self._train_program = train_program(
             task,
             self._random,
@@ -300,10 +302,12 @@ class Training:
         return state, {"metrics": meter.folded()}
 
     def go_on_from(self, place: Path) -> None:
-        """Take up a checkpoint, or the latest of a run directory."""
+        """Take up a checkpoint, or the latest of a run directory; see `is_forced`."""
         with phase("resume", self.tell):
             folder, checkpoint = read_newest(place, lambda said: self.tell(WarningEvent(said)))
-            self.progress = Progress.from_json(checkpoint.state, self.config, self.plan, self.tell, where=str(folder))
+            self.progress = Progress.from_json(
+                checkpoint.state, self.config, self.plan, self.tell, where=str(folder), is_forced=self.is_forced
+            )
             self.metrics.update({name: float(value) for name, value in checkpoint.state["metrics"].items()})
             self.measuring.train.tally.prepare(checkpoint.state["sums"])
             folded = checkpoint.arrays.get("metrics", {})

@@ -32,7 +32,7 @@ class Stop(Exception):
 
 
 class Learner:
-    def __init__(self, task_class, config, options, *, paths, sink, requests, attempt, resume):
+    def __init__(self, task_class, config, options, *, paths, sink, requests, attempt, resume, is_forced):
         assert task_class is Scripted
         self.script, self.paths, self.sink, self.requests, self.resume = options.script, paths, sink, requests, resume
         self.signal, self.steps = 0, itertools.count(1)

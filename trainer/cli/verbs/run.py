@@ -13,6 +13,7 @@ EXAMPLES = """\
   trainer run --resume digits-2 train.epochs=40     go on from the latest checkpoint
   trainer run --resume digits-2/checkpoints/step-250
   trainer run config.yaml --name night --resume auto    go on with runs/night, or start it
+  trainer run --resume digits-2 optimizer.learning_rate=0.01 --force
   trainer run config.yaml --in-process              no worker process, for a debugger
 """
 HINT = "Values are set as key=value, for instance train.epochs=3. "
@@ -38,16 +39,22 @@ def describe(parser: argparse.ArgumentParser) -> None:
         help="go on with a run, from its latest checkpoint or RUN/checkpoints/step-N; "
         "auto: with the run of the config's name (--name, --run-dir), which is started if there is none",
     )
+    parser.add_argument(
+        "--force", action="store_true", help="with --resume: also with values that change what the saved state means"
+    )
 
 
 def execute(arguments: argparse.Namespace) -> int:
     import os
     import sys
 
+    from trainer import TrainerError
     from trainer.cli import launch
     from trainer.cli.forms import Form, on_terminal
     from trainer.cli.order import Order
 
+    if arguments.force and arguments.resume is None:
+        raise TrainerError("--force goes with --resume")
     order = Order(
         tuple(arguments.words),
         os.getpid(),
@@ -56,6 +63,7 @@ def execute(arguments: argparse.Namespace) -> int:
         run_dir=arguments.run_dir,
         resume=arguments.resume,
         debug=arguments.debug,
+        force=arguments.force,
     )
     form = Form.JSON if arguments.json else Form.PLAIN
     if arguments.in_process:
