@@ -24,6 +24,7 @@ VERBS: dict[str, str] = {
     "data inspect": "what is in a data set, and what is wrong with it",
     "data convert": "boxes from one format to another: COCO, VOC, YOLO",
     "data evaluate": "the figures of a results file, COCO's 12 and per class",
+    "doctor resume": "whether a config that is killed and resumed comes to the same bits",
     "doctor": "what this installation is, and what is wrong with it",
 }
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 EXAMPLES = """\
   trainer doctor
   trainer doctor --json
+  trainer doctor resume config.yaml    whether a kill changes its results; see its own --help
   trainer doctor cache                 the caches on disk: where, how large, what is in them
   trainer doctor cache --decisions     each tuning decision too
   trainer doctor cache --clear         delete compiled kernels and tuning decisions

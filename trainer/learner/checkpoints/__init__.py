@@ -1,5 +1,6 @@
 """Checkpoints: their format on disk, which are kept, how a run is taken up from one."""
 
+from trainer.learner.checkpoints.compare import first_difference
 from trainer.learner.checkpoints.format import (
     Array,
     Checkpoint,
@@ -19,6 +20,7 @@ __all__ = [
     "Saved",
     "checkpoint_folder",
     "checkpoints_at",
+    "first_difference",
     "is_better",
     "pointed",
     "read_checkpoint",
