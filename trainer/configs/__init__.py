@@ -1,5 +1,8 @@
 """Configurations: pydantic models of the YAML, read with the place of every value, checked in one pass."""
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from trainer.configs.checkpoint import BestConfig, CheckpointConfig
 from trainer.configs.data import DataConfig
 from trainer.configs.gallery import RecipeIndex
@@ -8,44 +11,12 @@ from trainer.configs.load import Loaded, config_from, load, load_resolved
 from trainer.configs.metrics import MetricConfig, MetricsConfig, OwnMetric
 from trainer.configs.model import ModelConfig
 from trainer.configs.numerics import NumericsConfig
-from trainer.configs.optimizer import (
-    AdaGradConfig,
-    AdamConfig,
-    AdamWConfig,
-    AdanConfig,
-    LambConfig,
-    LionConfig,
-    MuonConfig,
-    OptimizerConfig,
-    OwnOptimizer,
-    ParameterGroup,
-    RmsPropConfig,
-    SgdConfig,
-)
+from trainer.configs.optimizers import OptimizerConfig, OwnOptimizer, ParameterGroup
 from trainer.configs.problems import ConfigError, Place, Problem
 from trainer.configs.resolved import dump_resolved
 from trainer.configs.resuming import Change, changes, what_state_rests_on
 from trainer.configs.run import RunConfig
-from trainer.configs.schedules import (
-    ConstantSchedule,
-    CosineSchedule,
-    ExponentialSchedule,
-    LinearSchedule,
-    NoamSchedule,
-    OneCycleSchedule,
-    OwnSchedule,
-    PlateauSchedule,
-    PolynomialSchedule,
-    ProductSchedule,
-    Schedule,
-    ScheduleConfig,
-    SequenceSchedule,
-    Span,
-    StepSchedule,
-    Stretch,
-    TriangularSchedule,
-    every_schedule,
-)
+from trainer.configs.schedules import OwnSchedule, Schedule, ScheduleConfig, Span, Stretch, every_schedule
 from trainer.configs.schema import json_schema
 from trainer.configs.section import Section
 from trainer.configs.task import TaskReference
@@ -53,6 +24,52 @@ from trainer.configs.train import EarlyStoppingConfig, EmaConfig, SpikeConfig, T
 from trainer.configs.transforms import TransformConfig, TransformsConfig
 from trainer.configs.tuning import TuningConfig
 from trainer.configs.validation import ValidateConfig
+
+if TYPE_CHECKING:
+    from trainer.configs.optimizers.adaptive import (
+        AdaGradConfig,
+        AdamConfig,
+        AdamWConfig,
+        AdanConfig,
+        LambConfig,
+        RmsPropConfig,
+    )
+    from trainer.configs.optimizers.momentum import LionConfig, MuonConfig, SgdConfig
+    from trainer.configs.schedules.combined import ProductSchedule, SequenceSchedule
+    from trainer.configs.schedules.decay import (
+        ConstantSchedule,
+        ExponentialSchedule,
+        LinearSchedule,
+        PolynomialSchedule,
+        StepSchedule,
+    )
+    from trainer.configs.schedules.plateau import PlateauSchedule
+    from trainer.configs.schedules.waves import CosineSchedule, NoamSchedule, OneCycleSchedule, TriangularSchedule
+
+_LATE = {
+    "AdaGradConfig": "optimizers.adaptive",
+    "AdamConfig": "optimizers.adaptive",
+    "AdamWConfig": "optimizers.adaptive",
+    "AdanConfig": "optimizers.adaptive",
+    "LambConfig": "optimizers.adaptive",
+    "RmsPropConfig": "optimizers.adaptive",
+    "LionConfig": "optimizers.momentum",
+    "MuonConfig": "optimizers.momentum",
+    "SgdConfig": "optimizers.momentum",
+    "ProductSchedule": "schedules.combined",
+    "SequenceSchedule": "schedules.combined",
+    "ConstantSchedule": "schedules.decay",
+    "ExponentialSchedule": "schedules.decay",
+    "LinearSchedule": "schedules.decay",
+    "PolynomialSchedule": "schedules.decay",
+    "StepSchedule": "schedules.decay",
+    "PlateauSchedule": "schedules.plateau",
+    "CosineSchedule": "schedules.waves",
+    "NoamSchedule": "schedules.waves",
+    "OneCycleSchedule": "schedules.waves",
+    "TriangularSchedule": "schedules.waves",
+}
+"""Sections that are declared when somebody asks for them, which a config's start can do without: the file of each."""
 
 __all__ = [
     "AdaGradConfig",
@@ -119,3 +136,9 @@ __all__ = [
     "load_resolved",
     "what_state_rests_on",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_LATE[name]}"), name)

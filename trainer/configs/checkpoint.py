@@ -1,7 +1,5 @@
 """`checkpoint:` when the state is written, and which states are kept."""
 
-from __future__ import annotations
-
 from typing import ClassVar, Literal
 
 from pydantic import Field

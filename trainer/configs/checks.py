@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import pairwise
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from trainer.configs.optimizer import SgdConfig
 from trainer.configs.problems import KeyPath
 from trainer.configs.run import RunConfig
-from trainer.configs.schedules import OwnSchedule, Schedule, SequenceSchedule, StepSchedule
+from trainer.configs.schedules import OwnSchedule, Schedule
+from trainer.configs.section import Section
 
 Finding = tuple[KeyPath, str, tuple[KeyPath, ...]]
 """The path that is wrong, why, and every path that the verdict rests on."""
@@ -69,27 +68,11 @@ def _it_ends(config: RunConfig) -> Iterator[Finding]:
                 yield (*path, "name"), message, (path, ("train",))
 
 
-def _nesterov_has_momentum(config: RunConfig) -> Iterator[Finding]:
+def _sections_agree_with_themselves(config: RunConfig) -> Iterator[Finding]:
+    """What sections know to be wrong among their own values."""
     for path, section in sections_of(config):
-        if isinstance(section, SgdConfig) and section.nesterov and section.momentum == 0:
-            yield (*path, "nesterov"), "needs a momentum above 0", ((*path, "nesterov"), (*path, "momentum"))
-
-
-def _milestones_increase(config: RunConfig) -> Iterator[Finding]:
-    for path, section in sections_of(config):
-        if isinstance(section, StepSchedule | SequenceSchedule) and section.milestones:
-            here = (*path, "milestones")
-            for index, (before, after) in enumerate(pairwise(section.milestones), 1):
-                if after <= before:
-                    yield (*here, index), f"milestones must increase, but {after} follows {before}", (here,)
-
-
-def _parts_have_milestones(config: RunConfig) -> Iterator[Finding]:
-    for path, section in sections_of(config):
-        if isinstance(section, SequenceSchedule) and len(section.milestones) != len(section.parts) - 1:
-            here, parts = (*path, "milestones"), len(section.parts)
-            message = f"{parts} parts begin at {parts - 1} milestones, found {len(section.milestones)}"
-            yield here, message, (here, (*path, "parts"))
+        for keys, message, about in section.contradictions() if isinstance(section, Section) else ():
+            yield (*path, *keys), message, tuple((*path, key) for key in about)
 
 
 def _own_code_loads(config: RunConfig) -> Iterator[Finding]:
@@ -129,9 +112,7 @@ _RULES: tuple[Callable[[RunConfig], Iterator[Finding]], ...] = (
     _groups,
     _data_has_a_place,
     _it_ends,
-    _nesterov_has_momentum,
-    _milestones_increase,
-    _parts_have_milestones,
+    _sections_agree_with_themselves,
     _own_code_loads,
     _warmup_fits,
     _reference_is_exact,

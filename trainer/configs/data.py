@@ -1,7 +1,5 @@
 """`data:` where samples come from and how they are batched."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Literal
 

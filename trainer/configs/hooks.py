@@ -1,7 +1,5 @@
 """`hooks:` code of the user's own at moments of the training."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from pydantic import Field

@@ -1,7 +1,5 @@
 """`model:` what the network starts from."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

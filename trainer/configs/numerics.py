@@ -1,7 +1,5 @@
 """`numerics:` how exactly results are reproduced."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from pydantic import Field

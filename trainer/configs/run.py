@@ -1,7 +1,5 @@
 """The whole configuration of a run: one field a section."""
 
-from __future__ import annotations
-
 import warnings
 from typing import Any, ClassVar, Literal
 
@@ -13,13 +11,20 @@ from trainer.configs.hooks import HookConfig
 from trainer.configs.metrics import MetricsConfig
 from trainer.configs.model import ModelConfig
 from trainer.configs.numerics import NumericsConfig
-from trainer.configs.optimizer import OptimizerConfig
-from trainer.configs.schedules import ConstantSchedule, ScheduleConfig
+from trainer.configs.optimizers import OptimizerConfig
+from trainer.configs.schedules import Schedule, ScheduleConfig
 from trainer.configs.section import Section
 from trainer.configs.sinks import SinkConfig
 from trainer.configs.train import EarlyStoppingConfig, TrainConfig
 from trainer.configs.tuning import TuningConfig
 from trainer.configs.validation import ValidateConfig
+
+
+def _constant() -> Schedule:
+    from trainer.configs.schedules.decay import ConstantSchedule  # where it is wanted: sections take time to declare
+
+    return ConstantSchedule()
+
 
 with warnings.catch_warnings():
     # The section is called `validate` in YAML and in Python; pydantic's method of that name is deprecated and unused.
@@ -56,7 +61,7 @@ with warnings.catch_warnings():
             None, min_length=1, description="Optimizers by the names that the task gives them."
         )
         schedule: ScheduleConfig = Field(
-            default_factory=ConstantSchedule,
+            default_factory=_constant,
             description="The learning rate over the run, for every optimizer without one of its own.",
         )
         train: TrainConfig = Field(default_factory=TrainConfig)

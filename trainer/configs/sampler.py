@@ -1,7 +1,5 @@
 """`data.sampler:` which items an epoch of training has."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import Field

@@ -1,10 +1,12 @@
 """The base of every section of a configuration, and of a task's own `Options`."""
 
-from __future__ import annotations
-
-from typing import ClassVar
+from collections.abc import Iterable
+from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict
+
+Contradiction = tuple[tuple[Any, ...], str, tuple[str, ...]]
+"""The keys that lead to what is wrong, why it is, and the keys of the section that the verdict rests on."""
 
 
 class Section(BaseModel):
@@ -22,3 +24,7 @@ class Section(BaseModel):
     """Groups of keys of which one must be set, and only one."""
     at_most_one_of: ClassVar[tuple[tuple[str, ...], ...]] = ()
     """Groups of keys of which no more than one may be set."""
+
+    def contradictions(self) -> Iterable[Contradiction]:
+        """What is wrong among its own values, each of which is right by itself."""
+        return ()

@@ -7,6 +7,7 @@ from typing import Annotated, Any, ForwardRef, Literal, Union, get_args, get_ori
 
 from pydantic import BaseModel
 
+from trainer.configs.choice import choice_of
 from trainer.configs.problems import KeyPath
 
 _UNIONS = (Union, types.UnionType)
@@ -36,6 +37,8 @@ def variant_keys(model: type[BaseModel], value: Any, path: KeyPath) -> set[str]:
         annotation = _child(_choose(annotation, value), part)
         value = _item(value, part)
     members = [member for member in _members(annotation) if _is_section(member)]
+    if any(choice_of(member) for member in members):
+        return {"name"}
     literals = [set(_literals(member)) for member in members if not hasattr(member, "is_meant_by")]
     return set() if len(members) < 2 else set.intersection(*literals)
 
@@ -67,8 +70,8 @@ def _choose(annotation: Any, value: Any) -> Any:
 
 def _meant(section: type[BaseModel], value: dict[str, Any]) -> type[BaseModel]:
     """The section itself, or which of those that derive from it, where it stands for several."""
-    meant = section.meant(value) if hasattr(section, "meant") else None
-    return meant or section
+    choice = choice_of(section)
+    return (choice.meant(value) if choice else None) or section
 
 
 def _fits(section: type[BaseModel], value: dict[str, Any]) -> bool:

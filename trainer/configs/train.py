@@ -1,7 +1,5 @@
 """`train:` how long, in which precision, and what happens when something goes wrong."""
 
-from __future__ import annotations
-
 from typing import ClassVar, Literal
 
 from pydantic import Field

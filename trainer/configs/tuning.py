@@ -1,7 +1,5 @@
 """`tuning:` how kernels are chosen beyond the cost model. It decides time, never results."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from pydantic import Field

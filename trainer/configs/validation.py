@@ -1,7 +1,5 @@
 """`validate:` when the validation split is evaluated."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 from pydantic import Field

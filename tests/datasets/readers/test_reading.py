@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from typing import get_args
 
 import numpy as np
 import pytest
 
 from trainer.configs import config_from
-from trainer.configs.readers import ReaderConfig, Reading
+from trainer.configs.choice import choice_of
+from trainer.configs.readers import READERS, Reading
 from trainer.datasets.readers import read_splits
 
-VARIANTS = [get_args(variant)[0] for variant in get_args(get_args(ReaderConfig)[0])]
+VARIANTS = [choice_of(Reading).section(name) for name in READERS]
 
 
 @pytest.fixture

@@ -10,7 +10,9 @@ import pytest
 
 from trainer import TrainerError
 from trainer.configs.own import forget_own_code
-from trainer.configs.transforms import OneHotConfig, OwnTransform, ResizeConfig
+from trainer.configs.transforms import OwnTransform
+from trainer.configs.transforms.pixels import OneHotConfig
+from trainer.configs.transforms.space import ResizeConfig
 from trainer.datasets import Pipeline
 from trainer.datasets.transforms import HorizontalFlip, Resize
 from trainer.datasets.transforms.build import pipeline_for

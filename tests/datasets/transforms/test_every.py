@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic_core import PydanticUndefined
 
-from trainer.configs import TransformConfig
+from trainer.configs.choice import OWN_TAG, choice_of
+from trainer.configs.transforms import TRANSFORMS, Transforming
 from trainer.datasets import FIELDS, Item, Pipeline, Transform, check_item
 from trainer.datasets import transforms as t
 from trainer.datasets.fields import OBJECTS
@@ -46,11 +47,8 @@ ALL: list[Transform] = [
     t.Normalize((0.5,), (0.25,)),
     t.OneHot(3),
 ]
-SECTIONS = {
-    get_args(section.model_fields["name"].annotation)[0]: section
-    for section in (get_args(one)[0] for one in get_args(get_args(TransformConfig)[0]))
-    if not section.is_own
-}
+CHOICE = choice_of(Transforming)
+SECTIONS = {name: CHOICE.section(name) for name in TRANSFORMS if name != OWN_TAG}
 
 
 class Some:

@@ -1,7 +1,5 @@
 """Metrics of predicted numbers beside the right ones, and of probabilities beside how often they are right."""
 
-from __future__ import annotations
-
 from typing import ClassVar, Literal
 
 from pydantic import Field

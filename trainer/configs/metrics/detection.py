@@ -1,7 +1,5 @@
 """Metrics of detections."""
 
-from __future__ import annotations
-
 from typing import ClassVar, Literal
 
 from pydantic import Field

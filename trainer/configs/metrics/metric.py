@@ -1,7 +1,5 @@
 """What every entry of `metrics:` has, and metrics of the user's own."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar, Self
 
 from pydantic import Field, PrivateAttr
@@ -47,13 +45,6 @@ class MetricConfig(Section):
     def where(self) -> str:
         """The class that it is made of."""
         return type(self).code
-
-    @staticmethod
-    def meant(value: Any) -> type[MetricConfig] | None:
-        """The section that a mapping is meant as, by its `name`; None where that is no metric's."""
-        from trainer.configs.metrics.table import section_meant  # which imports this module
-
-        return section_meant(value)
 
     def settings(self) -> dict[str, Any]:
         """What the class is made with."""

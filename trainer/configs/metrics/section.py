@@ -1,7 +1,5 @@
 """`metrics:` by split."""
 
-from __future__ import annotations
-
 from pydantic import Field
 
 from trainer.configs.metrics.table import AnyMetric

@@ -1,7 +1,5 @@
 """Metrics of images that a model made."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 

@@ -1,14 +1,22 @@
 """Schedules that only go down: in steps, exponentially, along a line or a power."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
 from trainer.configs.schedules.schedule import Schedule, Stretch, power
+from trainer.configs.section import Contradiction
 
 Time = Annotated[int, Field(gt=0)]
+
+
+def not_increasing(milestones: Sequence[int]) -> Iterator[Contradiction]:
+    """Each of a section's `milestones` that does not lie after the one before."""
+    for index, (before, after) in enumerate(pairwise(milestones), 1):
+        if after <= before:
+            yield ("milestones", index), f"milestones must increase, but {after} follows {before}", ("milestones",)
 
 
 class ConstantSchedule(Schedule):
@@ -30,6 +38,9 @@ class StepSchedule(Schedule):
     step_size: int | None = Field(None, gt=0, description="Distance between two reductions.")
     milestones: tuple[Time, ...] | None = Field(None, min_length=1, description="Increasing times of the reductions.")
     gamma: float = Field(0.1, gt=0, description="Factor of each reduction.")
+
+    def contradictions(self) -> Iterator[Contradiction]:
+        yield from not_increasing(self.milestones or ())
 
     def shape(self, time: Any, stretch: Stretch, xp: Any) -> Any:
         if self.step_size is not None:

@@ -1,7 +1,5 @@
 """A schedule of the user's own, from a file of theirs."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from pydantic import Field

@@ -1,7 +1,5 @@
 """The schedule that waits for a metric to stop improving: the one with a memory."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any, ClassVar, Literal

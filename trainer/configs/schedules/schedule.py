@@ -4,8 +4,6 @@ A formula is written once, for any namespace with the array API's names: the eng
 change of the learning rate never compiles anything), NumPy for what is reported. Nothing here imports either.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -99,9 +97,14 @@ class Schedule(Section):
         """Steps of the warm-up (Goyal et al. 2017)."""
         return self.warmup_steps or round((self.warmup_epochs or 0) * span.steps_per_epoch)
 
-    def parts_within(self) -> tuple[Schedule, ...]:
+    def parts_within(self) -> "tuple[Schedule, ...]":
         """The schedules that this one is made of."""
         return ()
+
+
+def every_schedule(schedule: Schedule) -> tuple[Schedule, ...]:
+    """The schedule and all that it is made of."""
+    return (schedule, *(inner for part in schedule.parts_within() for inner in every_schedule(part)))
 
 
 def power(base: float, exponent: Any, xp: Any) -> Any:

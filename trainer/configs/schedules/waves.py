@@ -1,7 +1,5 @@
 """Schedules that go along cosines and triangles, once or again and again."""
 
-from __future__ import annotations
-
 import math
 from typing import Any, ClassVar, Literal
 

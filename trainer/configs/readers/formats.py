@@ -1,50 +1,19 @@
-"""`data.reader:` where the items come from, one section a format. A further one is a file in `datasets/readers` and its
-section here, which says in `code` where that is; no other place knows of it.
+"""The formats, a section each.
 
 A path may have `{split}` in it, which stands for each split's word.
 """
 
-from __future__ import annotations
+from typing import Annotated, ClassVar, Literal
 
-from typing import Annotated, Any, ClassVar, Literal
+from pydantic import Field
 
-from pydantic import Discriminator, Field, Tag
+from trainer.configs.readers.reading import Reading
 
-from trainer.configs.own import OWN_TAG, PATTERN, names_own_class, which
-from trainer.configs.section import Section
-
-_Share = Annotated[float, Field(gt=0, lt=1)]
 _Colour = tuple[
     Annotated[int, Field(ge=0, le=255)], Annotated[int, Field(ge=0, le=255)], Annotated[int, Field(ge=0, le=255)]
 ]
 _Classes = Annotated[tuple[str, ...], Field(min_length=1)]
 _Unit = Literal["characters", "bytes", "words"]
-
-
-class Reading(Section):
-    """What every reader has."""
-
-    code: ClassVar[str] = ""
-    """Where the reader is: file:name in datasets/readers."""
-    is_own: ClassVar[bool] = False
-
-    name: str
-    splits: dict[str, str] | None = Field(
-        None,
-        min_length=1,
-        description="The word that `{split}` stands for in paths, by split: {train: train, valid: val}; null: those "
-        "that are there of train, valid (or val, validation) and test.",
-    )
-    fractions: dict[str, _Share] = Field(
-        default_factory=dict, description="Splits that are taken from train, and their shares of it: {valid: 0.1}."
-    )
-    fractions_by: Literal["seed", "order"] = Field(
-        "seed", description="seed: a random choice, the same for the same seed; order: from the end."
-    )
-
-    def settings(self) -> dict[str, Any]:
-        """What the reader itself is given."""
-        return {name: getattr(self, name) for name in type(self).model_fields if name not in Reading.model_fields}
 
 
 class _Images(Reading):
@@ -204,34 +173,3 @@ class TextClassesReader(Reading):
     unit: _Unit = Field("characters", description="What a token is.")
     most_tokens: int | None = Field(None, gt=0, description="Keep the most frequent ones; null: all.")
     classes: _Classes | None = Field(None, description="In the order of the labels; null: all files, sorted.")
-
-
-class OwnReader(Reading):
-    """A class of one's own, named as ./file.py:Class: Class(root, split, **options) is a data set."""
-
-    is_own: ClassVar[bool] = True
-
-    name: str = Field(pattern=PATTERN, description="The class, as ./file.py:Class.")
-    options: dict[str, Any] = Field(default_factory=dict, description="Its own settings.")
-
-    @staticmethod
-    def is_meant_by(value: dict[str, Any]) -> bool:
-        """Whether a mapping names a class of the user's own."""
-        return names_own_class(value.get("name"))
-
-
-ReaderConfig = Annotated[
-    Annotated[CocoReader, Tag("coco")]
-    | Annotated[CocoPanopticReader, Tag("coco_panoptic")]
-    | Annotated[VocReader, Tag("voc")]
-    | Annotated[YoloReader, Tag("yolo")]
-    | Annotated[ImageFolderReader, Tag("image_folder")]
-    | Annotated[SegmentationReader, Tag("segmentation")]
-    | Annotated[PairsReader, Tag("pairs")]
-    | Annotated[IdxReader, Tag("idx")]
-    | Annotated[TableReader, Tag("table")]
-    | Annotated[TextReader, Tag("text")]
-    | Annotated[TextClassesReader, Tag("text_classes")]
-    | Annotated[OwnReader, Tag(OWN_TAG)],
-    Discriminator(which),
-]

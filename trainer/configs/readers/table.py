@@ -1,0 +1,30 @@
+"""The formats by name, a row each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated
+
+from trainer.configs.choice import OWN_TAG, Choice
+from trainer.configs.readers.reading import Reading
+
+READERS: Mapping[str, str] = {
+    "coco": "formats:CocoReader",
+    "coco_panoptic": "formats:CocoPanopticReader",
+    "voc": "formats:VocReader",
+    "yolo": "formats:YoloReader",
+    "image_folder": "formats:ImageFolderReader",
+    "segmentation": "formats:SegmentationReader",
+    "pairs": "formats:PairsReader",
+    "idx": "formats:IdxReader",
+    "table": "formats:TableReader",
+    "text": "formats:TextReader",
+    "text_classes": "formats:TextClassesReader",
+    OWN_TAG: "reading:OwnReader",
+}
+"""By name, the section: file:Class in this folder."""
+
+if TYPE_CHECKING:
+    ReaderConfig = Reading
+else:
+    ReaderConfig = Annotated[Reading, Choice(Reading, READERS)]
