@@ -1,7 +1,6 @@
 """Sections of which a config chooses one by its `name`: a table of names, of which only those named are ever built.
 
-All of them in pydantic's own unions would cost every start 100 ms: a section is half a millisecond to declare, and as
-much again to build.
+All of them in pydantic's own unions cost every start 60 to 80 ms.
 """
 
 from __future__ import annotations

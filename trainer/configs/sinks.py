@@ -1,7 +1,5 @@
 """`sinks:` other tools that are told of a run."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from pydantic import Field, model_validator

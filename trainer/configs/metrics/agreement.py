@@ -1,7 +1,5 @@
 """Metrics of a whole confusion matrix."""
 
-from __future__ import annotations
-
 from typing import ClassVar, Literal
 
 from pydantic import Field

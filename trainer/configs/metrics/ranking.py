@@ -1,7 +1,5 @@
 """Metrics of scores that rank."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field
