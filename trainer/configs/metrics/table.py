@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -94,12 +95,15 @@ class _MetricChoice(Choice):
         value = {"name": value} if isinstance(value, str) else value
         if not isinstance(value, dict | MetricConfig):
             raise PydanticCustomError("metric", "expected a metric's name, or a mapping with its name and options")
-        if isinstance(value, dict) and "name" in value and self.meant(value) is None:
+        if isinstance(value, MetricConfig) or "name" not in value:
+            return super().validated(value, info)
+        section = self.meant(value)
+        if section is None:
             name = value["name"]
             known = did_you_mean(str(name), METRICS)
             message = f"no metric {name!r}{known} (one of your own is ./file.py:Class)"
             raise PydanticCustomError("metric", "{message}", {"message": message})
-        return super().validated(value, info)
+        return section.model_validate_json(json.dumps(value))  # from Python too, plain values are as in YAML
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         sections = [_in_one_piece(self.section(name).model_json_schema(by_alias=True)) for name in self.table]
