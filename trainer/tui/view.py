@@ -69,11 +69,12 @@ class LogLine:
     message: str
 
 
-@dataclass
+@dataclass(eq=False)
 class View:
     """A run as the records so far tell it.
 
-    `revision` grows with every record; a later attempt takes back what its resumption supersedes.
+    `revision` grows with every record, `samples_taken` with every sample of the machine; a later attempt takes back what
+    its resumption supersedes.
     """
 
     name: str
@@ -99,6 +100,7 @@ class View:
     tunes: dict[str, TuneEvent] = field(default_factory=dict)
     samples: deque[SampleEvent] = field(default_factory=lambda: deque(maxlen=MOST_SAMPLES))
     reports: dict[str, ReportEvent] = field(default_factory=dict)
+    samples_taken: int = 0
     histories: dict[str, deque[float]] = field(default_factory=dict)
     log: deque[LogLine] = field(default_factory=lambda: deque(maxlen=LOG_LINES))
     log_count: int = 0
@@ -207,6 +209,7 @@ MEASURED = ("cpu", "memory", "disk", "network", "data_wait", "step_ms")
 def _system(view: View, event: SystemEvent, time: float) -> None:
     # Several threads sample: what one of them leaves out stands as another told it last.
     told = {name: value for name in _SYSTEM_FIELDS if (value := getattr(event, name)) is not None}
+    view.samples_taken += 1
     view.system = event if view.system is None else replace(view.system, **told)
     for name in MEASURED:
         value = told.get(name)

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from functools import lru_cache
 
-from trainer.tui.charts import CHARTS
+from trainer.tui.charts import CHARTS, Chart
 from trainer.tui.frame import Frame
 from trainer.tui.text import Line
+from trainer.tui.view import View
+
+CHART_SECONDS = 0.5
 
 _MISSING = {
     "loss": "no training step yet",
@@ -15,11 +19,21 @@ _MISSING = {
 }
 
 
+@lru_cache(len(CHARTS))
+def _made(name: str, view: View, revision: int) -> Chart | None:
+    return CHARTS[name](view)
+
+
+def _chart(frame: Frame, name: str) -> Chart | None:
+    """The chart as the run stands; title, version and drawing of one frame share it."""
+    return _made(name, frame.view, frame.view.revision)
+
+
 def draw_chart_panel(name: str) -> Callable[[Frame, int, int], list[Line]]:
     """The drawing function of one chart of the table."""
 
     def draw(frame: Frame, width: int, height: int) -> list[Line]:
-        chart = CHARTS[name](frame.view)
+        chart = _chart(frame, name)
         if chart is None or frame.is_first:
             return [((_MISSING[name] if chart is None else "", "dim"),)]
         from trainer.tui.plot import draw_chart  # NumPy comes with it, and is not needed before the second frame
@@ -30,11 +44,19 @@ def draw_chart_panel(name: str) -> Callable[[Frame, int, int], list[Line]]:
 
 
 def chart_version(name: str) -> Callable[[Frame], Hashable]:
-    """What a chart's drawing depends on; equal values mean that nothing need be drawn anew."""
+    """What a chart's drawing depends on; equal values mean that nothing need be drawn anew.
+
+    New values wait for the next half second: a chart is most of what a frame costs, and a point more hardly shows.
+    """
+    shown: tuple[Hashable, Hashable] = (None, None)
 
     def version(frame: Frame) -> Hashable:
-        chart = CHARTS[name](frame.view)
-        return None if chart is None else (frame.is_first, frame.glyphs.braille, *chart.version)
+        nonlocal shown
+        moment = (int(frame.now / CHART_SECONDS), frame.view.name, frame.view.attempt, frame.is_first)
+        if shown[0] != moment:
+            chart = _chart(frame, name)
+            shown = (moment, None if chart is None else (frame.is_first, frame.glyphs.braille, *chart.version))
+        return shown[1]
 
     return version
 
@@ -43,7 +65,7 @@ def chart_title(name: str) -> Callable[[Frame], str]:
     """The chart's title with its latest values."""
 
     def title(frame: Frame) -> str:
-        chart = CHARTS[name](frame.view)
+        chart = _chart(frame, name)
         return name if chart is None else chart.title
 
     return title

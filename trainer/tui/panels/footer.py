@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 from trainer.tui.frame import Frame
 from trainer.tui.keys import SCREENS, Action, actions_of, key_name
 from trainer.tui.text import Line, crop_line, join, line_width
@@ -28,6 +30,11 @@ def draw_footer(frame: Frame, width: int, height: int) -> list[Line]:
         if line_width(line) <= width:
             break
     return [crop_line(line, width, frame.glyphs.ellipsis)]
+
+
+def footer_version(frame: Frame) -> Hashable:
+    """What the line depends on."""
+    return frame.message, frame.screen, frame.view.paused, frame.status
 
 
 def _key(frame: Frame, action: Action) -> Line:

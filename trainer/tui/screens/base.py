@@ -14,7 +14,7 @@ from trainer.tui.box import FRAME_HEIGHT
 from trainer.tui.frame import Frame
 from trainer.tui.keys import Scope, actions_of
 from trainer.tui.panel import Panel
-from trainer.tui.panels.footer import draw_footer
+from trainer.tui.panels.footer import draw_footer, footer_version
 from trainer.tui.panels.header import draw_header
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class RunScreen(Screen[None], inherit_bindings=False):
     def compose(self) -> Iterable[Widget]:
         yield Panel(draw_header, source=self.dashboard, id="header", classes="row")
         yield from self.body()
-        yield Panel(draw_footer, source=self.dashboard, id="footer", classes="row")
+        yield Panel(draw_footer, source=self.dashboard, id="footer", version=footer_version, classes="row")
 
     def body(self) -> Iterable[Widget]:
         """The widgets between header and footer."""

@@ -74,7 +74,14 @@ class Overview(RunScreen):
                 )
                 for name in ("loss", "valid")
             ),
-            Panel(draw_system, source=source, id="system", title="system", classes="box"),
+            Panel(
+                draw_system,
+                source=source,
+                id="system",
+                title="system",
+                version=lambda frame: (frame.view.samples_taken, frame.view.device),
+                classes="box",
+            ),
             Panel(
                 draw_chart_panel("rate"),
                 source=source,
@@ -88,6 +95,7 @@ class Overview(RunScreen):
                 source=source,
                 id="log",
                 title=lambda frame: self.log_filter.title,
+                version=lambda frame: (frame.view.attempt, frame.view.log_count, frame.scroll, self.log_filter),
                 classes="box",
             ),
             id="body",
