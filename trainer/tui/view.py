@@ -73,8 +73,8 @@ class LogLine:
 class View:
     """A run as the records so far tell it.
 
-    `revision` grows with every record, `samples_taken` with every sample of the machine; a later attempt takes back what
-    its resumption supersedes.
+    `revision` grows with every record, `samples_taken` with every sample of the machine; a later attempt takes back
+    what its resumption supersedes.
     """
 
     name: str
