@@ -269,3 +269,13 @@ async def test_every_screen_fits_the_terminal(shown: RunPaths, clock: Clock, siz
             lines = (await settle(app, pilot)).splitlines()
             assert len(lines) == size[1] and max(map(len, lines)) <= size[0]
             assert lines[-1].strip()
+
+
+async def test_a_frame_may_come_before_a_screen_has_its_widgets(shown: RunPaths, clock: Clock) -> None:
+    app = dashboard(shown, clock)
+    async with app.run_test(size=(80, 24)) as pilot:
+        for name in ("metrics", "kernels", "samples", "evaluation", "runs", "config"):
+            app._show_screen(name)
+            app.draw()
+        await pilot.press("1")
+        assert "phases" in await settle(app, pilot)

@@ -62,6 +62,8 @@ class Metrics(RunScreen):
         )
 
     def show(self, frame: Frame) -> None:
+        if not self.query(f"#metric-{MOST_CHARTS - 1}"):
+            return  # it has just been opened, and has no widgets yet
         self._charts = self.state.charts(frame.view)
         self.state = replace(self.state, selected=max(0, min(self.state.selected, len(self._charts) - 1)))
         self._arrange()
