@@ -83,6 +83,8 @@ _ERF_BEND = {"float": 1.25, "double": 1.0}
 _ERF_LIMIT = {"float": 4.0, "double": 6.0}
 _TANH_LIMIT = {"float": 20.0, "double": 40.0}
 """Of twice the argument: beyond it tanh rounds to 1."""
+_LOGISTIC_HIGH = {"float": 20.0, "double": 40.0}
+"""Beyond it logistic rounds to 1."""
 
 
 def round_to_integer(f: Floats, x: str, factor: float) -> tuple[str, str]:
@@ -140,13 +142,6 @@ def exp(f: Floats, x: str, tail: str | None = None) -> str:
     reduced, scale = _reduced_expm1(f, _clamp(f, x, *_EXP_RANGE[f.element]), biased, tail)
     rest = f.select(negative, f.constant(2.0**-kept), f.constant(2.0**kept))
     return f.multiply(f.fma(scale, reduced, scale), rest)
-
-
-def _exp_of_negative(f: Floats, x: str) -> str:
-    """As `exp`, for x <= 0."""
-    kept = _kept_back(f)
-    reduced, scale = _reduced_expm1(f, _clamp(f, x, _EXP_RANGE[f.element][0], None), _biased(f, kept))
-    return f.multiply(f.fma(scale, reduced, scale), f.constant(2.0**-kept))
 
 
 def _kept_back(f: Floats) -> int:
@@ -240,12 +235,18 @@ def tanh(f: Floats, x: str) -> str:
 
 
 def logistic(f: Floats, x: str) -> str:
-    """1 / (1 + t) or, for negative x, t / (1 + t), with t = e**-|x|."""
-    one = f.constant(1.0)
-    t = _exp_of_negative(f, f.negate(f.unary("fabs", x)))
-    total = f.add(t, one)
-    quotient = f.divide(f.select(f.compare("olt", x, f.constant(0.0)), t, one), total)
-    return _corrected(f, quotient, f.subtract(t, f.subtract(total, one)))
+    """1 / (1 + e**-x), above and below the bar times a power of two, so that e**-x can't overflow.
+
+    e**-x is 2**n (1 + r), so the divisor is 1 + 2**n, which is exact while both count, plus 2**n r: it is rounded once
+    and needs no correction. Only 1 + 2**n with one bit too many loses its 1, which r then takes.
+    """
+    kept, lost = _kept_back(f), f.mantissa + 1
+    clamped = _clamp(f, x, _EXP_RANGE[f.element][0], _LOGISTIC_HIGH[f.element])
+    reduced, scale = _reduced_expm1(f, f.negate(clamped), _biased(f, -kept))
+    loses = f.compare("oeq", scale, f.constant(2.0 ** (lost - kept)))
+    reduced = f.select(loses, f.add(reduced, f.constant(2.0**-lost)), reduced)
+    one = f.constant(2.0**-kept)
+    return f.divide(one, f.fma(scale, reduced, f.add(scale, one)))
 
 
 def _corrected(f: Floats, quotient: str, lost: str) -> str:
