@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -139,6 +139,12 @@ class View:
             self.steps_seen.clear()
             self.requests.clear()
         self.attempt, self.end, self.paused, self.stopping = attempt, None, False, False
+
+
+def speed_up(events: Iterable[TuneEvent]) -> float | None:
+    """The defaults' times over the best ones', each kernel counted once; None before any was measured."""
+    pairs = [(event.default_ms, event.best_ms) for event in events if event.default_ms and event.best_ms]
+    return sum(default for default, _ in pairs) / sum(best for _, best in pairs) if pairs else None
 
 
 def _run(view: View, event: RunEvent, time: float) -> None:

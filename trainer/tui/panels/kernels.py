@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from trainer.rundir import TuneEvent
 from trainer.tui.frame import Frame
 from trainer.tui.listing import Column, Row, TableState, draw_table
 from trainer.tui.numbers import duration
 from trainer.tui.text import Line, crop_line
-from trainer.tui.view import View
+from trainer.tui.view import View, speed_up
 
 COLUMNS = (
     Column("operation", most=28),
@@ -55,12 +53,6 @@ def summary(view: View) -> str:
     skipped = sum(sum((event.skipped or {}).values()) for event in view.tunes.values())
     told += [f"{skipped:g} candidates skipped"] if skipped else []
     return ", ".join(told)
-
-
-def speed_up(events: Iterable[TuneEvent]) -> float | None:
-    """The defaults' times over the best ones', each kernel counted once; None before any was measured."""
-    pairs = [(event.default_ms, event.best_ms) for event in events if event.default_ms and event.best_ms]
-    return sum(default for default, _ in pairs) / sum(best for _, best in pairs) if pairs else None
 
 
 def _row(event: TuneEvent) -> Row:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from trainer.tui.frame import Frame
 from trainer.tui.numbers import duration
-from trainer.tui.panels.kernels import speed_up
 from trainer.tui.text import Line, crop, crop_line
-from trainer.tui.view import Phase
+from trainer.tui.view import Phase, speed_up
 
 NAME_WIDTH = 10
 CLOCK_WIDTH = 6
