@@ -21,7 +21,8 @@ def row_value(writer: Writer, operand: Operand, place: str, lanes: int = LANES) 
 
 PREFETCHED_BYTES = 4096
 """How far ahead large inputs are asked for where the body is long: the processor's own prefetching ends at each page,
-which costs tanh and gelu a tenth (half as far gives three hundredths less). Short bodies are faster without.
+which costs tanh and gelu a tenth (half as far gives three hundredths less). Short bodies of one or two inputs
+are faster without.
 """
 
 
