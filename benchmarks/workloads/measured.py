@@ -1,13 +1,16 @@
 """Measures what metrics cost a training: processor time of the loop's thread a step, outside the program.
 
-python benchmarks/workloads/measured.py METRICS [--steps N]
+python benchmarks/workloads/measured.py METRICS [--blocks N]
 
-METRICS are none, or a comma between names of the configuration's. The task is the recipe digits at a batch of 64.
+METRICS is a comma between names of the configuration's. The task is the recipe digits at a batch of 64. A training with
+them and one without take turns in one process, for what a step costs outside the program depends on how fast the
+machine is at the moment, up to threefold.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import statistics
 import sys
@@ -51,27 +54,53 @@ class Outside:
         return 1e6 * (time.thread_time() - started - self.inside)
 
 
+STEPS = 50
+"""Of one training, before the other's turn: the first ones of a turn find the caches full of the other."""
+
+
+class Arm:
+    """A training of the recipe digits, with metrics of these names."""
+
+    def __init__(self, names: list[str]) -> None:
+        loaded = load("digits", {"metrics": {"train": names, "valid": []}, "tuning.mode": "off"})
+        self.training = Learner(Digits, loaded.config, loaded.options)._prepare()
+
+    def prepare(self) -> None:
+        """Compile the step, and have the processes that fold started."""
+        self.training.prepare()
+        self.batches = [self.training.splits.train.batch(0, number) for number in range(20)]
+        self.training.step([self.batches[0]])
+        self.training.measuring.train.take().wait(aside=True)
+        self.outside = Outside(self.training)
+        self.outside.watch()
+
+    def block(self) -> float:
+        """The median cost of steps, in microseconds."""
+        return statistics.median(self.outside.step(self.batches[number % 20]) for number in range(STEPS))
+
+    def close(self) -> None:
+        """Wait for what is still being folded, and end the processes."""
+        try:
+            self.training.measuring.train.take().wait(aside=True)
+        finally:
+            self.training.measuring.close()
+
+
 def main() -> None:
-    """Print the median over steps as JSON."""
+    """Print medians over blocks as JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("metrics")
-    parser.add_argument("--steps", type=int, default=300)
+    parser.add_argument("--blocks", type=int, default=12)
     arguments = parser.parse_args()
-    names = [] if arguments.metrics == "none" else arguments.metrics.split(",")
-    loaded = load("digits", {"metrics": {"train": names, "valid": []}, "tuning.mode": "off"})
-    learner = Learner(Digits, loaded.config, loaded.options)
-    training = learner._prepare()
-    try:
-        training.prepare()
-        batches = [training.splits.train.batch(0, number) for number in range(20)]
-        training.step([batches[0]])
-        outside = Outside(training)
-        outside.watch()
-        costs = [outside.step(batches[number % 20]) for number in range(arguments.steps)]
-        training.measuring.train.take().wait(aside=True)
-        print(json.dumps({"microseconds": statistics.median(costs[50:])}))
-    finally:
-        training.measuring.close()
+    with contextlib.ExitStack() as stack:
+        arms = [Arm([]), Arm(arguments.metrics.split(","))]
+        for arm in arms:
+            stack.callback(arm.close)
+            arm.prepare()
+        costs = [[arm.block() for arm in arms] for _ in range(2 + arguments.blocks)][2:]
+    without, with_them = (statistics.median(column) for column in zip(*costs, strict=True))
+    added = statistics.median(with_one - one for one, with_one in costs)
+    print(json.dumps({"without": without, "with": with_them, "added_microseconds": added}))
 
 
 if __name__ == "__main__":

@@ -31,12 +31,17 @@ _EXTENDED_ARG = opcode.opmap["EXTENDED_ARG"]
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """A value, where the user finds it, and how to look at it again; `attribute` is its name where it is one."""
+    """A value, where the user finds it, and how to look at it again.
+
+    `attribute` is its name where it is one, of the object with the dictionary `holder`, or of its class `kind`.
+    """
 
     where: str
     value: Any
     read: Callable[[], Any]
     attribute: str | None = None
+    holder: dict[str, Any] | None = None
+    kind: type | None = None
 
 
 def function_of(callable_: Any) -> tuple[types.FunctionType | None, Any]:
@@ -79,10 +84,10 @@ class Reach:
             for key in self._attributes & holder.keys():
                 if isinstance(holder[key], PLAIN + ARRAYS):
                     read = functools.partial(holder.get, key, ABSENT)
-                    found.append(Watch(f"{where}.{key}", holder[key], read, key))
+                    found.append(Watch(f"{where}.{key}", holder[key], read, key, holder))
             for key, default in _class_attributes(type(value), self._attributes - holder.keys()):
                 read = functools.partial(_attribute, holder, key, type(value))
-                found.append(Watch(f"{where}.{key}", default, read, key))
+                found.append(Watch(f"{where}.{key}", default, read, key, holder, type(value)))
         return found
 
     def _follow(self, functions: Iterable[types.FunctionType]) -> None:
@@ -142,8 +147,8 @@ def _attribute(holder: dict[str, Any], key: str, kind: type) -> Any:
 
 
 def _class_attributes(kind: type, names: Iterable[str]) -> Iterator[tuple[str, Any]]:
-    """Plain attributes that a class gives to its objects."""
-    if kind.__module__.startswith("trainer.engine."):
+    """Plain attributes that a class gives to its objects; those of the package's own classes are constants."""
+    if kind.__module__.startswith("trainer.") and not kind.__module__.startswith("trainer.recipes."):
         return
     for name in names:
         value = ABSENT if name.startswith("__") else _attribute({}, name, kind)

@@ -37,7 +37,10 @@ MANY_SIGNATURES = 8
 
 @dataclass(slots=True)
 class _Entry:
-    """One compiled signature: the program, the states it is bound to, and how to give back what was returned."""
+    """One compiled signature: the program, the states it is bound to, and how to give back what was returned.
+
+    `leaves` are those of `returned`: which of the program's results each is, or None and the value itself.
+    """
 
     program: Any
     device: devices.Device
@@ -45,7 +48,7 @@ class _Entry:
     updated: list[State]
     guards: Guards
     returned: Any
-    positions: list[int | None]
+    leaves: list[tuple[int | None, Any]]
     numbers: list[tuple[str, Any]]
     graph: Graph | None
 
@@ -106,11 +109,8 @@ class Traced(Generic[Parameters, Result]):
             state.prepare_update()
         results = entry.program.run(arrays)
         tensors = [Tensor(p.buffer(storage)) for storage in results]
-        filled = iter(
-            value if position is None else tensors[position]
-            for (_, value), position in zip(flatten(entry.returned), entry.positions, strict=True)
-        )
-        return rebuild(entry.returned, filled)
+        filled = [value if position is None else tensors[position] for position, value in entry.leaves]
+        return rebuild(entry.returned, iter(filled))
 
     @property
     def programs(self) -> list[Any]:
@@ -156,13 +156,13 @@ class Traced(Generic[Parameters, Result]):
         guards.settle()
         graph = Graph.of(outputs_of(returned, recorder), placeholders) if self.check_every else None
         results: list[Node] = []
-        positions: list[int | None] = []
+        given_back: list[tuple[int | None, Any]] = []
         for _, value in flatten(returned):
             if isinstance(value, Tensor):
-                positions.append(len(results))
+                given_back.append((len(results), None))
                 results.append(value.node)
             else:
-                positions.append(None)
+                given_back.append((None, value))
         updated = recorder.updated()
         news = [recorder.assigned[state] for state in updated]
         outputs = detached([*results, *news], {*placeholders, *recorder.leaves.values()})
@@ -170,7 +170,7 @@ class Traced(Generic[Parameters, Result]):
         program = device.compile(outputs[: len(results)], updates, placeholders, flush=True, progress=self.progress)
         states = [(state, state.storage.memory) for state in recorder.leaves]
         outline_only = rebuild(returned, iter([None if isinstance(v, Tensor) else v for _, v in flatten(returned)]))
-        return _Entry(program, device, states, updated, guards, outline_only, positions, numbers, graph)  # type: ignore[arg-type]
+        return _Entry(program, device, states, updated, guards, outline_only, given_back, numbers, graph)  # type: ignore[arg-type]
 
     def _remember(self, key: Any, entry: _Entry, leaves: Sequence[tuple[str, Any]]) -> None:
         self._entries[key] = entry
