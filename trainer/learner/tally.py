@@ -193,15 +193,18 @@ class Tally:
         return self._checked[first][1], int(noted[first, 1]), int(noted[first, 0])
 
     def first_not_finite(self) -> tuple[str, int] | None:
-        """(metric, step) of the earliest sum that was not finite, or was computed from a NaN, or None."""
+        """(metric, step) of the earliest sum that was not finite, or was computed from a NaN, or None.
+
+        Of the same step a sum (the loss, say) tells more than what another metric was computed from.
+        """
         nan = [(int(step), f"{slot} (its {role})")
                for (slot, role), (row, _, step) in zip(self._checked, self._first_nan.numpy(), strict=True)
                if row != NEVER]  # fmt: skip
         sums = self._first_bad_sum()
-        found = [*nan, *([] if sums is None else [sums[::-1]])]
+        found = [*([] if sums is None else [sums[::-1]]), *nan]
         if not found:
             return None
-        step, name = min(found)
+        step, name = min(found, key=lambda one: one[0])
         return name, step
 
     def _first_bad_sum(self) -> tuple[str, int] | None:
