@@ -134,19 +134,34 @@ class Floats:
     def estrin(self, x: str, coefficients: tuple[float, ...]) -> str:
         """The same polynomial, neighbouring terms joined in pairs: a few products more, and half the way through.
 
-        A loop's vectors overlap only as far as the processor's window reaches: erf takes 30 cycles a vector of 64
-        bytes by Horner's rule.
+        A loop's vectors overlap only as far as the processor's window reaches, which a long way through stalls.
         """
-        return self.estrin_of(x, [self.constant(coefficient) for coefficient in coefficients])
-
-    def estrin_of(self, x: str, coefficients: Sequence[str]) -> str:
-        """As `estrin`, with vectors for coefficients."""
-        terms = list(reversed(coefficients))
+        terms = [self.constant(coefficient) for coefficient in reversed(coefficients)]
         while len(terms) > 1:
             pairs = [self.fma(high, x, low) for low, high in zip(terms[::2], terms[1::2], strict=False)]
             terms = pairs + terms[2 * len(pairs) :]
             x = self.multiply(x, x) if len(terms) > 1 else x
         return terms[0]
+
+    def lookup(self, table: Sequence[float], index: str) -> str:
+        """table[index & 15] of sixteen floats; the lanes are a power of two."""
+        kind, bits = vector("float", 16), vector("i32", 16)
+        entries = ", ".join(f"float {float_literal(value, 'float')}" for value in table)
+        parts = []
+        for start in range(0, self.lanes, 16):
+            part = self._shuffle(self.bits, index, "poison", [(start + lane) % self.lanes for lane in range(16)])
+            parts.append(self.writer.lookup(kind, f"<{entries}>", bits, part))
+        size = 16
+        while len(parts) > 1:
+            pairs = zip(parts[::2], parts[1::2], strict=True)
+            parts = [self._shuffle(vector("float", size), low, high, range(2 * size)) for low, high in pairs]
+            size *= 2
+        return parts[0] if self.lanes >= size else self._shuffle(kind, parts[0], "poison", range(self.lanes))
+
+    def _shuffle(self, kind: str, a: str, b: str, lanes: Sequence[int]) -> str:
+        """The lanes of `a` and `b`, both of type `kind`, that are named."""
+        chosen = ", ".join(f"i32 {lane}" for lane in lanes)
+        return self.writer.value(f"shufflevector {kind} {a}, {kind} {b}, <{len(lanes)} x i32> <{chosen}>")
 
     def power_of_two(self, exponent: str) -> str:
         """2**exponent for an integer vector within the normal exponents."""

@@ -77,6 +77,11 @@ class Writer:
             return ""
         return self.value(text)
 
+    def lookup(self, kind: str, table: str, bits: str, index: str) -> str:
+        """table[index & 15] of sixteen floats, which `devices.cpu.lookups` spells for the machine the code is for."""
+        self._declarations["lookup16"] = f"declare {kind} @lookup16({kind}, {bits})"
+        return self.call(kind, "lookup16", (kind, table), (bits, index))
+
     def opaque(self, kind: str, value: str) -> str:
         """`value`, whose making LLVM no longer looks into.
 

@@ -19,7 +19,7 @@ from pathlib import Path
 import llvmlite.binding as llvm
 
 from trainer import TrainerError
-from trainer.engine.devices.cpu import features
+from trainer.engine.devices.cpu import features, lookups
 from trainer.engine.devices.cpu.permission import tiles_permitted
 
 CACHE_VARIABLE = "TRAINER_CACHE_DIR"
@@ -113,7 +113,7 @@ def compile_object(ir: str, target: Target | None = None) -> bytes:
     cached = cached_object(key)
     if cached is not None:
         return cached
-    with llvm.parse_assembly(ir) as module:
+    with llvm.parse_assembly(_for_target(ir, target)) as module:
         module.verify()
         code = bytes(_machine(target).emit_object(module))
     keep(key, code, OBJECT)
@@ -123,7 +123,7 @@ def compile_object(ir: str, target: Target | None = None) -> bytes:
 
 def object_key(ir: str, target: Target) -> str:
     """What the object code of a module is kept under."""
-    return hashlib.sha256(f"{target.key}\n{ir}".encode()).hexdigest()
+    return hashlib.sha256(f"{target.key}\n{_for_target(ir, target)}".encode()).hexdigest()
 
 
 def cached_object(key: str) -> bytes | None:
@@ -143,8 +143,15 @@ def object_counts() -> tuple[int, int]:
 
 def assembly(ir: str, target: Target | None = None) -> str:
     """The assembly text of a module, to look at what a kernel became."""
-    with llvm.parse_assembly(ir) as module:
-        return str(_machine(target or host_target()).emit_assembly(module))
+    target = target or host_target()
+    with llvm.parse_assembly(_for_target(ir, target)) as module:
+        return str(_machine(target).emit_assembly(module))
+
+
+def _for_target(ir: str, target: Target) -> str:
+    """The module with its lookups spelled for the target."""
+    triple = target.triple or llvm.get_process_triple()
+    return lookups.spelled(ir, triple, target.features.split(","))
 
 
 @dataclass
