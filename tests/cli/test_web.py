@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import socket
+from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -34,13 +37,19 @@ class Site:
         ):
             return int(response.status)
 
-    async def reads(self, *keys: str, until: str) -> str:
-        """What the page's socket sends once these keys were pressed, up to a text."""
-        seen = ""
+    @contextlib.asynccontextmanager
+    async def page(self) -> AsyncIterator[Any]:
+        """The socket of an open page."""
         async with (
             aiohttp.ClientSession(cookies={COOKIE: self.token}) as session,
             session.ws_connect(f"{self.base}/ws?width=100&height=30", headers={"Origin": self.base}) as page,
         ):
+            yield page
+
+    async def reads(self, *keys: str, until: str) -> str:
+        """What the page's socket sends once these keys were pressed, up to a text."""
+        seen = ""
+        async with self.page() as page:
             waiting = list(keys)
             while until not in seen:
                 message = await page.receive(timeout=PATIENCE)
@@ -90,20 +99,25 @@ async def test_it_listens_on_the_loopback_alone(site: Site) -> None:
             assert local.startswith("0100007F")
 
 
-def test_an_interrupt_ends_the_server_and_its_dashboards(tmp_path: Path, commands: Commands) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_the_end_of_the_server_is_that_of_its_dashboards(
+    number: signal.Signals, tmp_path: Path, commands: Commands
+) -> None:
     paths = write_run(tmp_path / "digits-7")
     process = commands.start("watch", str(paths.root), "--web")
     assert process.stdout is not None
     site = Site(process.stdout.readline().strip())
     started: list[psutil.Process] = []
 
-    async def look() -> None:
-        await site.reads(until="FINISHED")
-        started.extend(psutil.Process(process.pid).children(recursive=True))
+    async def look_and_end() -> None:
+        async with site.page() as page:
+            await page.receive(timeout=PATIENCE)
+            started.extend(psutil.Process(process.pid).children(recursive=True))
+            os.kill(process.pid, number)
 
-    asyncio.run(look())
-    os.kill(process.pid, signal.SIGINT)
-    assert process.wait(PATIENCE) in (0, 130)
+    asyncio.run(look_and_end())
+    assert started
+    assert process.wait(PATIENCE) in (0, 130, -number)
     _, left = psutil.wait_procs(started, timeout=PATIENCE)
     assert left == []
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import os
 import secrets
 import shlex
 import signal
@@ -38,7 +39,9 @@ class DashboardServer(Server):
     def __init__(self, run: Path, port: int, *, can_control: bool, say: Callable[[str], None]) -> None:
         words = [sys.executable, "-P", "-m", "trainer.cli", "watch", str(run.resolve())]
         words += [] if can_control else ["--read-only"]
-        super().__init__(shlex.join(words), host=HOST, port=port, title=f"trainer · {run.resolve().name}")
+        # The library starts it through a shell: without one in between, the dashboard hears of this process's end.
+        command = f"exec {shlex.join([*words, '--parent', str(os.getpid())])}"
+        super().__init__(command, host=HOST, port=port, title=f"trainer · {run.resolve().name}")
         self.public_url = f"http://{HOST}:{port}"
         self.token = secrets.token_urlsafe(32)
         self._say = say

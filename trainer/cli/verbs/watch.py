@@ -28,6 +28,7 @@ def describe(parser: argparse.ArgumentParser) -> None:
     form.add_argument("--web", action="store_true", help="in a browser, on this machine alone, behind a token")
     parser.add_argument("--port", type=int, metavar="N", help="with --web: the port (default: a free one)")
     parser.add_argument("--control", action="store_true", help="with --web: let the browser stop, pause and save")
+    parser.add_argument("--parent", type=int, help=argparse.SUPPRESS)  # of a dashboard that is served: it ends with it
     parser.add_argument("--read-only", action="store_true", help="look, but send the run no requests")
 
 
@@ -40,6 +41,10 @@ def execute(arguments: argparse.Namespace) -> int:
         from trainer import TrainerError
 
         raise TrainerError("--port and --control go with --web")
+    if arguments.parent is not None:
+        from trainer.cli.watcher import die_with_parent
+
+        die_with_parent(arguments.parent)
     paths = find_run(arguments.run)
     if arguments.web:
         return _serve(paths.root, arguments)
