@@ -64,6 +64,12 @@ class RunPaths:
     def traceback(self, attempt: int) -> Path:
         return self.root / f"traceback-{attempt}.txt"
 
+    def inside(self, file: str) -> Path | None:
+        """The file that an event names, if it lies in the run directory and is there."""
+        root = self.root.resolve()
+        path = (root / file).resolve()
+        return path if path.is_relative_to(root) and path.is_file() else None
+
     @property
     def last_attempt(self) -> int:
         """The highest attempt that has a config here; 0 when there is none."""

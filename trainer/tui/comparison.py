@@ -69,18 +69,19 @@ def _reading(name: str, series: Series | None) -> Reading | None:
 
 
 def _differences(trees: Sequence[Mapping[str, Any]]) -> dict[str, tuple[Any, ...]]:
-    rows = [dict(_leaves(tree)) for tree in trees]
+    rows = [dict(leaves(tree)) for tree in trees]
     keys = dict.fromkeys(key for row in rows for key in row)
     columns = {key: tuple(row.get(key, ABSENT) for row in rows) for key in keys}
     return {key: values for key, values in columns.items() if any(value != values[0] for value in values)}
 
 
-def _leaves(tree: Mapping[str, Any], at: str = "") -> list[tuple[str, Any]]:
+def leaves(tree: Mapping[str, Any], at: str = "") -> list[tuple[str, Any]]:
+    """(dotted key, value) of everything that is no mapping, and of empty mappings."""
     found: list[tuple[str, Any]] = []
     for key, value in tree.items():
         here = f"{at}{key}"
         if isinstance(value, Mapping) and value:
-            found += _leaves(value, f"{here}.")
+            found += leaves(value, f"{here}.")
         else:
             found.append((here, value))
     return found

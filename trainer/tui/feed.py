@@ -184,22 +184,17 @@ class Feed:
         if event.file not in self._samples:
             while len(self._samples) >= MOST_READ_FILES:
                 del self._samples[next(iter(self._samples))]
-            path = self._inside(event.file)
+            path = self.paths.inside(event.file)
             self._samples[event.file] = None if path is None else read_sample(path)
         return self._samples[event.file]
 
     def report(self, event: ReportEvent) -> Any:
         """What is in a report's file as plain JSON; None where it is not there or can't be read."""
-        path = self._inside(event.file)
+        path = self.paths.inside(event.file)
         try:
             return None if path is None else json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return None
-
-    def _inside(self, file: str) -> Path | None:
-        root = self.paths.root.resolve()
-        path = (root / file).resolve()
-        return path if path.is_relative_to(root) else None
 
     def config_text(self) -> str:
         """The latest attempt's resolved configuration, with where each value came from; empty when not written yet."""

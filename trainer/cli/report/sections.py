@@ -52,12 +52,6 @@ class Source:
         """The events of one kind, in their order."""
         return [record.event for record in self.records if isinstance(record.event, kind)]
 
-    def inside(self, file: str) -> Path | None:
-        """A file that an event names, if it lies in the run directory and is there."""
-        root = self.run.paths.root.resolve()
-        path = (root / file).resolve()
-        return path if path.is_relative_to(root) and path.is_file() else None
-
 
 def head(source: Source) -> str:
     """Which run it is and how it ended."""
@@ -128,7 +122,7 @@ def samples(source: Source) -> str:
 
 
 def _sample(source: Source, event: SampleEvent) -> str | None:
-    path = source.inside(event.file)
+    path = source.run.paths.inside(event.file)
     if path is None:
         return None
     told = f"{event.name}, step {event.step}" + (f": {event.caption}" if event.caption else "")
@@ -169,7 +163,7 @@ def evaluation(source: Source) -> str:
     latest = {f"{event.split}/{event.name}": event for event in source.of(ReportEvent)}
     parts = []
     for name, event in latest.items():
-        path = source.inside(event.file)
+        path = source.run.paths.inside(event.file)
         if path is not None:
             told = f"{name}, step {event.step}" + (f": {event.caption}" if event.caption else "")
             parts.append(folded(told, _report(_json(path))))

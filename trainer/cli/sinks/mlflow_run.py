@@ -8,8 +8,9 @@ from typing import Any
 from mlflow import MlflowClient
 from mlflow.entities import Metric, Param
 
-from trainer.cli.sinks.sink import Sink, configuration, leaves, sample_file
+from trainer.cli.sinks.sink import Sink, configuration
 from trainer.rundir import EndEvent, MetricEvent, Record, RunPaths, SampleEvent
+from trainer.tui.comparison import leaves
 
 MOST_LETTERS = 500
 """Of a parameter's value, as MLflow's stores take them."""
@@ -34,7 +35,8 @@ class MlflowSink(Sink):
         known = self._client.get_experiment_by_name(experiment)
         identity = self._client.create_experiment(experiment) if known is None else known.experiment_id
         self._run = self._client.create_run(identity, run_name=paths.name).info.run_id
-        parameters = [Param(key, str(value)[:MOST_LETTERS]) for key, value in leaves(configuration(paths))]
+        values = [(key, value) for key, value in leaves(configuration(paths)) if not isinstance(value, dict)]
+        parameters = [Param(key, str(value)[:MOST_LETTERS]) for key, value in values]
         for start in range(0, len(parameters), MOST_TOGETHER):
             self._client.log_batch(self._run, params=parameters[start : start + MOST_TOGETHER])
         self._status = "KILLED"
@@ -50,7 +52,7 @@ class MlflowSink(Sink):
             ]
             self._client.log_batch(self._run, metrics=values)
         elif isinstance(event, SampleEvent):
-            path = sample_file(self.paths, event)
+            path = self.paths.inside(event.file)
             if path is not None:
                 self._client.log_artifact(self._run, str(path), f"samples/step-{event.step}")
         elif isinstance(event, EndEvent):

@@ -5,12 +5,10 @@ from __future__ import annotations
 import importlib
 import importlib.metadata
 import importlib.util
-from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from trainer import TrainerError
-from trainer.rundir import Record, RunPaths, SampleEvent
+from trainer.rundir import Record, RunPaths
 
 SINKS: dict[str, tuple[str, str, str | None]] = {
     "csv": ("trainer.cli.sinks.table", "CsvSink", None),
@@ -56,24 +54,6 @@ def configuration(paths: RunPaths) -> dict[str, Any]:
         return {}
     value = read_yaml(text, Place(paths.name)).value
     return value if isinstance(value, dict) else {}
-
-
-def leaves(tree: Mapping[str, Any], at: str = "") -> list[tuple[str, Any]]:
-    """(dotted key, value) of everything that is no mapping."""
-    found: list[tuple[str, Any]] = []
-    for key, value in tree.items():
-        if isinstance(value, Mapping):
-            found += leaves(value, f"{at}{key}.")
-        else:
-            found.append((f"{at}{key}", value))
-    return found
-
-
-def sample_file(paths: RunPaths, event: SampleEvent) -> Path | None:
-    """The file of a sample, if it lies in the run directory and is there."""
-    root = paths.root.resolve()
-    file = (root / event.file).resolve()
-    return file if file.is_relative_to(root) and file.is_file() else None
 
 
 def make_sink(name: str, paths: RunPaths, options: dict[str, Any]) -> Sink:

@@ -13,8 +13,9 @@ from tensorboard.compat.proto.tensor_shape_pb2 import TensorShapeProto
 from tensorboard.plugins.hparams import api_pb2, plugin_data_pb2
 from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
-from trainer.cli.sinks.sink import Sink, configuration, leaves, sample_file
+from trainer.cli.sinks.sink import Sink, configuration
 from trainer.rundir import EndEvent, MetricEvent, Record, ResumedEvent, RunPaths, SampleEvent
+from trainer.tui.comparison import leaves
 
 DT_STRING = 7
 PNG_HEADER_BYTES = 24
@@ -52,7 +53,7 @@ class TensorBoardSink(Sink):
         self._writer.add_event(ProtoEvent(wall_time=record.time, step=step, **content))
 
     def _sample(self, event: SampleEvent) -> Any:
-        path = sample_file(self.paths, event)
+        path = self.paths.inside(event.file)
         if path is None:
             return None
         tag = f"{event.split}/{event.name}"

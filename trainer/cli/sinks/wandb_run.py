@@ -6,7 +6,7 @@ from typing import Any
 
 import wandb
 
-from trainer.cli.sinks.sink import Sink, configuration, sample_file
+from trainer.cli.sinks.sink import Sink, configuration
 from trainer.rundir import EndEvent, MetricEvent, Record, RunPaths, SampleEvent
 
 
@@ -29,7 +29,7 @@ class WandbSink(Sink):
             values = {f"{event.split}/{name}": value for name, value in event.values.items()}
             self._run.log({"step": event.step, "epoch": event.epoch, **values})
         elif isinstance(event, SampleEvent) and event.file.endswith(".png"):
-            path = sample_file(self.paths, event)
+            path = self.paths.inside(event.file)
             if path is not None:
                 image = wandb.Image(str(path), caption=event.caption)
                 self._run.log({"step": event.step, f"{event.split}/{event.name}": image})
