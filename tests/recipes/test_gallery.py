@@ -1,13 +1,22 @@
-"""What every recipe's folder holds, and that its configuration is valid from the start."""
+"""What every recipe's folder holds, that its config is valid, its README true, and that it trains."""
 
 from __future__ import annotations
 
+import re
+import sys
 from pathlib import Path
 
 import pytest
 from PIL import Image
 
+from trainer import open_run
+from trainer.cli.gallery import listing
+from trainer.cli.verbs.copy import copy_recipe
 from trainer.configs import RecipeIndex, load
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+
+from recipes import ROWS, reaches, results, train
 
 GALLERY = RecipeIndex.built_in()
 
@@ -17,13 +26,13 @@ def test_a_recipe_is_complete(name: str) -> None:
     folder = GALLERY.folder(name)
     assert {"README.md", "config.yaml", "options.py", "task.py"} <= {path.name for path in folder.iterdir()}
     pictures = list(folder.glob("*.png"))
-    assert pictures
+    assert folder / f"{name}.png" in pictures
     readme = (folder / "README.md").read_text(encoding="utf-8")
     for picture in pictures:
         assert picture.name in readme
         with Image.open(picture) as image:
             image.verify()
-    for heading in ("What it does", "Data", "Run it", "Your own data"):
+    for heading in ("What it does", "Data", "Run it", "Result", "Your own data"):
         assert f"## {heading}" in readme
 
 
@@ -40,3 +49,58 @@ def test_data_that_a_recipe_carries_has_its_licence_beside_it(name: str) -> None
     if not data.is_dir():
         pytest.skip("carries no data")
     assert "Licence:" in (Path(data) / "README.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", GALLERY.names())
+def test_a_recipe_says_in_a_line_what_it_is_and_how_long_it_takes(name: str) -> None:
+    told = listing(name)
+    assert told.summary and re.fullmatch(r"\d+ (seconds|minutes)", told.time)
+    number, unit = told.time.split()
+    assert int(number) * {"seconds": 1, "minutes": 60}[unit] <= ROWS[name].seconds
+
+
+def quoted(readme: str) -> list[str]:
+    """The numbers with a decimal point in the part on the result, bars of tables and links aside."""
+    _, _, part = readme.partition("## Result\n")
+    return re.findall(r"(?<![\w./])\d+\.\d+(?![\w/])", part.partition("\n## ")[0])
+
+
+@pytest.mark.parametrize("name", GALLERY.names())
+def test_figures_that_a_readme_quotes_were_measured(name: str) -> None:
+    lines = results(name)
+    assert lines, f"no results: python benchmarks/recipes.py {name}"
+    means = {key: sum(line["metrics"][key] for line in lines) / len(lines) for key in lines[0]["metrics"]}
+    known = [*means.values(), *(value for line in lines for value in line["metrics"].values())]
+    known += [value for line in lines for value in (line["seconds"], *line["bars"].values()) if value is not None]
+    figures = quoted((GALLERY.folder(name) / "README.md").read_text(encoding="utf-8"))
+    assert figures
+    for figure in figures:
+        digits = len(figure.partition(".")[2])
+        assert figure in {f"{value:.{digits}f}" for value in known}, f"{figure} stands in no line of the results"
+    assert reaches(ROWS[name], means)
+
+
+@pytest.mark.parametrize("name", GALLERY.names())
+def test_what_a_recipes_config_names_of_another_comes_with_its_copy(name: str, tmp_path: Path) -> None:
+    copy_recipe(GALLERY.folder(name), tmp_path / "mine")
+    loaded = load(str(tmp_path / "mine" / "config.yaml"))
+    assert loaded.task.folder == tmp_path / "mine"
+    root = loaded.config.data.root
+    assert root is not None and root.is_relative_to(tmp_path / "mine") and any(root.iterdir())
+    assert "../" not in (tmp_path / "mine" / "config.yaml").read_text(encoding="utf-8")
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", GALLERY.names())
+def test_in_a_short_run_the_loss_falls_and_the_files_appear(name: str, tmp_path: Path) -> None:
+    training = train(name, ROWS[name].short, tmp_path)
+    assert training.end.status == "done"
+    losses = open_run(training.run.paths.root).metrics[ROWS[name].loss].value
+    assert len(losses) >= 3 and losses[-1] < losses[0]
+    assert any(key.startswith("test/") for key in training.end.metrics)
+    assert list((training.run.paths.root / "checkpoints").glob("step-*"))
+
+
+def test_the_gallery_carries_no_more_than_it_may() -> None:
+    files = [path for path in GALLERY.root.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
+    assert sum(path.stat().st_size for path in files) < 60e6

@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+import ast
+from dataclasses import dataclass
 from pathlib import Path
 
 from trainer import TrainerError
 from trainer.cli import did_you_mean
 from trainer.configs import RecipeIndex
+
+_TIME = "Time: "
+
+
+@dataclass(frozen=True)
+class Listing:
+    """What `trainer list` says of a recipe: the first line of its package's docstring, and the one with its time."""
+
+    name: str
+    summary: str
+    time: str
 
 
 def recipe_names() -> list[str]:
@@ -26,13 +39,9 @@ def recipe_folder(name: str) -> Path:
     return RecipeIndex.built_in().folder(name)
 
 
-def recipe_summary(name: str) -> str:
-    """The first sentence of text in the recipe's README."""
-    readme = recipe_folder(name) / "README.md"
-    if not readme.is_file():
-        return ""
-    for paragraph in readme.read_text(encoding="utf-8").split("\n\n"):
-        text = " ".join(paragraph.split())
-        if text and not text.startswith(("#", "!", "<", "|", "```")):
-            return text.split(". ")[0].rstrip(".")
-    return ""
+def listing(name: str) -> Listing:
+    """What a recipe is and how long it takes, read from its `__init__.py`, which is not imported."""
+    package = ast.parse((recipe_folder(name) / "__init__.py").read_text(encoding="utf-8"))
+    lines = (ast.get_docstring(package) or "").splitlines() or [""]
+    times = [line.removeprefix(_TIME).rstrip(".") for line in lines if line.startswith(_TIME)]
+    return Listing(name, lines[0].rstrip("."), times[0] if times else "")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trainer import TrainerError
@@ -108,16 +109,24 @@ class Task:
         """The loaders of the splits."""
         raise TrainerError(f"{type(self).__name__} has no `data` method")
 
+    def data_root(self) -> Path:
+        """The folder that `data.root` names. Raises `TrainerError` where it is null."""
+        if self.config.data.root is None:
+            raise TrainerError(
+                f"{type(self).__name__} needs to know where its data is", where="data.root", expected="a folder"
+            )
+        return self.config.data.root
+
     def read_splits(self) -> dict[str, Dataset]:
         """The data sets that `data.reader` describes, by split. Raises `TrainerError` as the reader does."""
         data = self.config.data
-        if data.reader is None or data.root is None:
+        if data.reader is None:
             raise TrainerError(
                 f"{type(self).__name__} needs to know which data to read",
                 where="data.reader",
                 expected="data: {root: a folder, reader: {name: coco, …}}",
             )
-        return read_splits(data.reader, data.root, seed=self.config.seed, opening=self.opening)
+        return read_splits(data.reader, self.data_root(), seed=self.config.seed, opening=self.opening)
 
     def build(self) -> None:
         """Make models and optimisers and keep them as attributes. `self.plan` is set by then."""

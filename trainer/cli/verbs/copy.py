@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
+_ELSEWHERE = r"\.\./(\w+/[\w./-]*\w)"
+"""How a recipe's config names what another recipe carries: `root: ../clothes/data`."""
+
 EXAMPLES = """\
   trainer copy digits mine
   cd mine && trainer run config.yaml
@@ -31,11 +34,12 @@ def execute(arguments: argparse.Namespace) -> int:
 
 
 def copy_recipe(source: Path, target: Path) -> None:
-    """Copy a recipe's files. Its config names its task as a file beside it, so that the copy is complete.
+    """Copy a recipe's files, and what its config names of other recipes' (their data), so that the copy is complete.
 
     Raises:
         TrainerError: there is something in the folder, or it can't be written.
     """
+    import re
     import shutil
 
     from trainer import TrainerError
@@ -48,6 +52,11 @@ def copy_recipe(source: Path, target: Path) -> None:
         shutil.copytree(
             source, target, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__", "__init__.py", "*.pyc")
         )
+        config = target / "config.yaml"
+        text = config.read_text(encoding="utf-8")
+        for path in set(re.findall(_ELSEWHERE, text)):
+            shutil.copytree(source.parent / path, target / path, dirs_exist_ok=True)
+        config.write_text(re.sub(_ELSEWHERE, r"\1", text), encoding="utf-8")
     except shutil.Error as error:
         raise TrainerError(f"can't copy: {error}", where=str(target)) from error
     except OSError as error:

@@ -15,15 +15,17 @@ def describe(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    from trainer.cli.gallery import recipe_names, recipe_summary
+    from trainer.cli.gallery import listing, recipe_names
 
-    names = recipe_names()
-    width = max(map(len, names), default=0)
-    for name in names:
-        if arguments.json:
-            import json
+    recipes = [listing(name) for name in recipe_names()]
+    if arguments.json:
+        import json
 
-            print(json.dumps({"name": name, "summary": recipe_summary(name)}))
-        else:
-            print(f"{name:{width}}  {recipe_summary(name)}".rstrip())
+        for recipe in recipes:
+            print(json.dumps(vars(recipe)))
+        return 0
+    names = max((len(recipe.name) for recipe in recipes), default=0)
+    times = max((len(recipe.time) for recipe in recipes), default=0)
+    for recipe in recipes:
+        print(f"{recipe.name:{names}}  {recipe.time:{times}}  {recipe.summary}")
     return 0

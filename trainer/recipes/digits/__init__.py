@@ -1,1 +1,4 @@
-"""Handwritten digits: a small convolutional network. See README.md."""
+"""Handwritten digits with a small convolutional network.
+
+Time: 15 seconds.
+"""

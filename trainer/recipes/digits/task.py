@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from trainer.datasets import RandomShift, loaders, read_idx_pair, split
 from trainer.engine import Tensor, float32, nn
 from trainer.learner import Batch, DataSplits, Task
 from trainer.metrics import Mean, Predictions
 
 from .options import Options
-
-CARRIED_DATA = Path(__file__).parent / "data"
 
 
 class Digits(Task):
@@ -21,7 +17,7 @@ class Digits(Task):
 
     def data(self) -> DataSplits:
         options = self.options
-        folder = self.config.data.root or CARRIED_DATA
+        folder = self.data_root()
         images = read_idx_pair(folder / options.images, folder / options.labels, class_names=options.class_names)
         self.image_size = images.arrays["image"].shape[2:]
         training_images = len(images) - options.valid_images - options.test_images

@@ -1,0 +1,51 @@
+"""The pictures of the recipes' READMEs: a run's samples side by side, and curves over the epochs of several runs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from PIL import Image, ImageDraw, ImageFont
+
+GAP = 4
+WIDTH, HEIGHT, MARGIN = 720, 320, 48
+COLOURS = ("#1f6fb4", "#d1622b", "#2f8f4e", "#8257a5", "#a08a1e")
+
+
+def grid(files: Sequence[Path], *, widest: int = 900) -> Image.Image:
+    """Pictures in rows, as many a row as make about a square and are no wider than `widest` pixels together."""
+    pictures = [Image.open(file).convert("RGB") for file in files]
+    width, height = max(one.width for one in pictures), max(one.height for one in pictures)
+    square = round(math.sqrt(len(pictures) * height / width)) or 1
+    columns = max(1, min(len(pictures), square, (widest + GAP) // (width + GAP)))
+    rows = math.ceil(len(pictures) / columns)
+    whole = Image.new("RGB", (columns * (width + GAP) - GAP, rows * (height + GAP) - GAP), "white")
+    for index, picture in enumerate(pictures):
+        whole.paste(picture, (index % columns * (width + GAP), index // columns * (height + GAP)))
+    return whole
+
+
+def curves(series: Mapping[str, Sequence[tuple[float, float]]], title: str) -> Image.Image:
+    """Lines of (epoch, value), each in its colour, with axes, their ends and a legend."""
+    whole = Image.new("RGB", (WIDTH, HEIGHT), "white")
+    draw, font = ImageDraw.Draw(whole), ImageFont.load_default(13)
+    points = [point for line in series.values() for point in line]
+    last, low, high = max(x for x, _ in points), min(y for _, y in points), max(y for _, y in points)
+    scale = high - low or 1.0
+
+    def at(x: float, y: float) -> tuple[float, float]:
+        across = MARGIN + x / last * (WIDTH - 2 * MARGIN)
+        return across, HEIGHT - MARGIN + 12 - (y - low) / scale * (HEIGHT - 2 * MARGIN)
+
+    for part in range(5):
+        value = low + scale * part / 4
+        draw.line([at(0, value), at(last, value)], fill="#dddddd")
+        draw.text((4, at(0, value)[1] - 8), f"{value:.3g}", fill="#444444", font=font)
+    for part in range(5):
+        draw.text((at(last * part / 4, low)[0] - 8, HEIGHT - 28), f"{last * part / 4:.3g}", fill="#444444", font=font)
+    draw.text((MARGIN, 6), f"{title} by epoch", fill="#222222", font=font)
+    for place, ((name, line), colour) in enumerate(zip(series.items(), COLOURS, strict=False)):
+        draw.line([at(x, y) for x, y in line], fill=colour, width=2)
+        draw.text((WIDTH - MARGIN - 70 * (len(series) - place), 6), name, fill=colour, font=font)
+    return whole

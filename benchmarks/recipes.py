@@ -1,0 +1,268 @@
+"""The gallery's bars: a recipe from the command to the end event, on the test split.
+
+    python benchmarks/recipes.py digits clothes --seed 0            one run each, appended to results/NAME.jsonl
+    python benchmarks/recipes.py clothes --seed 1 threads=1         the same numbers by one thread (the seconds aren't)
+    python benchmarks/recipes.py digits --short                     a few steps, to see that it works; not appended
+    python benchmarks/recipes.py clothes --estimate                 how long all of it would take, from two epochs
+    python benchmarks/recipes.py clothes --picture                  also: the run's last samples as the recipe's picture
+    python benchmarks/recipes.py --curves                           draws every recipe's curve.png from its results
+    python benchmarks/recipes.py --table                            what the results say, a line a recipe; runs nothing
+
+Each run is a command of its own with an empty folder for compiled kernels. The end event has the metrics of the test
+split, with the weights that `checkpoint.best` chose on the validation split. A line of results has `seconds` from the
+command to its exit, null where other processes used more than 5 % of the machine or threads were set; `ok` is then null
+too, unless a bar is missed. A recipe reaches its bars when the means over the latest line of each seed do.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness import DISTURBED_SHARE, ROOT, checkout_environment
+from load import machine_seconds, own_seconds
+
+from trainer import open_run
+from trainer.rundir import EndEvent, MetricEvent, Run, SampleEvent, read_events
+
+RESULTS = Path(__file__).parent / "results"
+SHORT = ("train.epochs=null", "train.steps=12", "train.log_every_steps=2", "schedule.warmup_steps=2")
+NEUTRAL = ("threads=", "data.workers=")  # what changes no bit of a result
+
+
+@dataclass(frozen=True)
+class Row:
+    """A recipe's bars.
+
+    Args:
+        least: by metric of the end event, what it must reach; most: what it may be at most.
+        seconds: what the whole command may take on two cores.
+        curve: the validation metric that is drawn over the epochs.
+        short: overrides for a run of a few steps.
+        loss: the training metric that falls even within those.
+    """
+
+    seconds: float
+    curve: str
+    least: Mapping[str, float] | None = None
+    most: Mapping[str, float] | None = None
+    short: tuple[str, ...] = SHORT
+    loss: str = "train/loss"
+
+
+ROWS = {
+    "digits": Row(60, "valid/accuracy", least={"test/accuracy": 0.99}),
+}
+
+
+@dataclass(frozen=True)
+class Training:
+    """A command that has ended: its run, its wall time, and the share of the machine that others used meanwhile."""
+
+    run: Run
+    end: EndEvent
+    seconds: float
+    disturbance: float
+
+
+def train(name: str, overrides: Sequence[str], folder: Path) -> Training:
+    """Run a recipe into `folder`/run with an empty kernel cache in `folder`/cache.
+
+    Raises:
+        RuntimeError: it failed.
+    """
+    command = [sys.executable, "-P", "-m", "trainer.cli", "run", name, "--plain", f"--run-dir={folder / 'run'}"]
+    environment = checkout_environment(TRAINER_CACHE_DIR=str(folder / "cache"))
+    started, busy, own = time.perf_counter(), machine_seconds(), own_seconds()
+    done = subprocess.run([*command, *overrides], capture_output=True, text=True, env=environment, check=False)
+    seconds = time.perf_counter() - started
+    others = (machine_seconds() - busy) - (own_seconds() - own)
+    if done.returncode:
+        raise RuntimeError(f"trainer run {name} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+    run = open_run(folder / "run")
+    assert isinstance(run.end, EndEvent)
+    return Training(run, run.end, seconds, max(0.0, others / (seconds * (os.cpu_count() or 1))))
+
+
+def result(name: str, seed: int, training: Training, overrides: Sequence[str]) -> dict[str, Any]:
+    """A line of results/NAME.jsonl."""
+    row = ROWS[name]
+    metrics = {key: value for key, value in training.end.metrics.items() if key.startswith("test")}
+    is_timed = training.disturbance <= DISTURBED_SHARE and not overrides
+    reached = reaches(row, metrics)
+    ok = reached and (training.seconds <= row.seconds if is_timed else None)
+    return {
+        "recipe": name,
+        "revision": revision(),
+        "seed": seed,
+        "seconds": round(training.seconds, 1) if is_timed else None,
+        "disturbance": round(training.disturbance, 3),
+        "steps": training.end.step,
+        "metrics": {key: round(value, 6) for key, value in metrics.items()},
+        "bars": {**(row.least or {}), **(row.most or {}), "seconds": row.seconds},
+        "ok": ok,
+        "curve": curve(training.run, row.curve),
+    }
+
+
+def reaches(row: Row, metrics: Mapping[str, float]) -> bool:
+    """Whether metrics reach all of a recipe's bars but the time."""
+    least = all(metrics[name] >= bar for name, bar in (row.least or {}).items())
+    return least and all(metrics[name] <= bar for name, bar in (row.most or {}).items())
+
+
+def curve(run: Run, metric: str) -> list[tuple[float, float]]:
+    """(epoch, value) of a metric, "valid/accuracy", at each validation."""
+    series = run.metrics[metric]
+    return [(round(epoch, 3), round(value, 6)) for epoch, value in zip(series.epoch, series.value, strict=True)]
+
+
+def estimate(name: str, folder: Path) -> dict[str, Any]:
+    """Seconds of a whole run on this machine as it is, from a run of two epochs: the second one is repeated."""
+    from trainer.configs import load
+
+    epochs = load(name).config.train.epochs
+    assert epochs is not None
+    training = train(name, ("train.epochs=2", "schedule.warmup_steps=null"), folder)
+    records = list(read_events(training.run.paths.events))
+    ends = [
+        record.since_start
+        for record in records
+        if isinstance(record.event, MetricEvent) and record.event.split == "valid"
+    ]
+    seconds = training.seconds + (epochs - 2) * (ends[1] - ends[0])
+    return {
+        "recipe": name,
+        "revision": revision(),
+        "estimated_seconds": round(seconds, 1),
+        "epoch_seconds": round(ends[1] - ends[0], 2),
+        "disturbance": round(training.disturbance, 3),
+        "ok": seconds <= ROWS[name].seconds if training.disturbance <= DISTURBED_SHARE else None,
+    }
+
+
+def revision() -> str:
+    """The commit of the checkout, with a + where files differ from it."""
+    git = ("git", "-C", str(ROOT))
+    commit = subprocess.run((*git, "rev-parse", "--short", "HEAD"), capture_output=True, text=True, check=True).stdout
+    changes = (*git, "status", "--porcelain", "--untracked-files=no", "--", "trainer")
+    is_changed = subprocess.run(changes, capture_output=True, text=True, check=True).stdout
+    return commit.strip() + ("+" if is_changed else "")
+
+
+def append(line: Mapping[str, Any]) -> None:
+    """Add a line to the recipe's results."""
+    RESULTS.mkdir(exist_ok=True)
+    with (RESULTS / f"{line['recipe']}.jsonl").open("a", encoding="utf-8") as file:
+        file.write(json.dumps(line) + "\n")
+
+
+def results(name: str) -> list[dict[str, Any]]:
+    """A recipe's lines, the latest of each seed."""
+    file = RESULTS / f"{name}.jsonl"
+    lines = map(json.loads, file.read_text(encoding="utf-8").splitlines()) if file.exists() else ()
+    return list({line["seed"]: line for line in lines}.values())
+
+
+def table() -> Iterable[dict[str, Any]]:
+    """The mean over seeds of what each recipe's bars are about, and whether it reaches them."""
+    for name, row in ROWS.items():
+        lines = results(name)
+        if lines:
+            barred = [*(row.least or {}), *(row.most or {})]
+            means = {key: sum(line["metrics"][key] for line in lines) / len(lines) for key in barred}
+            seconds = [line["seconds"] for line in lines if line["seconds"] is not None]
+            slowest = max(seconds, default=None)
+            ok = reaches(row, means) and (None if slowest is None else slowest <= row.seconds)
+            yield {"recipe": name, "seeds": len(lines), "means": means, "seconds": slowest, "ok": ok}
+
+
+def keep_picture(name: str, run: Run) -> None:
+    """Make the samples of the run's last validation the recipe's picture, side by side in rows of about a square."""
+    from recipe_pictures import grid
+
+    samples = [record.event for record in read_events(run.paths.events)]
+    files = [(event.step, event.file) for event in samples if isinstance(event, SampleEvent)]
+    last = [run.paths.root / file for step, file in files if step == files[-1][0]]
+    grid(last).save(RESULTS.parents[1] / "trainer" / "recipes" / name / f"{name}.png", optimize=True)
+
+
+def keep_curve(name: str) -> None:
+    """Draw the curves of a recipe's results as `curve.png` in its folder."""
+    from recipe_pictures import curves
+
+    lines = {f"seed {line['seed']}": line["curve"] for line in results(name)}
+    curves(lines, ROWS[name].curve).save(ROOT / "trainer" / "recipes" / name / "curve.png", optimize=True)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description="Train recipes and hold them against their bars.")
+    parser.add_argument("words", nargs="*", metavar="NAME | threads=N", help=f"default all: {', '.join(ROWS)}")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--json", action="store_true", help="one JSON object a line, as it is appended")
+    parser.add_argument("--short", action="store_true", help="a few steps; appends nothing")
+    parser.add_argument("--estimate", action="store_true", help="two epochs, and what all of them would take")
+    parser.add_argument("--picture", action="store_true", help="keep the run's last samples as the recipe's picture")
+    parser.add_argument("--curves", action="store_true", help="draw curves from the results; runs nothing")
+    parser.add_argument("--table", action="store_true", help="what the results say; runs nothing")
+    arguments = parser.parse_args(argv)
+    overrides = [word for word in arguments.words if "=" in word]
+    names = [word for word in arguments.words if "=" not in word] or list(ROWS)
+    if unknown := set(names) - set(ROWS):
+        parser.error(f"no such recipe: {', '.join(sorted(unknown))}; there are {', '.join(ROWS)}")
+    if not arguments.short and (other := [word for word in overrides if not word.startswith(NEUTRAL)]):
+        parser.error(f"{', '.join(other)} would change the result; only {', '.join(NEUTRAL)} may be set")
+    if arguments.curves:
+        for name in names:
+            keep_curve(name)
+        return 0
+    missed = False
+    for line in table() if arguments.table else run_all(names, overrides, arguments):
+        missed |= line["ok"] is False
+        shown = {key: value for key, value in line.items() if key != "curve"}
+        print(json.dumps(line) if arguments.json else describe(shown), flush=True)
+    return int(missed)
+
+
+def run_all(names: Sequence[str], overrides: Sequence[str], arguments: argparse.Namespace) -> Iterable[dict[str, Any]]:
+    """A line of results for each recipe, as they end."""
+    for name in names:
+        folder = Path(tempfile.mkdtemp(prefix=f"{name}-"))
+        try:
+            if arguments.estimate:
+                yield estimate(name, folder)
+                continue
+            more = ROWS[name].short if arguments.short else ()
+            training = train(name, [f"seed={arguments.seed}", *more, *overrides], folder)
+            line = result(name, arguments.seed, training, overrides)
+            if arguments.short:
+                line["ok"] = None
+            else:
+                append(line)
+            if arguments.picture:
+                keep_picture(name, training.run)
+            yield line
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def describe(line: Mapping[str, Any]) -> str:
+    """A line for people: key=value."""
+    words = {True: "ok", False: "MISSED", None: "can't tell"}
+    parts = {key: value for key, value in line.items() if key not in ("recipe", "ok")}
+    flat = [f"{key}={json.dumps(value)}" for key, value in parts.items()]
+    return f"{line['recipe']:14} {words[line['ok']]:10} {'  '.join(flat)}"
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
