@@ -81,3 +81,15 @@ def test_training_outside_of_a_step_is_an_error():
         nn.Dropout(0.5)(engine.ones((4,)))
     with pytest.raises(TrainerError, match="probability"):
         nn.Dropout(1.5)
+
+
+def test_numbers_that_a_step_draws_by_name_are_of_their_distribution_and_new_each_time():
+    random = nn.RandomState(0)
+    with random.step() as now:
+        drawn = [now.uniform("area", (10_000,)).numpy(), now.normal("noise", (10_000,)).numpy()]
+        again = now.uniform("area", (10_000,)).numpy()
+    assert drawn[0].min() >= 0 and drawn[0].max() < 1 and drawn[0].mean() == pytest.approx(0.5, abs=0.01)
+    assert drawn[1].mean() == pytest.approx(0, abs=0.03) and drawn[1].std() == pytest.approx(1, abs=0.03)
+    assert not np.array_equal(drawn[0], again)
+    with random.step() as now:
+        np.testing.assert_array_equal(now.uniform("area", (10_000,)).numpy(), drawn[0])

@@ -51,10 +51,20 @@ class RandomState:
 
     def bernoulli(self, path: str, probability: float, shape: tuple[int, ...]) -> Tensor:
         """True with `probability`: the next draw of the module at `path`."""
+        return engine.random.bernoulli(self._key(path), self.counter, probability, shape)
+
+    def uniform(self, path: str, shape: tuple[int, ...]) -> Tensor:
+        """float32 in [0, 1): the next draw at `path`, a module's or any name."""
+        return engine.random.uniform(self._key(path), self.counter, shape)
+
+    def normal(self, path: str, shape: tuple[int, ...]) -> Tensor:
+        """float32 of mean 0 and deviation 1: the next draw at `path`."""
+        return engine.random.normal(self._key(path), self.counter, shape)
+
+    def _key(self, path: str) -> np.ndarray:
         draw = self._draws.get(path, 0)
         self._draws[path] = draw + 1
-        key = engine.random.key_for(self.seed, path, draw)
-        return engine.random.bernoulli(key, self.counter, probability, shape)
+        return engine.random.key_for(self.seed, path, draw)
 
 
 def active() -> RandomState:
