@@ -41,13 +41,15 @@ def test_what_a_resumed_attempt_took_back_leaves_the_csv(tmp_path: Path) -> None
     sink = make_sink("csv", paths, {})
     for step in (1, 2, 3):
         sink.record(Record(MetricEvent(step, 0.0, "train", {"loss": 1.0 / step}), 0.0, 0.0, 1))
+    sink.record(Record(MetricEvent(1, 0.0, "valid", {"loss": 4.0}), 0.0, 0.0, 1))
     sink.close()
     later = make_sink("csv", paths, {})
     later.record(Record(ResumedEvent(1), 0.0, 0.0, 2))
+    later.record(Record(MetricEvent(1, 0.0, "valid", {"loss": 5.0}), 0.0, 0.0, 2))  # measured again
     later.record(Record(MetricEvent(2, 0.0, "train", {"loss": float("nan")}), 0.0, 0.0, 2))
     later.close()
     assert [(row["attempt"], row["step"], row["value"]) for row in rows(paths.root / "metrics.csv")] == [
-        ("1", "1", "1.0"), ("2", "2", "nan"),
+        ("1", "1", "1.0"), ("2", "1", "5.0"), ("2", "2", "nan"),
     ]  # fmt: skip
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.learner.test_hooks import bad_at
 from trainer import engine
 from trainer.engine import float32, nn
 from trainer.learner import SGD, Hook, Learner, Moment, Training
@@ -132,3 +133,14 @@ def test_gradients_that_no_scale_helps_end_the_run_with_what_to_do(blobs: Any, c
 
     with pytest.raises(Exception, match=r"(?s)overflow float16.*train.precision=bfloat16"):
         Learner(Beyond, config(train={"epochs": 20, "precision": "float16", "log_every_steps": 5})).run().check()
+
+
+@pytest.mark.parametrize("train", [{"precision": "float16"}, {"on_nan": "skip"}])
+def test_a_micro_batch_that_overflows_is_not_measured(blobs: Any, config: Any, train: dict[str, Any]) -> None:
+    """The first of a step's two: its loss must neither end the run nor be in the mean of the others."""
+    hears = Listens()
+    train = {"steps": 4, "accumulate": 2, "log_every_steps": 4, **train}
+    learner = Learner(bad_at(2)(blobs), config(train=train, tuning={"mode": "off"}), hooks=[hears])
+    outcome = learner.run().check()
+    assert outcome.step == 4 and all(np.isfinite(record["loss"]) for record in hears.records)
+    assert learner.training is not None and learner.training.skipped_steps() == 1

@@ -231,7 +231,7 @@ def test_requests_are_carried_out_within_a_step(blobs, config, tmp_path):
     learner.run().check()
     answers = [(event.what, event.state) for event in of(events, RequestEvent)]
     assert answers == [
-        ("checkpoint", "received"), ("evaluate", "received"), ("evaluate", "done"), ("checkpoint", "done"),
+        ("checkpoint", "received"), ("evaluate", "received"), ("checkpoint", "done"), ("evaluate", "done"),
         ("pause", "received"), ("pause", "done"), ("resume", "received"), ("resume", "done"),
         ("bogus", "received"), ("bogus", "refused"),
     ]  # fmt: skip

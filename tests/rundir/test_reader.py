@@ -17,7 +17,7 @@ from trainer.rundir import (
     sample_events,
 )
 from trainer.rundir.codec import encode
-from trainer.rundir.events import EndEvent, Event, PhaseEvent, ResumedEvent
+from trainer.rundir.events import EndEvent, Event, PhaseEvent, ResumedEvent, SampleEvent
 
 
 def lines(*events: Event, attempt: int = 1) -> bytes:
@@ -122,6 +122,24 @@ def test_a_resumed_attempt_takes_back_earlier_records_above_its_step(tmp_path: P
     assert kept == [(1, 10), (1, 20), (2, 30), (3, 40)]
     assert not any(isinstance(record.event, EndEvent) for record in read_events(path))
     assert any(isinstance(record.event, PhaseEvent) for record in read_events(path))
+
+
+def test_what_is_measured_again_at_the_step_of_a_resumption_counts_once(tmp_path: Path) -> None:
+    """A validation whose run ended before its late values came, and the test of a run that was over."""
+
+    def metric(split: str, **values: float) -> MetricEvent:
+        return MetricEvent(20, 2.0, split, values, final=split == "test")
+
+    path = tmp_path / "events.jsonl"
+    first = metric("train", loss=1.0), metric("valid", loss=2.0), metric("valid", auc=3.0), metric("test", loss=4.0)
+    path.write_bytes(
+        lines(*first, SampleEvent(20, "valid", "one", "one.png"))
+        + lines(ResumedEvent(20), metric("valid", loss=5.0), SampleEvent(20, "valid", "one", "one.png"), attempt=2)
+        + lines(ResumedEvent(20), metric("test", loss=6.0), metric("test", loss=7.0), attempt=3)
+    )
+    kept = [record for record in read_events(path) if not isinstance(record.event, ResumedEvent)]
+    told = [(record.attempt, *getattr(record.event, "values", {}).values()) for record in kept]
+    assert told == [(1, 1.0), (1, 3.0), (2, 5.0), (2,), (3, 6.0), (3, 7.0)]
 
 
 def test_samples_cover_the_whole_file_at_a_bounded_cost(tmp_path: Path) -> None:

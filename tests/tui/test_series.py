@@ -36,6 +36,15 @@ def test_taking_back_equals_never_having_gone_on() -> None:
     assert resumed.version > before
 
 
+def test_a_value_told_again_takes_the_place_of_the_one_before() -> None:
+    again, once = Series(), Series()
+    for step, value in ((1, 3.0), (2, 7.0), (2, 5.0)):
+        again.append(step, value)
+    for step, value in ((1, 3.0), (2, 5.0)):
+        once.append(step, value)
+    assert (again.steps, again.values, again.smoothed) == (once.steps, once.values, once.smoothed)
+
+
 def test_the_best_point_is_the_earliest_of_equals() -> None:
     series = Series()
     for step, value in ((1, 0.5), (2, math.nan), (3, 0.9), (4, 0.9), (5, 0.1)):

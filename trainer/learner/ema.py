@@ -26,6 +26,7 @@ class Ema:
         self.config, self._states = config, states
         self.averages = {name: State(state.numpy(), name, state.dtype) for name, state in states.items()}
         self.steps = State(np.zeros((), np.int64), "ema.steps", int64)
+        self._kept: dict[str, np.ndarray] | None = None
 
     def update(self) -> None:
         """Take in the values that the states have at the end of the step; part of the traced step."""
@@ -44,11 +45,26 @@ class Ema:
     @contextmanager
     def in_place(self) -> Iterator[None]:
         """Within, the model has the averaged values."""
-        kept = {name: state.numpy().copy() for name, state in self._states.items()}
-        for name, state in self._states.items():
-            state.set_value(self.averages[name].numpy())
+        self._kept = {name: state.numpy().copy() for name, state in self._states.items()}
+        self._put({name: average.numpy() for name, average in self.averages.items()})
         try:
             yield
         finally:
-            for name, state in self._states.items():
-                state.set_value(kept[name])
+            kept, self._kept = self._kept, None
+            self._put(kept)
+
+    @contextmanager
+    def out_of_place(self) -> Iterator[None]:
+        """Within, the model has its own values again, if it has the averages now."""
+        if self._kept is None:
+            yield
+            return
+        self._put(self._kept)
+        try:
+            yield
+        finally:
+            self._put({name: average.numpy() for name, average in self.averages.items()})
+
+    def _put(self, values: Mapping[str, np.ndarray]) -> None:
+        for name, state in self._states.items():
+            state.set_value(values[name])

@@ -54,11 +54,19 @@ class Inbox:
 
     def next(self, what: str) -> Request | None:
         """The oldest `checkpoint` or `evaluate` request that waits; answer it by `done`."""
-        return self._waiting[what].pop(0) if self._waiting[what] else None
+        return self._waiting[what][0] if self._waiting[what] else None
 
     def done(self, request: Request) -> None:
         """Tell that a request was carried out."""
+        self._waiting[request.what].remove(request)
         self._answer(request, "done")
+
+    def close(self) -> None:
+        """Refuse what still waits: the run is over."""
+        for waiting in self._waiting.values():
+            for request in waiting:
+                self._answer(request, "refused", "the run has ended")
+            waiting.clear()
 
     def _take_all(self) -> None:
         if self._signal:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
+from collections.abc import Callable, Sequence
+from itertools import repeat
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal
 
 from trainer import TrainerError, engine
 from trainer.datasets.loader import BadItem
@@ -33,8 +33,6 @@ from trainer.rundir import BadItemEvent, Event, EventSink, LogEvent, Request, Ru
 if TYPE_CHECKING:
     from trainer.configs import RunConfig
     from trainer.engine import Profile
-
-Item = TypeVar("Item")
 
 
 def _no_requests() -> Sequence[Request]:
@@ -133,6 +131,7 @@ class Learner:
             raise
         finally:
             self._tell_skipped(training)
+            self.inbox.close()
             training.saving.close()
             training.hooks.close(training)
             training.measuring.close()
@@ -149,13 +148,11 @@ class Learner:
                 training.prepare()
                 try:
                     with training.epoch(epoch, first) as batches, training.stopwatch.running():
-                        for step_batches in grouped(batches, self.config.train.accumulate):
+                        while progress.position(training.plan)[0] == epoch and not progress.is_over(training.plan):
                             training.hooks("before_step", training)
-                            training.step(step_batches)
+                            training.step(batches)
                             training.hooks("after_step", training)
                             running.progress(progress.step, training.plan.total_steps or None, f"epoch {epoch + 1}")
-                            if progress.is_over(training.plan):
-                                break
                 except RolledBack:
                     training.hooks("on_start", training)
 
@@ -248,7 +245,7 @@ class Learner:
             _end_workers(training)
             training.prepare()
             batch = training.splits.train.batch(0, 0)
-            training.step([batch])
+            training.step(repeat(batch))
             with phase("profile", self._sink):
                 return engine.profile(training.traced_step(), batch, True, steps=steps, warm_up=warm_up - 1)
 
@@ -256,10 +253,3 @@ class Learner:
 def _end_workers(training: Training) -> None:
     for loader in training.splits.all():
         loader.close()
-
-
-def grouped(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
-    """Lists of `size` items in their order; the last may be shorter."""
-    iterator = iter(items)
-    while group := list(islice(iterator, size)):
-        yield group

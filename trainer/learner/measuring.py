@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from trainer.learner.task import DataSplits
 
 REPORT_FORMAT = 1
+
+LOOK_SECONDS = 0.01
+"""How often to look for late values while the end of a run waits for them."""
 
 ASIDE_NICENESS = 10
 """Of the process that evaluates while training goes on: the steps come first, it takes what they leave.
@@ -107,6 +111,14 @@ class Measuring:
             self._tell(MetricEvent(occasion.step, occasion.epoch, occasion.split, values, final))
             self._report(taken.reports, occasion)
             self.late({f"{occasion.split}/{name}": value for name, value in values.items()})
+
+    def settle_within(self, seconds: float) -> None:
+        """Tell of what comes late, as far as it comes in so many seconds."""
+        deadline = time.monotonic() + seconds
+        self.settle()
+        while self._pending and time.monotonic() < deadline:
+            time.sleep(LOOK_SECONDS)
+            self.settle()
 
     def is_pending(self, step: int) -> bool:
         """Whether something of the occasion of `step` is still being worked out."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -61,21 +62,23 @@ class LossScale:
         return [gradient * inverse.astype(gradient.dtype) for gradient in gradients]
 
     def check(self, gradients: Sequence[Tensor]) -> Tensor:
-        """Whether all of the gradients are finite; noted for `update`."""
+        """Whether all of the gradients are finite; noted for `update` and `was_finite`."""
         found = engine.asarray(True)
         for gradient in gradients:
             found = engine.logical_and(found, engine.all(engine.isfinite(gradient)))
         self._is_finite.append(found)
         return found
 
+    def was_finite(self) -> Tensor | None:
+        """Whether all that was checked since the last time was finite; None if nothing was."""
+        found, self._is_finite = self._is_finite, []
+        return functools.reduce(engine.logical_and, found) if found else None
+
     def update(self) -> Tensor | None:
         """After the optimizers of a step: let the factor grow or fall; whether all was finite, None if none stepped."""
-        if not self._is_finite:
+        is_good = self.was_finite()
+        if is_good is None:
             return None
-        is_good = self._is_finite[0]
-        for found in self._is_finite[1:]:
-            is_good = engine.logical_and(is_good, found)
-        self._is_finite.clear()
         good_steps = engine.where(is_good, self.good_steps + 1, engine.zeros_like(self.good_steps))
         is_due = good_steps >= self.growth_interval
         larger = self.factor * self.growth

@@ -76,7 +76,9 @@ def train_program(
             returned = task.train_step(batch)
             if now.squared_norms is not None:
                 returned = {**returned, GRADIENT_NORM: _norm_of(now.squared_norms)}
-            is_good = None if loss_scale is None else loss_scale.update()
+            is_good = None
+            if loss_scale is not None:
+                is_good = loss_scale.update() if is_last else loss_scale.was_finite()
             handed = tally.add(returned, number + 1, by=_name(task, "train_step"), only_if=is_good)
             if is_last:
                 number.assign(number + 1)

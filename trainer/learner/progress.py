@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import importlib.metadata
 import json
 import math
+import platform
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -26,11 +28,17 @@ class Progress:
     """Counts of what is done. The position in the data follows from `step`, since every epoch has the same steps."""
 
     step: int = 0
+    micro_batch: int = 0
+    """How many micro-batches of the step that comes next are done already: where a stop could not wait for its end."""
     validated_step: int = -1
     saved_step: int = -1
+    saved_at: tuple[int, int] = (0, -1)
+    """The `micro_batch` and the `validated_step` of the checkpoint of `saved_step`."""
     best_value: float | None = None
     best_is_unsaved: bool = False
     patience: tuple[float | None, int, int] = (None, 0, 0)
+    recent: tuple[float, ...] = ()
+    """What `train.spike` compares with: the latest values of its metric."""
     seconds: float = 0.0
     rollbacks: int = 0
     finished: str | None = None
@@ -39,6 +47,20 @@ class Progress:
     def position(self, plan: Plan) -> tuple[int, int]:
         """(epoch, step within it) that comes next."""
         return divmod(self.step, plan.steps_per_epoch)
+
+    @property
+    def is_saved(self) -> bool:
+        """Whether there is a checkpoint of just this."""
+        return self.saved_step == self.step and self.saved_at == (self.micro_batch, self.validated_step)
+
+    @property
+    def is_saved_whole(self) -> bool:
+        """Whether there is a checkpoint from the end of the last step, before the next one began."""
+        return self.saved_step == self.step and self.saved_at[0] == 0
+
+    def note_saved(self) -> None:
+        """A checkpoint of just this is being written."""
+        self.saved_step, self.saved_at = self.step, (self.micro_batch, self.validated_step)
 
     def is_over(self, plan: Plan) -> bool:
         """Whether the last step is done."""
@@ -53,20 +75,22 @@ class Progress:
             "step": self.step,
             "epoch": epoch,
             "batch": batch,
+            "micro_batch": self.micro_batch,
             "steps_per_epoch": plan.steps_per_epoch,
             "total_steps": plan.total_steps,
             "validated_step": self.validated_step,
             "best_value": self.best_value,
             "patience": list(self.patience),
+            "recent": [_plain(value) for value in self.recent],
             "seconds": round(self.seconds, 3),
             "rollbacks": self.rollbacks,
             "finished": self.finished,
             "sums": dict(sums),
-            "metrics": {name: value if math.isfinite(value) else str(value) for name, value in metrics.items()},
+            "metrics": {name: _plain(value) for name, value in metrics.items()},
             "seed": config.seed,
             "numerics": config.numerics.model_dump(mode="json"),
             "config_sha256": config_hash(config),
-            "versions": {"trainer": trainer.__version__, "numpy": np.__version__},
+            "versions": versions(),
         }
 
     @classmethod
@@ -102,16 +126,43 @@ class Progress:
                 )  # fmt: skip
         if state["config_sha256"] != config_hash(config):
             sink(WarningEvent("The config is not the one that this run was started with.", where=where))
+        if found := _other_versions(state["versions"]):
+            sink(WarningEvent(f"{found}: steps to come may round in another way than those before.", where=where))
         return cls(
             step=state["step"],
+            micro_batch=state.get("micro_batch", 0),
             validated_step=state["validated_step"],
             saved_step=state["step"],
+            saved_at=(state.get("micro_batch", 0), state["validated_step"]),
             best_value=state["best_value"],
             patience=tuple(state["patience"]),
+            recent=tuple(map(float, state.get("recent", ()))),
             seconds=state["seconds"],
             rollbacks=state["rollbacks"],
             finished=state["finished"],
         )
+
+
+def versions() -> dict[str, str]:
+    """The versions of what the bits of a step come from."""
+    return {
+        "trainer": trainer.__version__,
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "llvmlite": importlib.metadata.version("llvmlite"),
+    }
+
+
+def _other_versions(before: Mapping[str, str]) -> str:
+    """What has another version than before, in words; those that a checkpoint does not name are passed over."""
+    now = versions()
+    others = [name for name in now if before.get(name, now[name]) != now[name]]
+    return ", ".join(f"{name} {before[name]} is {now[name]} now" for name in others)
+
+
+def _plain(value: float) -> float | str:
+    """As JSON has it."""
+    return value if math.isfinite(value) else str(value)
 
 
 def config_hash(config: RunConfig) -> str:

@@ -55,7 +55,7 @@ class Saving:
                 value=self._watched(),
                 since=started,
             )
-        progress.saved_step = progress.step
+        progress.note_saved()
         if wait:
             self.finish()
 
@@ -102,7 +102,7 @@ class Saving:
     def _watched(self) -> float | None:
         """The metric by which checkpoints are the best, where it was measured at this step."""
         best, progress = self._config.best, self._training.progress
-        is_measured = progress.validated_step == progress.step
+        is_measured = progress.validated_step == progress.step and not progress.micro_batch
         return self._training.metrics.get(best.metric) if best is not None and is_measured else None
 
     @contextmanager

@@ -191,6 +191,15 @@ def model_states(parts: Parts) -> dict[str, State]:
     }
 
 
+def states_within_step(parts: Parts) -> dict[str, State]:
+    """What a step that was begun depends on besides, where gradients are accumulated."""
+    return {
+        f"{optimizer_name}.within_step.{name}": state
+        for optimizer_name, optimizer in parts.optimizers.items()
+        for name, state in optimizer.states_within_step().items()
+    }
+
+
 def training_states(parts: Parts) -> dict[str, State]:
     """Everything else that the next step depends on: the optimisers' states and the task's own."""
     states = {

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,12 +29,18 @@ from trainer.learner.samples import write_samples
 from trainer.learner.saving import Saving
 from trainer.learner.stopwatch import Reading, Stopwatch
 from trainer.learner.tally import Handed
-from trainer.learner.task import DataSplits, Plan, Task, model_states, parts_of, training_states
+from trainer.learner.task import DataSplits, Plan, Task, model_states, parts_of, states_within_step, training_states
 from trainer.rundir import Event, EventSink, MetricEvent, ResumedEvent, RunPaths, SystemEvent, WarningEvent
 
 if TYPE_CHECKING:
     from trainer.datasets import Loader
     from trainer.datasets.loader import EpochBatches
+
+
+LONG_STEP_SECONDS = 3.0
+"""A step of several micro-batches that has taken longer than this may be stopped between two of them."""
+LATE_VALUES_SECONDS = 4.0
+"""How long a stop waits for what is still being evaluated aside; what comes later is evaluated again after a resume."""
 
 
 class Training:
@@ -78,6 +85,7 @@ class Training:
         self._compile_phases = CompilePhases(self.tell)
         self.saving = Saving(self, paths)
         self.is_forced = False
+        self._is_saved_for_good = False
         self._train_program = train_program(
             task,
             self._random,
@@ -123,20 +131,30 @@ class Training:
         """Put the model into training mode, before the first of several steps."""
         self._train_program.prepare()
 
-    def step(self, batches: Sequence[Mapping[str, Any]]) -> None:
-        """One step on its batches, of which there are several where gradients are accumulated."""
-        epoch, step = self.progress.position(self.plan)
+    def step(self, batches: Iterator[Mapping[str, Any]]) -> None:
+        """One step on the next of the batches, on several where gradients are accumulated.
+
+        Raises:
+            Stopped: training is to end, and the step takes longer than that can wait. What is done of it is kept.
+        """
+        progress, begun = self.progress, time.monotonic()
+        epoch, step = progress.position(self.plan)
         first = step * self.config.train.accumulate
-        for index, batch in enumerate(batches):
-            handed = self._run_program(self._train_program, "train step", batch, index + 1 == len(batches))
+        count = min(self.config.train.accumulate, self.splits.train.steps_per_epoch - first)
+        for index in range(progress.micro_batch, count):
+            if time.monotonic() - begun > LONG_STEP_SECONDS:
+                self.inbox.check()
+            handed = self._run_program(self._train_program, "train step", next(batches), index + 1 == count)
             self.measuring.train.hand_over(handed, ("train", epoch, first + index))
-        self.progress.step += 1
+            progress.micro_batch = index + 1
+        progress.step, progress.micro_batch = progress.step + 1, 0
         self.measuring.settle()
 
     def epoch(self, epoch: int, first: int) -> EpochBatches:
-        """The training batches of an epoch from its step number `first` on."""
+        """The training batches of an epoch from its step number `first` on, or from within that."""
         is_last = 0 < self.plan.total_steps <= (epoch + 1) * self.plan.steps_per_epoch
-        return self.splits.train.epoch(epoch, start=first * self.config.train.accumulate, continues=not is_last)
+        start = first * self.config.train.accumulate + self.progress.micro_batch
+        return self.splits.train.epoch(epoch, start=start, continues=not is_last)
 
     def rehearse(self) -> None:
         """Run the training and the validation step once, so that they are compiled."""
@@ -223,6 +241,7 @@ class Training:
 
     def test(self) -> None:
         """Evaluate the test splits with the last weights, or the best where the config keeps them."""
+        self._is_saved_for_good = True
         best = self.saving.best()
         if best is not None:
             folder = checkpoint_folder(best)
@@ -274,6 +293,7 @@ class Training:
             meter.reset()
             for done, batch in zip(range(1, total + 1), batches, strict=False):
                 self.inbox.check()
+                self.save_as_asked()
                 handed = self._run_program(program, "validation step", batch)
                 meter.hand_over(handed, (occasion.split, 0, done - 1))
                 running.progress(done, total)
@@ -301,6 +321,14 @@ class Training:
             state["validated_step"] = -1
         return state, {"metrics": meter.folded()}
 
+    def save_as_asked(self) -> None:
+        """Write the checkpoints that were asked for. In a validation it is one from before that."""
+        while (request := self.inbox.next("checkpoint")) is not None:
+            if not self._is_saved_for_good:
+                with self.ema.out_of_place() if self.ema is not None else nullcontext():
+                    self.saving.save("requested", wait=True)
+            self.inbox.done(request)
+
     def go_on_from(self, place: Path) -> None:
         """Take up a checkpoint, or the latest of a run directory; see `is_forced`."""
         with phase("resume", self.tell):
@@ -325,13 +353,19 @@ class Training:
         self.saving.finish()
         rollbacks = self.progress.rollbacks + 1
         self.go_on_from(self.saving.keeper.folder)
-        self.progress.rollbacks = rollbacks
+        self.progress.rollbacks, self.progress.recent = rollbacks, ()
         self._lower_learning_rates()
 
     def stopped(self, stop: Stopped) -> None:
-        """Save what an end before the planned one leaves."""
-        if not stop.at_once and self.progress.step:
-            self.measuring.settle(wait=True)
+        """Save what an end before the planned one leaves.
+
+        Of a step that was begun, nothing is kept where it would take the place of a whole one's checkpoint.
+        """
+        progress = self.progress
+        if stop.at_once or not progress.step or self._is_saved_for_good:
+            return
+        self.measuring.settle_within(LATE_VALUES_SECONDS)
+        if not (progress.micro_batch and progress.is_saved_whole):
             self.saving.save("stopped", wait=True)
 
     def _lower_learning_rates(self) -> None:
@@ -348,6 +382,8 @@ class Training:
         if self.loss_scale is not None and self.loss_scale.is_dynamic:
             training.update(self.loss_scale.named_states())
         groups = {"model": model_states(self.parts), "training": training}
+        if self.progress.micro_batch:
+            training.update(states_within_step(self.parts))
         if self.ema is not None:
             training[self.ema.steps.name] = self.ema.steps
             groups["ema"] = self.ema.averages

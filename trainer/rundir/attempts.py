@@ -1,11 +1,15 @@
-"""The rule of attempts: a resumed attempt takes back what earlier ones recorded above the step it resumed from."""
+"""The rule of attempts: a resumed attempt takes back what earlier ones recorded above the step it resumed from.
+
+What it measures again at that very step (a validation that was cut short, a test) takes the place of what was told
+before.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
 
-from trainer.rundir.events import EndEvent, Record, ResumedEvent
+from trainer.rundir.events import EndEvent, Event, MetricEvent, Record, ReportEvent, ResumedEvent, SampleEvent
 
 
 def without_superseded(records: Iterable[Record]) -> list[Record]:
@@ -27,11 +31,15 @@ def without_superseded(records: Iterable[Record]) -> list[Record]:
         for attempt in {record.attempt for record in records}
     }
     kept, rolled_back = [], {attempt: math.inf for attempt in limits}
+    resumptions, told_after = 0, dict[tuple[object, ...], int]()
     for index in reversed(range(len(records))):
         record = records[index]
         if isinstance(record.event, ResumedEvent):
             rolled_back[record.attempt] = min(rolled_back[record.attempt], record.event.from_step)
-        if _still_counts(record, limits[record.attempt], rolled_back[record.attempt]):
+            resumptions += 1
+        what = _what_it_tells(record.event)
+        is_told_again = what is not None and told_after.setdefault(what, resumptions) < resumptions
+        if _still_counts(record, limits[record.attempt], rolled_back[record.attempt]) and not is_told_again:
             kept.append(record)
     return kept[::-1]
 
@@ -41,3 +49,13 @@ def _still_counts(record: Record, last_step: float, rolled_back_to: float) -> bo
         return last_step == math.inf
     step = getattr(record.event, "step", None)
     return step is None or step <= min(last_step, rolled_back_to)
+
+
+def _what_it_tells(event: Event) -> tuple[object, ...] | None:
+    """What another event can tell anew: the same metrics, report or sample of the same step."""
+    match event:
+        case MetricEvent():
+            return event.kind, event.step, event.split, frozenset(event.values)
+        case ReportEvent() | SampleEvent():
+            return event.kind, event.step, event.split, event.name
+    return None

@@ -202,6 +202,10 @@ class _Columns:
     _series: Series | None = None
 
     def append(self, step: float, epoch: float, value: float, time: float) -> None:
+        """Add one value; one of the last step takes that one's place (it was measured again, after a resumption)."""
+        if self.step and self.step[-1] == step:
+            for column in (self.step, self.epoch, self.value, self.time):
+                column.pop()
         self.step.append(step)
         self.epoch.append(epoch)
         self.value.append(value)

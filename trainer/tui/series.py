@@ -35,7 +35,9 @@ class Series:
         return self.values[-1] if self.values else math.nan
 
     def append(self, step: float, value: float) -> None:
-        """Add one value. A non-finite one is kept and counted, and left out of the average."""
+        """Add one value; one of the last step takes that one's place. A non-finite one is left out of the average."""
+        if self.steps and self.steps[-1] == step:
+            self.take_back(math.nextafter(step, -math.inf))
         if math.isfinite(value):
             self._average = SMOOTHING * self._average + (1 - SMOOTHING) * value
             self._weight = SMOOTHING * self._weight + (1 - SMOOTHING)

@@ -15,7 +15,6 @@ from trainer.metrics import Mean, Predictions
 from trainer.metrics.metric import Place
 from trainer.metrics.ranking import RocAuc
 
-
 SECONDS_AN_ITEM = 0.01
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Callable
 from pathlib import Path
 from typing import TextIO
 
@@ -15,19 +16,24 @@ HEADER = ("time", "attempt", "step", "epoch", "split", "name", "value")
 class CsvSink(Sink):
     """Writes `metrics.csv` into the run directory, or the file that `path` names.
 
-    What a resumed attempt took back is taken out again.
+    What a resumed attempt took back is taken out again, and so is what it measured anew at the step that it began from.
     """
 
     def __init__(self, paths: RunPaths, path: str | None = None) -> None:
         super().__init__(paths)
         self.path = paths.root / "metrics.csv" if path is None else Path(path)
         self._file: TextIO | None = None
+        self._resumed_from = -1
 
     def record(self, record: Record) -> None:
         event = record.event
         if isinstance(event, ResumedEvent):
-            self._take_back(event.from_step)
+            self._resumed_from = event.from_step
+            self._keep(lambda step, split, name: step <= event.from_step)
         elif isinstance(event, MetricEvent):
+            if event.step == self._resumed_from:
+                told = {(event.split, name) for name in event.values}
+                self._keep(lambda step, split, name: step != event.step or (split, name) not in told)
             rows = csv.writer(self._open())
             for name, value in event.values.items():
                 rows.writerow((record.time, record.attempt, event.step, event.epoch, event.split, name, repr(value)))
@@ -49,12 +55,13 @@ class CsvSink(Sink):
                 csv.writer(self._file).writerow(HEADER)
         return self._file
 
-    def _take_back(self, from_step: int) -> None:
+    def _keep(self, is_kept: Callable[[int, str, str], bool]) -> None:
+        """Leave only the rows whose step, split and name are to be kept."""
         self.close()
         if not self.path.exists():
             return
         with open(self.path, newline="", encoding="utf-8") as file:
-            rows = [row for row in csv.reader(file) if row[2] == "step" or int(row[2]) <= from_step]
+            rows = [row for row in csv.reader(file) if row[2] == "step" or is_kept(int(row[2]), row[4], row[5])]
         unfinished = self.path.with_name(f".{self.path.name}")
         with open(unfinished, "w", newline="", encoding="utf-8") as file:
             csv.writer(file).writerows(rows)

@@ -50,7 +50,7 @@ class SaveCheckpoints(Hook):
         reasons = ["best"] if training.progress.best_is_unsaved else []
         if reason := self._due(training, moment.step):
             reasons.append(reason)
-        if reasons and training.progress.saved_step != moment.step:
+        if reasons and not training.progress.is_saved:
             self._last = self._clock()
             training.saving.save(*reasons)
         elif not self._is_prepared:

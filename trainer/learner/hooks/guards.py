@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections import deque
 from typing import TYPE_CHECKING
 
 from trainer.learner.failures import TrainingFailure, not_finite
@@ -87,21 +86,18 @@ class SpikeGuard(Hook):
 
     def __init__(self, config: SpikeConfig, limit: int) -> None:
         self.config, self.limit = config, limit
-        self._recent: deque[float] = deque(maxlen=config.window)
 
     @classmethod
     def for_config(cls, config: RunConfig) -> SpikeGuard | None:
         return None if config.train.spike is None else cls(config.train.spike, config.train.nan_limit)
 
-    def on_start(self, training: Training, moment: Moment) -> None:
-        self._recent.clear()
-
     def after_log(self, training: Training, moment: Moment) -> None:
         config = self.config
         value = value_of(config.metric, "train.spike.metric", moment.measured, moment.measured)
-        usual = statistics.median(self._recent) if len(self._recent) == config.window else math.inf
+        recent = training.progress.recent[-config.window :]
+        usual = statistics.median(recent) if len(recent) == config.window else math.inf
         if value <= config.factor * usual:
-            self._recent.append(value)
+            training.progress.recent = (*recent, value)[-config.window :]
             return
         failure = TrainingFailure(
             f"{config.metric} jumped up at step {moment.step}",

@@ -23,6 +23,4 @@ class AnswerRequests(Hook):
             inbox.done(request)
         if training.progress.best_is_unsaved:
             training.saving.save("best")
-        while (request := inbox.next("checkpoint")) is not None:
-            training.saving.save("requested", wait=True)
-            inbox.done(request)
+        training.save_as_asked()

@@ -22,6 +22,10 @@ class GradientSums:
         ]
         self._rows = State(np.zeros(()), "rows", float64)
 
+    def named_states(self) -> dict[str, State]:
+        """The sums so far by name, for a checkpoint in the middle of a step."""
+        return {state.name or "sum": state for state in (self._rows, *self._sums)}
+
     def add(self, gradients: Sequence[Tensor], rows: Tensor | None, *, is_last: bool) -> list[Tensor] | None:
         """Add a micro-batch of `rows` rows (a scalar); after the last one the means, and the sums begin anew."""
         weight = ones((), dtype=float64) if rows is None else rows.astype(float64)

@@ -114,9 +114,10 @@ class Optimizer:
     def _apply(self, gradients: Sequence[Tensor]) -> None:
         step = stepping.current()
         if step.micro_batches > 1:
-            if self._sums is None:
-                self._sums = GradientSums(self.parameters)
-            summed = self._sums.add(gradients, step.rows, is_last=step.is_last)
+            sums = self._gradient_sums()
+            if step.loss_scale is not None and not step.is_last:
+                step.loss_scale.check(gradients)  # what overflowed is no number to be measured
+            summed = sums.add(gradients, step.rows, is_last=step.is_last)
             if summed is None:
                 return
             gradients = summed
@@ -175,7 +176,7 @@ class Optimizer:
     def named_states(self) -> dict[str, State]:
         """Everything that the next step depends on besides the parameters, by name.
 
-        Sums of micro-batches are not among them: they are empty wherever training can be interrupted.
+        Sums of micro-batches are not among them: they are empty but in the middle of a step (`states_within_step`).
         """
         states = {"step_count": self.step_count, "skipped_steps": self.skipped_steps}
         for group, rate in self.learning_rates().items():
@@ -183,6 +184,15 @@ class Optimizer:
         for name, moments in self.moments.items():
             states.update({f"{name}.{moment}": state for moment, state in moments.items()})
         return states
+
+    def states_within_step(self) -> dict[str, State]:
+        """What the next micro-batch of a step depends on besides: the sums of those before, by name."""
+        return self._gradient_sums().named_states()
+
+    def _gradient_sums(self) -> GradientSums:
+        if self._sums is None:
+            self._sums = GradientSums(self.parameters)
+        return self._sums
 
 
 def _named(target: Target) -> dict[str, Parameter]:
