@@ -12,7 +12,7 @@ import pytest
 from trainer.configs import RunConfig
 from trainer.engine.autotune.cache import TuningCache, cache_path
 from trainer.learner import Learner
-from trainer.rundir import Event, PhaseEvent, TuneEvent
+from trainer.rundir import Event, PhaseEvent, StepEvent, TuneEvent
 
 MODES = ("off", "background", "upfront", "cached")
 
@@ -57,6 +57,15 @@ def test_each_decision_is_an_event_and_is_kept_for_the_next_run(train: Callable[
     assert {event.key for event in known} == {event.key for event in tuned}
     assert {event.source for event in known} == {"cache"}
     assert not any(isinstance(event, PhaseEvent) and event.name == "tune" for event in again)
+
+
+def test_what_each_kernel_takes_of_a_step_is_an_event_measured_now_or_not(train: Callable[..., Any]) -> None:
+    for mode in ("upfront", "cached"):
+        _, events = train(mode=mode)
+        steps = [event for event in events if isinstance(event, StepEvent) and event.updates]
+        tuned = {event.key for event in events if isinstance(event, TuneEvent)}
+        assert steps and set(steps[-1].kernels) <= tuned and steps[-1].kernels
+        assert all(ms <= steps[-1].ms for ms in steps[-1].kernels.values())
 
 
 def test_off_tells_of_nothing_and_keeps_nothing(train: Callable[..., Any]) -> None:

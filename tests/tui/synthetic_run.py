@@ -29,6 +29,7 @@ from trainer.rundir import (
     RunLock,
     RunPaths,
     SampleEvent,
+    StepEvent,
     SystemEvent,
     TuneEvent,
     WarningEvent,
@@ -143,6 +144,9 @@ def write_shown(paths: RunPaths, time: float, steps: tuple[int, ...] = (60, 120)
             23, skipped, 0.4, "cache" if index == 5 else "measured",
         )  # fmt: skip
         append(paths, event, time)
+    others = {"elementwise 8x64x56x56": 3.0, "reduction 8x64": 0.6}
+    append(paths, StepEvent(0, True, 24.0, {f"key-{index}": 0.2 * index for index in range(12)}, others), time)
+    append(paths, StepEvent(1, False, 9.0, {"key-1": 9.0}), time)
 
 
 REPORTS = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import pty
+import select
 import struct
 import subprocess
 import sys
@@ -18,11 +19,13 @@ import pytest
 from trainer.rundir import RunPaths
 
 ROOT = Path(__file__).parents[2]
+PATIENCE_SECONDS = 60.0
 WATCH = """
+import os
 import sys
 from pathlib import Path
 from trainer.tui import watch
-action = watch(Path(sys.argv[1])).action
+action = watch(Path(sys.argv[1]), **eval(f"dict({os.environ.get('WATCH_OPTIONS', '')})")).action
 Path(sys.argv[1], "left").write_text(action)
 if action != "hung_up":
     print(action)
@@ -54,9 +57,10 @@ def terminal(
 
 
 def read_until(descriptor: int, *texts: bytes) -> bytes:
-    """What the terminal got until all of `texts` were there; fails when the command ends before."""
+    """What the terminal got until all of `texts` were there; fails when the command ends before, or says no more."""
     output = b""
     while not all(text in output for text in texts):
+        assert select.select([descriptor], [], [], PATIENCE_SECONDS)[0], f"no {texts} in {output!r}"
         output += os.read(descriptor, 1 << 16)
     return output
 
@@ -64,13 +68,14 @@ def read_until(descriptor: int, *texts: bytes) -> bytes:
 @pytest.mark.parametrize("locale", ["C.UTF-8", "C"])
 def test_it_draws_before_it_asks_the_terminal_anything(finished: RunPaths, locale: str) -> None:
     with terminal(finished.root, LC_ALL=locale) as (process, descriptor):
-        output = read_until(descriptor, b"FINISHED", b"phases", b"\x1b[?2026$p", b"\x1b[?2048$p", b"step 1000")
-        question = min(output.index(b"\x1b[?2026$p"), output.index(b"\x1b[?2048$p"))
+        output = read_until(descriptor, b"FINISHED", b"phases", b"\x1b[?2026$p", b"\x1b[?1002h", b"step 1000")
+        question = min(output.index(b"\x1b[?2026$p"), output.index(b"\x1b[?1000h"))
         for text in (b"digits-7", b"FINISHED", b"phases", b"compile"):
             assert output.index(text) < question
         os.write(descriptor, b"q")
         rest = read_until(descriptor, b"finished")
-        assert b"\x1b[?1049l" in rest, "the terminal is given back as it was"
+        for mode in (b"\x1b[?1049l", b"\x1b[?1000l", b"\x1b[?1002l", b"\x1b[?1006l"):
+            assert mode in rest, "the terminal is given back as it was"
         assert process.wait(20) == 0
     if locale == "C":
         assert output.isascii()
@@ -127,3 +132,19 @@ def test_a_terminated_dashboard_gives_the_terminal_back(finished: RunPaths) -> N
         process.terminate()
         assert b"\x1b[?1049l" in read_until(descriptor, b"terminated")
         assert process.wait(20) == 0
+
+
+@pytest.mark.parametrize("takes_mouse", [True, False])
+def test_a_mouse_in_a_terminal(finished: RunPaths, takes_mouse: bool) -> None:
+    with terminal(finished.root, WATCH_OPTIONS="" if takes_mouse else "has_mouse=False") as (process, descriptor):
+        output = read_until(descriptor, b"FINISHED", b"step 1000", b"\x1b[?2026$p")
+        if takes_mouse:
+            os.write(descriptor, b"\x1b[<0;40;30M\x1b[<0;40;30m")  # on "4 samples", in the last line
+            read_until(descriptor, b"no samples yet")
+            os.write(descriptor, b"2")
+            read_until(descriptor, b"\x1b[?1003h", b"3 metrics")
+        os.write(descriptor, b"q")
+        rest = read_until(descriptor, b"finished")
+        assert process.wait(20) == 0
+    modes = [mode for mode in (b"?1000", b"?1002", b"?1003", b"?1006") if b"\x1b[" + mode in output + rest]
+    assert bool(modes) == takes_mouse

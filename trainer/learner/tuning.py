@@ -9,18 +9,19 @@ from typing import TYPE_CHECKING
 
 from trainer import engine
 from trainer.learner.phases import Phase
-from trainer.rundir import EventSink, TuneEvent
+from trainer.rundir import EventSink, StepEvent, TuneEvent
 
 if TYPE_CHECKING:
     from trainer.configs import TuningConfig
-    from trainer.engine.autotune.record import TuneRecord
+    from trainer.engine.autotune.record import StepTime, TuneRecord
 
 
 @contextmanager
 def tuned(config: TuningConfig, sink: EventSink, check: Callable[[], None]) -> Iterator[None]:
     """Tune the kernels of what is traced within, as `config` says.
 
-    Each decision becomes a `tune` event; where something is measured, how far that is becomes the phase "tune".
+    Each decision becomes a `tune` event, and what each kernel takes of a step a `step` event; where
+    something is measured, how far that is becomes the phase "tune".
 
     Args:
         check: called while everything waits for decisions ("upfront"); what it raises ends the run.
@@ -30,12 +31,18 @@ def tuned(config: TuningConfig, sink: EventSink, check: Callable[[], None]) -> I
     def on_record(record: TuneRecord) -> None:
         sink(TuneEvent(**dataclasses.asdict(record)))
 
+    def on_step_time(time: StepTime) -> None:
+        sink(StepEvent(**dataclasses.asdict(time)))
+
     def on_progress(done: int, total: int, now: str) -> None:
         phase.progress(done, total, now)
         if config.mode == "upfront":
             check()
 
-    with engine.tuning(config.mode, share=config.share, on_record=on_record, on_progress=on_progress):
+    tuner = engine.tuning(
+        config.mode, share=config.share, on_record=on_record, on_progress=on_progress, on_step_time=on_step_time
+    )
+    with tuner:
         try:
             yield
         finally:

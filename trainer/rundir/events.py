@@ -78,6 +78,23 @@ class TuneEvent(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class StepEvent(Event):
+    """What kernels take of one run of a program (a training step is one or several), in milliseconds.
+
+    `program` numbers the programs; `updates` says that it changes parameters or their averages, as a training step does
+    and an evaluation does not. `kernels` are decided, by the `key` of their `tune` event; `others` are not, by
+    operation and shape.
+    """
+
+    kind: ClassVar[str] = "step"
+    program: int
+    updates: bool
+    ms: float
+    kernels: Mapping[str, float] = field(default_factory=dict)
+    others: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class SystemEvent(Event):
     """A sample of the machine.
 
@@ -231,7 +248,7 @@ class Record:
 KINDS: dict[str, type[Event]] = {
     kind.kind: kind
     for kind in (
-        RunEvent, PhaseEvent, MetricEvent, TuneEvent, SystemEvent, SampleEvent, ReportEvent, CheckpointEvent,
+        RunEvent, PhaseEvent, MetricEvent, TuneEvent, StepEvent, SystemEvent, SampleEvent, ReportEvent, CheckpointEvent,
         BadItemEvent, WarningEvent, LogEvent, RequestEvent, ResumedEvent, EndEvent,
     )
 }  # fmt: skip

@@ -22,6 +22,7 @@ from trainer.tui.pace import (
     MESSAGE_SECONDS,
     READ_SECONDS,
     pause_between_frames,
+    pause_between_motions,
 )
 from trainer.tui.palette import choose_palette
 from trainer.tui.screens import Dialogue, HelpDialogue, Overview, RunScreen, StopDialogue, TextEntry, screen_named
@@ -80,6 +81,7 @@ class Dashboard(App[str], inherit_bindings=False):
         self._message_until = 0.0
         self._acknowledged: str | None = None
         self._drawn_at = 0.0
+        self._pointer_drawn_at, self._is_drawing_soon = 0.0, False
         self._config: tuple[str, ...] = ()
         self._made: set[str] = set()
 
@@ -143,6 +145,17 @@ class Dashboard(App[str], inherit_bindings=False):
         for screen in self.screen_stack:
             if isinstance(screen, RunScreen | Dialogue):
                 screen.show(frame)
+
+    def draw_soon(self) -> None:
+        """Draw for the mouse, whose reports come more often than a frame may."""
+        if self._is_drawing_soon:
+            return
+        wait = self._pointer_drawn_at + pause_between_motions(self.environment) - self._loop_time()
+        if wait <= 0:
+            self._draw_for_pointer()
+        else:
+            self._is_drawing_soon = True
+            asyncio.get_running_loop().call_later(wait, self._draw_for_pointer)
 
     def say(self, message: str) -> None:
         """Show a message in the last line for some seconds."""
@@ -275,6 +288,14 @@ class Dashboard(App[str], inherit_bindings=False):
         while True:
             await asyncio.sleep(self.advance())
 
+    def _draw_for_pointer(self) -> None:
+        self._is_drawing_soon, self._pointer_drawn_at = False, self._loop_time()
+        if self.is_running:
+            self.draw()
+
+    def _loop_time(self) -> float:
+        return asyncio.get_running_loop().time()
+
     def _look_for_answer(self) -> None:
         answer = self.feed.acknowledgement()
         if answer != self._acknowledged:
@@ -302,6 +323,9 @@ class Dashboard(App[str], inherit_bindings=False):
                     self._made.add(name)
                     self.install_screen(screen_named(name)(self), name)
                 self.push_screen(name)
+        follow = getattr(self._driver, "follow_pointer", None)
+        if follow is not None:
+            follow(isinstance(self.screen, RunScreen) and self.screen.is_followed)
         self.call_after_refresh(self.draw)
 
     def _scroll(self, lines: Callable[[RunScreen], int]) -> None:

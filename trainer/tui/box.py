@@ -8,6 +8,9 @@ from trainer.tui.text import Line, crop, crop_line, line_width
 FRAME_WIDTH, FRAME_HEIGHT = 4, 2
 """What a box takes from a panel's size: a border and a space on either side, a border above and below."""
 
+FRAME_LEFT, FRAME_TOP = 2, 1
+"""Where the lines begin in it."""
+
 
 def boxed(lines: list[Line], title: str, width: int, height: int, glyphs: Glyphs, role: str = "frame") -> list[Line]:
     """`lines` in a box of `width` by `height` cells with a title in its upper border."""

@@ -34,9 +34,11 @@ _TO_ASCII = str.maketrans({character: ascii for ascii, characters in _LOOKALIKES
 
 
 class DashboardDriver(LinuxDriver):
-    """Textual's driver, with its questions (synchronised output, in-band resizing) put off until `ask_terminal`.
+    """Textual's driver, with its question (synchronised output) and the mouse put off until `ask_terminal`.
 
     A terminal that is slow to answer, or that prints questions which it does not know, then does so below a frame.
+    Sizes come by SIGWINCH alone: a terminal that reports them in band would report the mouse in pixels, an event for
+    each.
 
     A terminal that is gone (its window was closed, the connection was lost) ends the dashboard: Textual would read its
     end of file over and over, and wait for ever for what it writes. A SIGTERM ends it, too, which gives the terminal
@@ -44,6 +46,7 @@ class DashboardDriver(LinuxDriver):
     """
 
     _app: Dashboard
+    _is_asked = False
 
     def __init__(self, app: Dashboard, **options: Any) -> None:
         super().__init__(app, **options)
@@ -74,12 +77,28 @@ class DashboardDriver(LinuxDriver):
         pass  # asked in ask_terminal
 
     def _query_in_band_window_resize(self) -> None:
-        pass  # asked in ask_terminal
+        pass  # never asked
+
+    def _enable_mouse_support(self) -> None:
+        if self._is_asked:
+            self.follow_pointer(False)
 
     def ask_terminal(self) -> None:
-        """Ask what the terminal supports; called once the first frame is out."""
+        """Ask what the terminal supports, and for the mouse; called once the first frame is out."""
+        self._is_asked = True
         super()._request_terminal_sync_mode_support()
-        super()._query_in_band_window_resize()
+        self._enable_mouse_support()
+
+    def follow_pointer(self, is_followed: bool) -> None:
+        """Have every motion of the mouse reported, or only those with a button held: clicks, drags and the wheel."""
+        if self._mouse and self._is_asked:
+            self.write("\x1b[?1000h\x1b[?1006h" + ("\x1b[?1003h" if is_followed else "\x1b[?1003l\x1b[?1002h"))
+            self.flush()
+
+    def _disable_mouse_support(self) -> None:
+        if self._mouse and self._is_asked:
+            self.write("\x1b[?1003l\x1b[?1002l\x1b[?1000l\x1b[?1006l")
+            self.flush()
 
     def write(self, data: str) -> None:
         """Write to the terminal; without UTF-8 every other character has an ASCII one in its place."""

@@ -116,6 +116,16 @@ ACTIONS: tuple[Action, ...] = (
     Action("erase_all", ("ctrl+u",), "erase all", "Erase the text", scope="text entry"),
 )
 
+MOUSE: tuple[tuple[str, str], ...] = (
+    ("click", "A key in the last line, a tab, a chart, a row, a column's head"),
+    ("double click", "All steps again; a picture on the whole screen; look at a run"),
+    ("wheel", "Scroll; over a chart: zoom around the pointer"),
+    ("drag", "Show earlier or later steps"),
+    ("hover", "Values at the pointer, in all charts"),
+    ("Shift-drag", "Select text, as the terminal does by itself"),
+)
+"""What the mouse does, for the help."""
+
 _KEY_NAMES = {
     "question_mark": "?",
     "slash": "/",

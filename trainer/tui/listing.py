@@ -47,6 +47,17 @@ class TableState:
         """Sorted by the next column; after the last, as it comes."""
         return replace(self, column=self.column + 1 if self.column + 1 < columns else -1, is_reversed=False)
 
+    def sorted_by(self, column: int) -> TableState:
+        """Sorted by a column; the other way round where it sorts already."""
+        return replace(self, column=column, is_reversed=column == self.column and not self.is_reversed)
+
+    def clicked(self, at: tuple[int | None, int | None]) -> TableState:
+        """With the row selected, or sorted by the column, that `place_in_table` has found."""
+        row, column = at
+        if row is not None:
+            return replace(self, selected=row)
+        return self if column is None else self.sorted_by(column)
+
 
 def ordered(rows: Sequence[Row], state: TableState) -> list[Row]:
     """The rows as the state sorts them; those without a value last, whichever way round."""
@@ -65,9 +76,7 @@ def draw_table(
     columns: Sequence[Column], rows: Sequence[Row], state: TableState, width: int, height: int, glyphs: Glyphs
 ) -> list[Line]:
     """Header and the rows around the selected one, in `height` lines of `width` cells."""
-    listed = ordered(rows, state)
-    margin = max((len(row.mark) + 1 for row in listed if row.mark), default=0)
-    widths = _widths(columns, listed, width - 1 - margin)
+    listed, margin, widths, first = _laid_out(columns, rows, state, width, height)
     shown = [index for index in range(len(columns)) if widths[index]]
     header = [(" " * (1 + margin), "dim")]
     for index in shown:
@@ -75,14 +84,41 @@ def draw_table(
         title = columns[index].title + (("^" if state.is_reversed else "v") if is_sorting else "")
         header.append((_set(title, widths[index], columns[index], glyphs) + "  ", "key" if is_sorting else "dim"))
     lines: list[Line] = [tuple(header)]
-    room = height - 1
-    first = min(max(0, state.selected - room // 2), max(0, len(listed) - room))
-    for number, row in enumerate(listed[first : first + room], start=first):
+    for number, row in enumerate(listed[first : first + height - 1], start=first):
         text = "".join(_set(row.cells[index], widths[index], columns[index], glyphs) + "  " for index in shown)
         is_selected = number == state.selected
         before = (glyphs.cursor if is_selected else " ") + row.mark.ljust(margin)
         lines.append(((before, "key"), (text, "strong" if is_selected else row.role)))
     return lines
+
+
+def place_in_table(
+    columns: Sequence[Column], rows: Sequence[Row], state: TableState, width: int, height: int, x: int, y: int
+) -> tuple[int | None, int | None]:
+    """What stands at a cell of a table drawn with `draw_table`: (row, None), (None, column) in the header, or nothing.
+
+    Args:
+        x, y: the cell, from the table's upper left corner.
+    """
+    listed, margin, widths, first = _laid_out(columns, rows, state, width, height)
+    if y > 0:
+        return (first + y - 1 if first + y - 1 < len(listed) else None), None
+    end = 1 + margin
+    for index, of_column in enumerate(widths):
+        end += of_column + 2 if of_column else 0
+        if of_column and 1 + margin <= x < end and y == 0:
+            return None, index
+    return None, None
+
+
+def _laid_out(
+    columns: Sequence[Column], rows: Sequence[Row], state: TableState, width: int, height: int
+) -> tuple[list[Row], int, list[int], int]:
+    """The rows in their order, the width of their marks, that of each column, and the first row shown."""
+    listed, room = ordered(rows, state), height - 1
+    margin = max((len(row.mark) + 1 for row in listed if row.mark), default=0)
+    first = min(max(0, state.selected - room // 2), max(0, len(listed) - room))
+    return listed, margin, _widths(columns, listed, width - 1 - margin), first
 
 
 def _set(text: str, width: int, column: Column, glyphs: Glyphs) -> str:

@@ -19,7 +19,11 @@ FIRST_FRAME_SECONDS = 0.2
 BEHIND_SECONDS = 0.002
 """The pause between two reads while there is more to read: time for a key, not for a frame."""
 
+POINTER_SECONDS = 0.1
+"""Between two frames that the mouse asks for; over SSH as between any two frames."""
+
 MESSAGE_SECONDS = 6.0
+SSH_SECONDS = 0.5
 BUSY_PERCENT = 95.0
 
 
@@ -32,4 +36,9 @@ def pause_between_frames(status: Status, system: SystemEvent | None, environment
     is_busy = system is not None and system.cpu is not None and system.cpu >= BUSY_PERCENT
     if is_quiet or is_busy:
         return 1.0
-    return 0.5 if "SSH_CONNECTION" in environment else 0.25
+    return SSH_SECONDS if "SSH_CONNECTION" in environment else 0.25
+
+
+def pause_between_motions(environment: Mapping[str, str]) -> float:
+    """Seconds between two frames that the mouse asks for."""
+    return SSH_SECONDS if "SSH_CONNECTION" in environment else POINTER_SECONDS

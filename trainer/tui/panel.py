@@ -13,7 +13,7 @@ from textual.geometry import Region, Size
 from textual.strip import Strip
 from textual.widget import Widget
 
-from trainer.tui.box import FRAME_HEIGHT, FRAME_WIDTH, boxed
+from trainer.tui.box import FRAME_HEIGHT, FRAME_LEFT, FRAME_TOP, FRAME_WIDTH, boxed
 from trainer.tui.frame import Frame
 from trainer.tui.palette import Palette
 from trainer.tui.text import Line, cell_width, crop_line, line_width
@@ -68,6 +68,17 @@ class Panel(Widget):
         """What stands on the panel."""
         return self._lines
 
+    @property
+    def drawn_at(self) -> tuple[int, int]:
+        """The column and the line at which the drawing begins: inside of its box."""
+        return (0, 0) if self._title is None else (FRAME_LEFT, FRAME_TOP)
+
+    @property
+    def drawn_size(self) -> tuple[int, int]:
+        """Width and height of the drawing."""
+        width, height = self.size
+        return (width, height) if self._title is None else (max(0, width - FRAME_WIDTH), max(0, height - FRAME_HEIGHT))
+
     def show(self, frame: Frame) -> None:
         """Draw a frame; what did not change is not painted again."""
         self._frame = frame
@@ -100,7 +111,7 @@ class Panel(Widget):
             self._lines = [crop_line(line, width, ellipsis) for line in self._draw(self._frame, width, height)]
             return
         title = self._title(self._frame) if callable(self._title) else self._title
-        lines = self._draw(self._frame, max(0, width - FRAME_WIDTH), max(0, height - FRAME_HEIGHT))
+        lines = self._draw(self._frame, *self.drawn_size)
         self._lines = boxed(lines, title, width, height, self._frame.glyphs, self._border_role)
 
 

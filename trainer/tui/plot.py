@@ -85,7 +85,7 @@ def _draw(
 ) -> list[Line]:
     bottom, top = _limits(chart, start, end)
     rows = height - 1
-    labels = _value_labels(rows, bottom, top, chart.log_scale) if rows >= 2 else []
+    labels = _labels(chart, rows, bottom, top)
     margin = max(map(len, labels), default=0)
     columns = width - margin - 1
     if columns < 4 or rows < 2:
@@ -119,6 +119,14 @@ def shown_steps(chart: Chart) -> tuple[float, float]:
         return window.start, window.end
     return window.start, step_range(max((layer.series.steps[-1] for layer in chart.layers if len(layer.series)),
                                         default=0.0))  # fmt: skip
+
+
+def step_at(chart: Chart, width: int, height: int, column: float) -> float:
+    """The step over a column of a chart drawn in so many cells; at the nearer edge where it is beside the canvas."""
+    start, end = shown_steps(chart)
+    margin = 1 + max(map(len, _labels(chart, height - 1, *_limits(chart, start, end))), default=0)
+    share = (column - margin + 0.5) / max(1, width - margin)
+    return start + (end - start) * min(1.0, max(0.0, share))
 
 
 def values_at(chart: Chart, step: float) -> list[tuple[Layer, float]]:
@@ -206,6 +214,10 @@ def _mark_point(canvas: _Canvas, step: float, value: float, glyph: str, role: st
     row = int(rows_of(shown, canvas.bottom, canvas.top, rows)[0])
     if canvas.start <= step <= canvas.end:
         canvas.mark(row, min(columns - 1, canvas.column_of(step)), glyph, role)
+
+
+def _labels(chart: Chart, rows: int, bottom: float, top: float) -> list[str]:
+    return _value_labels(rows, bottom, top, chart.log_scale) if rows >= 2 else []
 
 
 def _value_labels(rows: int, bottom: float, top: float, log_scale: bool) -> list[str]:

@@ -20,6 +20,7 @@ from trainer.rundir import (
     ResumedEvent,
     RunEvent,
     SampleEvent,
+    StepEvent,
     SystemEvent,
     TuneEvent,
     WarningEvent,
@@ -98,6 +99,7 @@ class View:
     series: dict[tuple[str, str], Series] = field(default_factory=dict)
     finals: dict[str, float] = field(default_factory=dict)
     tunes: dict[str, TuneEvent] = field(default_factory=dict)
+    steps: dict[int, StepEvent] = field(default_factory=dict)
     samples: deque[SampleEvent] = field(default_factory=lambda: deque(maxlen=MOST_SAMPLES))
     reports: dict[str, ReportEvent] = field(default_factory=dict)
     samples_taken: int = 0
@@ -136,6 +138,7 @@ class View:
     def _begin_attempt(self, attempt: int) -> None:
         if self.attempt:
             self.phases.clear()
+            self.steps.clear()
             self.steps_seen.clear()
             self.requests.clear()
         self.attempt, self.end, self.paused, self.stopping = attempt, None, False, False
@@ -206,6 +209,10 @@ def _tune(view: View, event: TuneEvent, time: float) -> None:
     if event.candidates:
         said += f", {event.candidates} candidates"
     view.say(time, "info", said)
+
+
+def _step(view: View, event: StepEvent, time: float) -> None:
+    view.steps[event.program] = event
 
 
 MEASURED = ("cpu", "memory", "disk", "network", "data_wait", "step_ms")
@@ -288,6 +295,7 @@ HANDLERS: dict[type, Callable[[View, Any, float], None]] = {
     SampleEvent: _sample,
     ReportEvent: _report,
     TuneEvent: _tune,
+    StepEvent: _step,
     SystemEvent: _system,
     CheckpointEvent: _checkpoint,
     BadItemEvent: _bad_item,

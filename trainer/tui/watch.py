@@ -32,7 +32,7 @@ def prepare_dashboard() -> None:
         importlib.import_module(module)
 
 
-def watch(run_path: Path, *, owner: bool = False, is_read_only: bool = False) -> TuiResult:
+def watch(run_path: Path, *, owner: bool = False, is_read_only: bool = False, has_mouse: bool = True) -> TuiResult:
     """Show a run's dashboard until the user leaves it.
 
     Args:
@@ -40,6 +40,7 @@ def watch(run_path: Path, *, owner: bool = False, is_read_only: bool = False) ->
         owner: the dashboard of the command that started the run: it leaves by itself when a stop asked for here is
             done.
         is_read_only: no requests are sent.
+        has_mouse: take the mouse; without, it is the terminal's own, and selects text.
 
     Raises:
         TrainerError: there is no such run directory.
@@ -50,7 +51,7 @@ def watch(run_path: Path, *, owner: bool = False, is_read_only: bool = False) ->
     feed = Feed(run_path, time.time, is_read_only=is_read_only)
     try:
         app = Dashboard(feed, owner=owner, environment=os.environ)
-        action = app.run(mouse=False)
+        action = app.run(mouse=has_mouse)
     finally:
         feed.close()
     if app.return_code:

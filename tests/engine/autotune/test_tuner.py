@@ -17,7 +17,7 @@ from trainer import TrainerError, engine
 from trainer.engine.autotune import defaults
 from trainer.engine.autotune import tuner as tuner_module
 from trainer.engine.autotune.process import Helper
-from trainer.engine.autotune.record import MODES, TuneRecord
+from trainer.engine.autotune.record import MODES, Mode, StepTime, TuneRecord
 from trainer.engine.autotune.tuner import RUNS_ALONE, Tuner
 from trainer.engine.compile.program import Program
 from trainer.engine.devices.cpu import native
@@ -103,6 +103,28 @@ def test_upfront_decides_before_the_first_step_and_leaves_states_alone(threads: 
     assert {record.operation for record in told} >= {"matmul", "convolution", "convolution_weight_gradient"}
     assert any(record.candidates > 1 and record.default_ms and record.best_ms for record in told)
     assert progress[-1][0] == progress[-1][1] and len(progress) == len(set(progress))
+
+
+@pytest.mark.parametrize("mode", ["upfront", "background", "cached"])
+def test_the_time_of_a_steps_kernels_is_told_of_decided_or_not(mode: Mode) -> None:
+    device = CpuDevice(threads=2)
+    told: list[StepTime] = []
+    with engine.tuning(mode, share=1.0, device=device, on_step_time=told.append) as tuner:
+        training = Training(device)
+        while not (tuner.done and told) or (mode == "background" and len(told) < 2):
+            training.step()
+        for _ in range(4):
+            training.step()
+        decided = {record.key for record in tuner.records}
+    last = told[-1]
+    assert {time.program for time in told} == {0} and last.updates
+    assert set(last.kernels) == decided, "what is decided has its key"
+    assert 0 < sum(last.kernels.values()) + sum(last.others.values()) <= 1.01 * last.ms
+    labels = {launch.label for launch in training.program.launches}
+    assert set(last.others) <= labels and len(told) <= 2
+    assert_same_bits(training)
+    if mode != "upfront":
+        assert bool(told[0].others), "what is not decided yet is told of by its name"
 
 
 def test_background_swaps_within_a_run_and_leaves_the_bits_alone() -> None:

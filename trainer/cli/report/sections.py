@@ -22,6 +22,7 @@ from trainer.rundir import (
     Run,
     SampleEvent,
     Series,
+    StepEvent,
     TuneEvent,
     WarningEvent,
 )
@@ -223,18 +224,32 @@ def phases(source: Source) -> str:
 
 
 def kernels(source: Source) -> str:
-    """What tuning decided, the largest gain first."""
+    """What tuning decided, the largest share of a step first."""
+    from trainer.tui.shares import shares_of
+
+    shares = shares_of({event.program: event for event in source.of(StepEvent)}.values())
     rows = []
     for event in source.of(TuneEvent):
         gain = event.default_ms / event.best_ms if event.default_ms and event.best_ms else None
         skipped = ", ".join(f"{count} {reason}" for reason, count in (event.skipped or {}).items())
         rows.append(
-            (event.operation, event.shape, event.default_ms, event.best_ms, gain, event.candidates, skipped,
-             event.source)
+            (event.operation, event.shape, shares.of(event), event.default_ms, event.best_ms, gain, event.candidates,
+             skipped, event.source)
         )  # fmt: skip
-    rows.sort(key=lambda row: -(row[4] or 0.0))
-    header = ("operation", "shape", "default ms", "best ms", "times", "candidates", "skipped", "from")
-    return folded(f"{len(rows)} decisions", table(header, rows)) if rows else ""
+    rows.sort(key=lambda row: (-(row[2] or 0.0), -(row[5] or 0.0)))
+    shown = [(*row[:2], None if row[2] is None else f"{row[2]:.1%}", *row[3:]) for row in rows]
+    header = (
+        "operation",
+        "shape",
+        "share of a step",
+        "default ms",
+        "best ms",
+        "times",
+        "candidates",
+        "skipped",
+        "from",
+    )
+    return folded(f"{len(rows)} decisions", table(header, shown)) if rows else ""
 
 
 def configuration(source: Source) -> str:

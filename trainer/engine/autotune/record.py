@@ -34,6 +34,24 @@ class TuneRecord:
     source: Source = "measured"
 
 
+@dataclass(frozen=True, slots=True)
+class StepTime:
+    """What the kernels of one program take of its run, with the fields of a run's `step` event.
+
+    program: its number, in the order in which they were compiled. updates: it changes states, as a training step does
+    and an evaluation does not. ms: the run, in milliseconds. kernels: milliseconds of all launches of each kernel that
+    is decided, by its key. others: of those that are not, or need not be, by operation and shape; what can't be felt is
+    left out.
+    """
+
+    program: int
+    updates: bool
+    ms: float
+    kernels: Mapping[str, float]
+    others: Mapping[str, float]
+
+
+OnStepTime = Callable[[StepTime], None]
 OnRecord = Callable[[TuneRecord], None]
 OnProgress = Callable[[int, int, str], None]
 """Called with (decisions made, decisions in all, what is tried now)."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 import dataclasses
 import time
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -30,7 +30,7 @@ from trainer.engine.autotune.cache import Entry, TuningCache, cache_path, decisi
 from trainer.engine.autotune.contest import Contest
 from trainer.engine.autotune.process import Helper
 from trainer.engine.autotune.queue import Decision, Queue
-from trainer.engine.autotune.record import MODES, Mode, OnProgress, OnRecord, Source, TuneRecord
+from trainer.engine.autotune.record import MODES, Mode, OnProgress, OnRecord, OnStepTime, Source, StepTime, TuneRecord
 
 if TYPE_CHECKING:
     from trainer.engine.compile.program import Program
@@ -55,6 +55,9 @@ PATIENCE = 4
 START_SECONDS = 0.4
 """Processor time of starting a helper."""
 
+WARM_RUNS = 2
+"""Runs of a program before its kernels are timed: the first touches memory that is new."""
+
 UPFRONT_POLL_SECONDS = 0.05
 LOOK_SECONDS = 0.02
 """How often answers of the helper are looked for: at every step of a millisecond that would be felt."""
@@ -71,6 +74,7 @@ def tuning(
     share: float = DEFAULT_SHARE,
     on_record: OnRecord | None = None,
     on_progress: OnProgress | None = None,
+    on_step_time: OnStepTime | None = None,
     device: str | devices.Device | None = None,
 ) -> Tuner:
     """Tune the kernels of traced steps that are compiled from now on, until the tuner is closed.
@@ -86,6 +90,8 @@ def tuning(
         on_record: called with a `TuneRecord` for each decision, in the thread that runs the step.
         on_progress: called with (how far, of how much, what is tried now). Raising from it ends a run that is tuning
             upfront, with all states as they were.
+        on_step_time: called with a `StepTime` for each traced step: once it has warmed up, and again when all its
+            kernels are decided. For that two of its runs are stamped, which costs less than can be measured.
         device: whose programs (default: the current device).
 
     Raises:
@@ -96,7 +102,10 @@ def tuning(
     if not 0 < share <= 1:
         raise TrainerError("the tuner's share of wall time is no share", found=repr(share), expected="0 < share <= 1")
     found = devices.current() if device is None else devices.get(device)
-    return Tuner(found, mode, share=share, on_record=on_record, on_progress=on_progress, negligible=NEGLIGIBLE)
+    return Tuner(
+        found, mode, share=share, on_record=on_record, on_progress=on_progress, on_step_time=on_step_time,
+        negligible=NEGLIGIBLE,
+    )  # fmt: skip
 
 
 class Tuner:
@@ -113,6 +122,7 @@ class Tuner:
         share: float = DEFAULT_SHARE,
         on_record: OnRecord | None = None,
         on_progress: OnProgress | None = None,
+        on_step_time: OnStepTime | None = None,
         candidates: Callable[[Any], Sequence[Any]] = choices.candidates,
         memory: int | None = None,
         deadline: float = DEADLINE_SECONDS,
@@ -121,6 +131,7 @@ class Tuner:
         self.mode, self.records = mode, list[TuneRecord]()
         self._device: CpuDevice = device
         self._share, self._on_record, self._on_progress = share, on_record, on_progress
+        self._on_step_time = on_step_time
         self._candidates, self._negligible = candidates, negligible
         self._decided: dict[Any, Any] = {}
         self._open: dict[Any, Decision] = {}
@@ -128,6 +139,8 @@ class Tuner:
         self._contests: dict[Any, Decision] = {}
         self._missed: weakref.WeakKeyDictionary[Program, int] = weakref.WeakKeyDictionary()
         self._new: weakref.WeakSet[Program] = weakref.WeakSet()
+        self._untimed: weakref.WeakKeyDictionary[Program, int] = weakref.WeakKeyDictionary()
+        self._numbers: weakref.WeakKeyDictionary[Program, int] = weakref.WeakKeyDictionary()
         self._told = (0, 0)
         self._unsaved: list[Entry] = []
         self._next_look = 0.0
@@ -201,13 +214,15 @@ class Tuner:
         self._programs[program] = {spec: np.array(indices) for spec, indices in places.items()}
         if not self._open.keys().isdisjoint(places):
             self._new.add(program)
+        self._numbers[program] = len(self._numbers)
+        self._time(program, WARM_RUNS)
 
     def _others(self, spec: Any, parameters: Any) -> list[Any]:
         return [each for each in self._candidates(spec) if each != parameters]
 
     def counts(self, program: Program) -> bool:
-        """Whether the next run of `program` must be stamped: it is new, or a contest goes on in it."""
-        return program in self._new or self._has_contest(program)
+        """Whether the next run of `program` must be stamped: it is new, to be timed, or a contest goes on in it."""
+        return program in self._new or program in self._untimed or self._has_contest(program)
 
     def wants_all_threads(self, program: Program) -> bool:
         """Whether the next run of `program`, which `counts`, must not go alone: so many did that nothing is decided."""
@@ -220,7 +235,7 @@ class Tuner:
 
     def after(self, run: ProgramRun) -> None:
         """A program has just run; change what its next run will be, within a few milliseconds."""
-        if not self._open and not self._unsaved:
+        if not self._open and not self._unsaved and not len(run.stamps):
             return
         is_first = self._allowance is None
         if len(run.stamps):
@@ -288,6 +303,8 @@ class Tuner:
                 if spec in self._open and self._open[spec].home is None:
                     spent = float(seconds[places[spec]].sum())
                     self._settle(spec, self._open[spec], program, spent, spent / run.seconds)
+        if program in self._untimed:
+            self._tell_time(run, seconds, places)
         for spec, decision in list(self._contests.items()):
             if not self._is_at(spec, decision, program):
                 continue
@@ -340,8 +357,10 @@ class Tuner:
         self._decided[spec] = contest.best
         del self._open[spec]
         self._contests.pop(spec, None)
-        for program in list(self._programs):
+        for program, specs in list(self._programs.items()):
             self._install(program, spec, contest.best)
+            if spec in specs and self._open.keys().isdisjoint(specs):
+                self._time(program, 1)
         operation, _, shape = decision.label.partition(" ")
         entry = Entry(
             self._key(spec),
@@ -373,6 +392,33 @@ class Tuner:
         self.records.append(record)
         if self._on_record is not None:
             self._on_record(record)
+
+    def _time(self, program: Program, after_runs: int) -> None:
+        """Have the time of a program's kernels told of, as its run after next, or so, shows it."""
+        if self._on_step_time is not None:
+            self._untimed[program] = after_runs
+
+    def _tell_time(self, run: ProgramRun, seconds: np.ndarray, places: Mapping[Any, np.ndarray]) -> None:
+        program = run.program
+        self._untimed[program] -= 1
+        if self._untimed[program] >= 0:
+            return  # its memory has been touched for the first time, or it still ran by other parameters
+        del self._untimed[program]
+        assert self._on_step_time is not None
+        tuned = np.zeros(len(seconds), bool)
+        kernels: dict[str, float] = {}
+        for spec, indices in places.items():
+            if spec not in self._decided:
+                continue
+            tuned[indices] = True
+            kernels[self._key(spec)] = round(1e3 * float(seconds[indices].sum()), 4)
+        others: dict[str, float] = {}
+        for index in np.flatnonzero(~tuned).tolist():
+            label = program.launches[index].label
+            others[label] = others.get(label, 0.0) + 1e3 * float(seconds[index])
+        felt = {label: round(ms, 4) for label, ms in others.items() if ms >= 1e3 * run.seconds * NEGLIGIBLE}
+        updates = bool(_written_memory(program))
+        self._on_step_time(StepTime(self._numbers[program], updates, round(1e3 * run.seconds, 4), kernels, felt))
 
     def _progress(self) -> None:
         """Tell how far it is, where that has changed: each kernel is tried in the helper, then measured in steps."""

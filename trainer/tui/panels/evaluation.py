@@ -8,7 +8,7 @@ from typing import Any
 
 from trainer.tui.axes import value_range
 from trainer.tui.glyphs import Glyphs
-from trainer.tui.listing import Column, Row, TableState, draw_table
+from trainer.tui.listing import Column, Row, TableState, draw_table, place_in_table
 from trainer.tui.numbers import number
 from trainer.tui.reports import Report
 from trainer.tui.text import Line, crop, crop_line
@@ -23,8 +23,7 @@ def draw_report(
     """The report's numbers and one of its views, in `height` lines of `width` cells."""
     lines = _draw_numbers(report.numbers, width, glyphs)[: max(1, height // 3)]
     room = height - len(lines)
-    views = report.views
-    shown = views[view % len(views)] if views else ""
+    shown = shown_view(report, view)
     if shown == "matrix":
         return [*lines, *_draw_matrix(report, width, room, state, glyphs)]
     if shown == "curves":
@@ -32,6 +31,19 @@ def draw_report(
     if shown == "table":
         return [*lines, *draw_table(*table_of(report), state, width, room, glyphs)]
     return lines or [(("nothing in it", "dim"),)]
+
+
+def shown_view(report: Report, view: int) -> str:
+    """Which of matrix, curves and table is shown; empty where it has none."""
+    return report.views[view % len(report.views)] if report.views else ""
+
+
+def place_in_report(
+    report: Report, width: int, height: int, state: TableState, glyphs: Glyphs, x: int, y: int
+) -> tuple[int | None, int | None]:
+    """The row, or the column's head, at a cell of a report whose table is shown; see `place_in_table`."""
+    above = len(_draw_numbers(report.numbers, width, glyphs)[: max(1, height // 3)])
+    return place_in_table(*table_of(report), state, width, height - above, x, y - above)
 
 
 def table_of(report: Report) -> tuple[list[Column], list[Row]]:

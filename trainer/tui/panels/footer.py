@@ -8,6 +8,8 @@ from trainer.tui.frame import Frame
 from trainer.tui.keys import SCREENS, Action, actions_of, key_name
 from trainer.tui.text import Line, crop_line, join, line_width
 
+SEPARATOR = "  "
+
 
 def draw_footer(frame: Frame, width: int, height: int) -> list[Line]:
     """The message when there is one, else the keys of the table that belong here.
@@ -16,20 +18,36 @@ def draw_footer(frame: Frame, width: int, height: int) -> list[Line]:
     """
     if frame.message:
         return [crop_line(((f" {frame.message}", "warn"),), width, frame.glyphs.ellipsis)]
+    line: Line = ((" ", "text"), *join([part for part, _ in _parts(frame, width)], SEPARATOR))
+    return [crop_line(line, width, frame.glyphs.ellipsis)]
+
+
+def action_at(frame: Frame, width: int, x: int) -> Action | None:
+    """What a click on a cell of the line asks for; on the word for all screens: the next one."""
+    end = 1
+    for part, action in () if frame.message else _parts(frame, width):
+        start, end = end, end + line_width(part)
+        if start <= x < end:
+            return action
+        end += len(SEPARATOR)
+    return None
+
+
+def _parts(frame: Frame, width: int) -> list[tuple[Line, Action]]:
+    """The keys of the line, and what each asks for."""
     shown = [action for action in actions_of("everywhere") if action.in_footer]
-    screens = [_key(frame, action) for action in shown if action.name in SCREENS]
+    screens = [(_key(frame, action), action) for action in shown if action.name in SCREENS]
     others = [
-        _key(frame, action)
+        (_key(frame, action), action)
         for action in shown
         if action.name not in SCREENS and not (action.needs_worker and frame.status.is_over)
     ]
-    own = [_key(frame, action) for action in actions_of(frame.screen) if action.in_footer]
-    line: Line = ()
-    for names in (screens, [((f"1-{len(screens)}", "key"), (" screens", "text"))]):
-        line = ((" ", "text"), *join([*names, *own, *others], "  "))
-        if line_width(line) <= width:
-            break
-    return [crop_line(line, width, frame.glyphs.ellipsis)]
+    own = [(_key(frame, action), action) for action in actions_of(frame.screen) if action.in_footer]
+    parts = [*screens, *own, *others]
+    if 1 + line_width(join([part for part, _ in parts], SEPARATOR)) <= width:
+        return parts
+    following = screens[(SCREENS.index(frame.screen) + 1) % len(SCREENS)][1]
+    return [(((f"1-{len(screens)}", "key"), (" screens", "text")), following), *own, *others]
 
 
 def footer_version(frame: Frame) -> Hashable:

@@ -6,12 +6,14 @@ from trainer.rundir import TuneEvent
 from trainer.tui.frame import Frame
 from trainer.tui.listing import Column, Row, TableState, draw_table
 from trainer.tui.numbers import duration
+from trainer.tui.shares import shares_of
 from trainer.tui.text import Line, crop_line
 from trainer.tui.view import View, speed_up
 
 COLUMNS = (
     Column("operation", most=28),
     Column("shape", most=44),
+    Column("share", is_number=True),
     Column("default ms", is_number=True, rank=3),
     Column("best ms", is_number=True, rank=1),
     Column("speed-up", is_number=True),
@@ -21,10 +23,24 @@ COLUMNS = (
     Column("from", rank=2),
 )
 
+ABOVE = 2
+"""Lines above the table."""
+
+
+BY_SHARE = TableState(column=2, is_reversed=True)
+"""How the table is sorted at first."""
+
 
 def kernel_rows(view: View, text: str = "") -> list[Row]:
-    """A row for each decision that has `text` in its operation or shape, in the order in which they were made."""
-    return [_row(event) for event in view.tunes.values() if text.lower() in f"{event.operation} {event.shape}".lower()]
+    """A row for each kernel that has `text` in its operation or shape: those decided, and what else a step consists of.
+
+    Decisions come in the order in which they were made.
+    """
+    shares = shares_of(view.steps.values())
+    rows = [_row(event, shares.of(event)) for event in view.tunes.values()]
+    decided = {f"{event.operation} {event.shape}" for event in view.tunes.values()}
+    rows += [_other(label, share) for label, share in shares.others.items() if label not in decided]
+    return [row for row in rows if text.lower() in " ".join(row.cells[:2]).lower()]
 
 
 def draw_kernels(frame: Frame, width: int, height: int, state: TableState, text: str = "") -> list[Line]:
@@ -37,7 +53,7 @@ def draw_kernels(frame: Frame, width: int, height: int, state: TableState, text:
         )
         return [((nothing, "dim"),)]
     head = crop_line(((summary(frame.view), "text"),), width, frame.glyphs.ellipsis)
-    return [head, (("", "text"),), *draw_table(COLUMNS, rows, state, width, max(2, height - 2), frame.glyphs)]
+    return [head, (("", "text"),), *draw_table(COLUMNS, rows, state, width, max(2, height - ABOVE), frame.glyphs)]
 
 
 def summary(view: View) -> str:
@@ -50,17 +66,28 @@ def summary(view: View) -> str:
     told += [f"{gain:.2f}x over all kernels measured, each counted once"] if gain is not None else []
     cached = sum(event.source == "cache" for event in view.tunes.values())
     told += [f"{cached} from the cache"] if cached else []
+    shares = shares_of(view.steps.values())
+    known = [share for event in view.tunes.values() if (share := shares.of(event)) is not None]
+    told += [f"{sum(known):.0%} of a step of {shares.ms:.3g} ms"] if known else []
     skipped = sum(sum((event.skipped or {}).values()) for event in view.tunes.values())
     told += [f"{skipped:g} candidates skipped"] if skipped else []
     return ", ".join(told)
 
 
-def _row(event: TuneEvent) -> Row:
+def _other(label: str, share: float) -> Row:
+    """A kernel that is not decided, or has nothing to decide."""
+    operation, _, shape = label.partition(" ")
+    rest = len(COLUMNS) - 3
+    return Row((operation, shape, f"{share:.1%}", *["-"] * rest), (operation, shape, share, *[None] * rest), "dim")
+
+
+def _row(event: TuneEvent, share: float | None) -> Row:
     gain = speed_up([event])
     skipped = event.skipped or {}
     cells = (
         event.operation,
         event.shape,
+        "-" if share is None else f"{share:.1%}",
         "-" if event.default_ms is None else f"{event.default_ms:.3f}",
         "-" if event.best_ms is None else f"{event.best_ms:.3f}",
         "-" if gain is None else f"{gain:.2f}x",
@@ -70,7 +97,7 @@ def _row(event: TuneEvent) -> Row:
         event.source or "-",
     )
     keys = (
-        event.operation, event.shape, event.default_ms, event.best_ms, gain, event.candidates,
+        event.operation, event.shape, share, event.default_ms, event.best_ms, gain, event.candidates,
         float(sum(skipped.values())), event.seconds, event.source,
     )  # fmt: skip
     return Row(cells, keys, "good" if gain is not None and gain >= 1.05 else "text")

@@ -42,11 +42,11 @@ class MetricsState:
         following = _SMOOTHINGS[(_SMOOTHINGS.index(self.window.smoothing) + 1) % len(_SMOOTHINGS)]
         return replace(self, window=replace(self.window, smoothing=following))
 
-    def zoomed(self, factor: float, last: float) -> MetricsState:
-        """Showing `factor` times as many steps, around the cross-hair or the middle; `last` is the run's last step."""
+    def zoomed(self, factor: float, last: float, around: float | None = None) -> MetricsState:
+        """Showing `factor` times as many steps, around one, the cross-hair or the middle; `last` is the run's last."""
         window = self.window
         start, end = _edges(window, last)
-        middle = (start + end) / 2 if window.cursor is None else window.cursor
+        middle = around if around is not None else (start + end) / 2 if window.cursor is None else window.cursor
         start, end = middle + (start - middle) * factor, middle + (end - middle) * factor
         if end - start < 2:
             return self
@@ -62,6 +62,11 @@ class MetricsState:
         start, end = _edges(self.window, last)
         shift = max(-start, min((end - start) * share, last - end))
         return replace(self, window=replace(self.window, start=start + shift, end=end + shift))
+
+    def at(self, step: float, last: float) -> MetricsState:
+        """With the cross-hair at a step."""
+        start, end = _edges(self.window, last)
+        return replace(self, window=replace(self.window, cursor=float(round(min(end, last, max(start, step))))))
 
     def pointed(self, share: float, last: float) -> MetricsState:
         """The cross-hair moved by a share of the width; it begins at the last step shown."""

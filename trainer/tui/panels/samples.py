@@ -95,6 +95,17 @@ def grid_for(count: int, width: int, height: int) -> tuple[int, int]:
     return best
 
 
+def sample_at(count: int, width: int, height: int, state: SamplesState, x: int, y: int) -> int | None:
+    """The number of the sample whose cell of the grid is at a place of the drawing."""
+    if state.is_enlarged or not count:
+        return None
+    columns, rows = grid_for(count, width, height)
+    column, row = x // (width // columns), y // (height // rows)
+    first = min(state.selected, count - 1) // columns // rows * rows * columns
+    found = first + row * columns + column
+    return found if 0 <= column < columns and 0 <= row < rows and found < count else None
+
+
 def _cell(
     event: SampleEvent, frame: Frame, width: int, height: int, state: SamplesState, read: Read, *, is_selected: bool
 ) -> list[Line]:

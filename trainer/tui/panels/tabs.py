@@ -14,3 +14,13 @@ def draw_tabs(frame: Frame, width: int, height: int) -> list[Line]:
     for name, title in PANES.items():
         line.append((f"[{title}]" if name == frame.pane else f" {title} ", "key" if name == frame.pane else "dim"))
     return [crop_line((*line, ("  Tab", "key"), (" next", "dim")), width, frame.glyphs.ellipsis)]
+
+
+def pane_at(x: int) -> str | None:
+    """The pane whose tab stands over a cell of the row."""
+    end = 1
+    for name, title in PANES.items():
+        start, end = end, end + len(title) + 2
+        if start <= x < end:
+            return name
+    return None

@@ -14,8 +14,9 @@ from trainer.tui.box import FRAME_HEIGHT
 from trainer.tui.frame import Frame
 from trainer.tui.keys import Scope, actions_of
 from trainer.tui.panel import Panel
-from trainer.tui.panels.footer import draw_footer, footer_version
+from trainer.tui.panels.footer import action_at, draw_footer, footer_version
 from trainer.tui.panels.header import draw_header
+from trainer.tui.screens.pointing import WHEEL_LINES, Pointed
 
 if TYPE_CHECKING:
     from trainer.tui.app import Dashboard
@@ -29,7 +30,7 @@ def bindings_of(scope: Scope, target: str) -> list[BindingType]:
     ]
 
 
-class RunScreen(Screen[None], inherit_bindings=False):
+class RunScreen(Pointed, Screen[None], inherit_bindings=False):
     """A screen of the run: header, body, footer.
 
     Attributes:
@@ -80,6 +81,18 @@ class RunScreen(Screen[None], inherit_bindings=False):
         """How many lines are shown at once."""
         return max(1, self.query_one(f"#{self.scrolling}").size.height - FRAME_HEIGHT)
 
+    def clicked(self, panel: Panel, x: int, y: int, *, is_double: bool) -> None:
+        if panel.id == "footer":
+            action = action_at(replace(self.dashboard.frame(), screen=self.scope), panel.size.width, x)
+            if action is not None:
+                getattr(self.dashboard if action.scope == "everywhere" else self, f"action_{action.name}")()
+        elif panel.id == "header":
+            self.dashboard.action_help()
+
+    def wheeled(self, panel: Panel, x: int, y: int, notches: int) -> None:
+        self.scroll_lines(notches * min(WHEEL_LINES, self.page_lines()))
+        self.dashboard.draw_soon()
+
     def text_lines(self) -> int:
         """How many lines there are to scroll through."""
         raise TypeError(f"{type(self).__name__} does not say how long its text is")
@@ -92,8 +105,12 @@ class RunScreen(Screen[None], inherit_bindings=False):
         self.dashboard.enter_text("search", self.searched, self.search)
 
     def move_pane(self, by: int) -> None:
-        """Show another pane."""
-        self.pane = self.panes[(self.panes.index(self.pane) + by) % len(self.panes)]
+        """Show the pane so many further on."""
+        self.show_pane(self.panes[(self.panes.index(self.pane) + by) % len(self.panes)])
+
+    def show_pane(self, pane: str) -> None:
+        """Show a pane."""
+        self.pane = pane
         for name in self.panes:  # the style sheet looks at it
             self.query_one(f"#{name}").set_class(name == self.pane, "shown")
         self.dashboard.draw()

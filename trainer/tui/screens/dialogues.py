@@ -10,16 +10,17 @@ from textual.screen import ModalScreen
 from textual.widget import Widget
 
 from trainer.tui.frame import Frame
-from trainer.tui.keys import Scope, actions_of, key_name
+from trainer.tui.keys import MOUSE, Scope, actions_of, key_name
 from trainer.tui.panel import Panel
 from trainer.tui.screens.base import bindings_of
+from trainer.tui.screens.pointing import WHEEL_LINES, Pointed
 from trainer.tui.text import Line
 
 if TYPE_CHECKING:
     from trainer.tui.app import Dashboard
 
 
-class Dialogue(ModalScreen[str | None], inherit_bindings=False):
+class Dialogue(Pointed, ModalScreen[str | None], inherit_bindings=False):
     """A box above the screen that lists its keys; it closes with the name of what was chosen."""
 
     def __init__(self, dashboard: Dashboard, title: str, lines: list[Line]) -> None:
@@ -58,6 +59,11 @@ class StopDialogue(Dialogue):
     def action_cancel(self) -> None:
         self.dismiss(None)
 
+    def clicked(self, panel: Panel, x: int, y: int, *, is_double: bool) -> None:
+        actions = list(actions_of("stop dialogue"))
+        if 0 <= y < len(actions):
+            getattr(self, f"action_{actions[y].name}")()
+
     def action_interrupt(self) -> None:
         self._listed = [*_listing("stop dialogue"), ((self._dashboard.interrupt_worker(), "warn"),)]
         self.query_one("#dialogue").styles.height = len(self._listed) + 2
@@ -74,6 +80,8 @@ class HelpDialogue(Dialogue):
                           ("in the stop dialogue", "stop dialogue")):  # fmt: skip
             rows = _listing(of)
             lines += [((title, "dim"),), *rows] if rows else []
+        lines.append((("with the mouse", "dim"),))
+        lines += [((what.ljust(17), "key"), (does, "text")) for what, does in MOUSE]
         super().__init__(dashboard, "keys", lines)
         self._scrolled = 0
 
@@ -90,6 +98,9 @@ class HelpDialogue(Dialogue):
     def _scroll(self, lines: int) -> None:
         self._scrolled = max(0, self._scrolled + lines)
         self._dashboard.draw()
+
+    def wheeled(self, panel: Panel, x: int, y: int, notches: int) -> None:
+        self._scroll(notches * WHEEL_LINES)
 
     def action_close(self) -> None:
         self.dismiss(None)

@@ -12,7 +12,7 @@ from trainer.rundir import ReportEvent
 from trainer.tui.frame import Frame
 from trainer.tui.listing import TableState
 from trainer.tui.panel import Panel
-from trainer.tui.panels.evaluation import draw_report
+from trainer.tui.panels.evaluation import draw_report, place_in_report, shown_view
 from trainer.tui.reports import Report, report_of
 from trainer.tui.screens.base import RunScreen, bindings_of
 from trainer.tui.text import Line
@@ -44,6 +44,19 @@ class Evaluation(RunScreen):
     def scroll_lines(self, lines: int) -> None:
         report = self._report()
         self.table = self.table.moved(lines, len(report.rows) if report is not None else 0)
+
+    def clicked(self, panel: Panel, x: int, y: int, *, is_double: bool) -> None:
+        report = self._report()
+        if panel.id == "evaluation" and report is not None and shown_view(report, self.view) == "table":
+            glyphs = self.dashboard.glyphs
+            self._set(self.table.clicked(place_in_report(report, *panel.drawn_size, self.table, glyphs, x, y)))
+        elif panel.id == "evaluation":
+            self.action_view()
+        else:
+            super().clicked(panel, x, y, is_double=is_double)
+
+    def wheeled_aside(self, notches: int) -> None:
+        self._show_report(notches)
 
     def action_next_report(self) -> None:
         self._show_report(1)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from textual.widget import Widget
 
 from trainer.tui.frame import Frame
-from trainer.tui.listing import TableState
+from trainer.tui.listing import TableState, place_in_table
 from trainer.tui.panel import Panel
-from trainer.tui.panels.kernels import COLUMNS, draw_kernels, kernel_rows
+from trainer.tui.panels.kernels import ABOVE, BY_SHARE, COLUMNS, draw_kernels, kernel_rows
 from trainer.tui.screens.base import RunScreen, bindings_of
 from trainer.tui.text import Line
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Kernels(RunScreen):
-    """A row for each kernel that was tuned."""
+    """A row for each kernel, that which takes most of a step first."""
 
     BINDINGS = bindings_of("kernels", "screen")
     scope = "kernels"
@@ -29,7 +29,7 @@ class Kernels(RunScreen):
 
     def __init__(self, dashboard: Dashboard) -> None:
         super().__init__(dashboard)
-        self.table = TableState()
+        self.table = BY_SHARE
 
     def body(self) -> Iterable[Widget]:
         yield Panel(self._draw, source=self.dashboard, id="kernels", title=self._title, classes="box full")
@@ -46,6 +46,15 @@ class Kernels(RunScreen):
 
     def action_reverse(self) -> None:
         self._set(replace(self.table, is_reversed=not self.table.is_reversed))
+
+    def clicked(self, panel: Panel, x: int, y: int, *, is_double: bool) -> None:
+        if panel.id != "kernels":
+            super().clicked(panel, x, y, is_double=is_double)
+            return
+        width, height = panel.drawn_size
+        rows = kernel_rows(self.dashboard.feed.view, self.searched)
+        at = place_in_table(COLUMNS, rows, self.table, width, height - ABOVE, x, y - ABOVE)
+        self._set(self.table.clicked(at))
 
     def _set(self, table: TableState) -> None:
         self.table = table

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from textual.widget import Widget
 
+from trainer.tui.axes import step_range
 from trainer.tui.charts import WHOLE, Chart
 from trainer.tui.frame import Frame
 from trainer.tui.panel import Panel
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from trainer.tui.app import Dashboard
 
 ZOOM, PAN, POINT = 2.0, 0.25, 1 / 60
+WHEEL_ZOOM = 1.25
 
 
 class Metrics(RunScreen):
@@ -36,6 +38,7 @@ class Metrics(RunScreen):
     scope = "metrics"
     scrolling = "charts"
     scroll_step = 1
+    is_followed = True
 
     def __init__(self, dashboard: Dashboard) -> None:
         super().__init__(dashboard)
@@ -115,6 +118,34 @@ class Metrics(RunScreen):
     def action_cursor_right(self) -> None:
         self._set(self.state.pointed(POINT, self._last))
 
+    def clicked(self, panel: Panel, x: int, y: int, *, is_double: bool) -> None:
+        place = _place_of(panel)
+        if place is None:
+            super().clicked(panel, x, y, is_double=is_double)
+        elif is_double:
+            self.action_zoom_all()
+        else:
+            self._select(self._index(place))
+
+    def wheeled(self, panel: Panel, x: int, y: int, notches: int) -> None:
+        step = self._step_at(panel, x)
+        if step is None:
+            super().wheeled(panel, x, y, notches)
+        else:
+            self._set_soon(self.state.zoomed(WHEEL_ZOOM**notches, step_range(self._last), step))
+
+    def wheeled_aside(self, notches: int) -> None:
+        self._set_soon(self.state.panned(notches * PAN / 2, step_range(self._last)))
+
+    def dragged(self, panel: Panel, columns: int) -> None:
+        if _place_of(panel) is not None:
+            self._set_soon(self.state.panned(-columns / max(1, panel.drawn_size[0]), step_range(self._last)))
+
+    def hovered(self, panel: Panel | None, x: int, y: int) -> None:
+        step = None if panel is None else self._step_at(panel, x)
+        if step is not None:
+            self._set_soon(self.state.at(step, self._last))
+
     # --- inside -------------------------------------------------------------------------------------------------------
 
     @property
@@ -124,6 +155,22 @@ class Metrics(RunScreen):
     def _set(self, state: MetricsState) -> None:
         self.state = state
         self.dashboard.draw()
+
+    def _set_soon(self, state: MetricsState) -> None:
+        """What the mouse asks for comes often: it is drawn when it is time."""
+        if state != self.state:
+            self.state = state
+            self.dashboard.draw_soon()
+
+    def _step_at(self, panel: Panel, x: int) -> float | None:
+        """The step under the pointer, None beside a chart."""
+        place = _place_of(panel)
+        chart = None if place is None else self._chart(place)
+        if chart is None:
+            return None
+        from trainer.tui.plot import step_at
+
+        return step_at(chart, *panel.drawn_size, x)
 
     def _select(self, chart: int) -> None:
         self._set(replace(self.state, selected=max(0, min(chart, len(self._charts) - 1))))
@@ -138,8 +185,11 @@ class Metrics(RunScreen):
         for place in range(MOST_CHARTS):
             self.query_one(f"#metric-{place}").display = place < columns * rows and self._chart(place) is not None
 
+    def _index(self, place: int) -> int:
+        return place_of(self.state, place, *self._grid)
+
     def _chart(self, place: int) -> Chart | None:
-        index = place_of(self.state, place, *self._grid)
+        index = self._index(place)
         return self._charts[index] if index < len(self._charts) else None
 
     def _drawing(self, place: int) -> Callable[[Frame, int, int], list[Line]]:
@@ -174,3 +224,9 @@ class Metrics(RunScreen):
         told += [f"steps {window.start:.0f} to {window.end:.0f}"] if window.end is not None else []
         told += [f"values at step {window.cursor:.0f}"] if window.cursor is not None else []
         return [((f" {frame.glyphs.separator.join(told)}", "dim"),)]
+
+
+def _place_of(panel: Panel) -> int | None:
+    """The place in the grid of one of its panels."""
+    name, _, number = (panel.id or "").partition("-")
+    return int(number) if name == "metric" and number.isdecimal() else None

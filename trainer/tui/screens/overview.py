@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from textual.widget import Widget
 
+from trainer.tui.charts import CHARTS
 from trainer.tui.frame import Frame
 from trainer.tui.panel import Panel
 from trainer.tui.panels.chart import chart_title, chart_version, draw_chart_panel
@@ -15,7 +16,7 @@ from trainer.tui.panels.log import LogFilter, draw_log
 from trainer.tui.panels.phases import draw_phases
 from trainer.tui.panels.progress import draw_progress
 from trainer.tui.panels.system import draw_system
-from trainer.tui.panels.tabs import PANES, draw_tabs
+from trainer.tui.panels.tabs import PANES, draw_tabs, pane_at
 from trainer.tui.screens.base import RunScreen, bindings_of
 from trainer.tui.text import Line
 
@@ -50,6 +51,15 @@ class Overview(RunScreen):
 
     def action_previous_pane(self) -> None:
         self.move_pane(-1)
+
+    def clicked(self, panel: Panel, x: int, y: int, *, is_double: bool) -> None:
+        pane = pane_at(x) if panel.id == "tabs" else None
+        if pane is not None:
+            self.show_pane(pane)
+        elif panel.id in CHARTS:
+            self.dashboard.action_metrics()
+        else:
+            super().clicked(panel, x, y, is_double=is_double)
 
     def _filter_log(self, shown: LogFilter) -> None:
         self.log_filter, self.searched, self.scrolled = shown, shown.text, 0

@@ -10,9 +10,17 @@ from textual.widget import Widget
 
 from trainer.tui.charts import Chart
 from trainer.tui.frame import Frame
-from trainer.tui.listing import TableState
+from trainer.tui.listing import TableState, place_in_table
 from trainer.tui.panel import Panel
-from trainer.tui.panels.runs import draw_differences, draw_overlay, draw_runs, overlay, shared_metrics
+from trainer.tui.panels.runs import (
+    COLUMNS,
+    draw_differences,
+    draw_overlay,
+    draw_runs,
+    overlay,
+    run_rows,
+    shared_metrics,
+)
 from trainer.tui.screens.base import RunScreen, bindings_of
 from trainer.tui.text import Line
 
@@ -44,6 +52,21 @@ class Runs(RunScreen):
 
     def scroll_lines(self, lines: int) -> None:
         self.table = self.table.moved(lines, len(self.dashboard.feed.siblings.summaries))
+
+    def clicked(self, panel: Panel, x: int, y: int, *, is_double: bool) -> None:
+        if panel.id == "runs-table":
+            siblings = self.dashboard.feed.siblings
+            rows = run_rows(siblings.listed(), list(siblings.marked), self._shown_metric())
+            row, _ = place_in_table(COLUMNS, rows, self.table, *panel.drawn_size, x, y)
+            if row is not None:
+                self.table = self.table.clicked((row, None))
+                self.dashboard.draw()
+            if row is not None and is_double:
+                self.action_choose()
+        elif panel.id == "runs-below":
+            self.action_next_metric()
+        else:
+            super().clicked(panel, x, y, is_double=is_double)
 
     def action_choose(self) -> None:
         chosen = self._selected()

@@ -15,6 +15,7 @@ from trainer.tui.panels.samples import (
     SamplesState,
     draw_samples,
     grid_for,
+    sample_at,
     samples_title,
     shown_samples,
     steps_with_samples,
@@ -49,6 +50,20 @@ class Samples(RunScreen):
 
     def scroll_lines(self, lines: int) -> None:
         self._select(self.state.selected + lines * self._grid()[0])
+
+    def clicked(self, panel: Panel, x: int, y: int, *, is_double: bool) -> None:
+        if panel.id != "samples":
+            super().clicked(panel, x, y, is_double=is_double)
+            return
+        count = len(shown_samples(self.dashboard.feed.view, self.state))
+        sample = sample_at(count, *panel.drawn_size, self.state, x, y)
+        if sample is not None:
+            self._select(sample)
+        if is_double:
+            self.action_enlarge()
+
+    def wheeled_aside(self, notches: int) -> None:
+        self._go_back(-notches)
 
     def action_older(self) -> None:
         self._go_back(1)

@@ -1,0 +1,31 @@
+"""Shares of a step's time, by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from trainer.rundir import StepEvent, TuneEvent
+from trainer.tui.listing import ordered
+from trainer.tui.panels.kernels import BY_SHARE, kernel_rows
+from trainer.tui.shares import shares_of
+from trainer.tui.view import View
+
+
+def test_shares_are_of_all_that_updates_and_of_nothing_else() -> None:
+    generator = StepEvent(0, True, 30.0, {"a": 12.0, "b": 3.0}, {"relu 8x4": 5.0})
+    discriminator = StepEvent(1, True, 10.0, {"a": 8.0})
+    shares = shares_of([generator, discriminator, StepEvent(2, False, 99.0, {"c": 99.0})])
+    assert shares.ms == 40.0 and shares.kernels == pytest.approx({"a": 0.5, "b": 0.075})
+    assert shares.others == {"relu 8x4": 0.125}
+    assert shares_of([]).kernels == {}
+
+
+def test_the_table_begins_with_what_takes_most_and_has_what_is_not_tuned() -> None:
+    view = View("run")
+    view.tunes = {name: TuneEvent(name, "matmul", shape) for name, shape in (("a", "1x2"), ("b", "3x4"), ("c", "5x6"))}
+    view.steps[0] = StepEvent(0, True, 10.0, {"a": 1.0}, {"matmul 3x4": 6.0, "add 7": 2.0})
+    rows = ordered(kernel_rows(view), BY_SHARE)
+    assert [row.cells[:3] for row in rows] == [
+        ("matmul", "3x4", "60.0%"), ("add", "7", "20.0%"), ("matmul", "1x2", "10.0%"), ("matmul", "5x6", "-"),
+    ]  # fmt: skip
+    assert [row.cells[1] for row in kernel_rows(view, "add")] == ["7"]

@@ -1,0 +1,38 @@
+"""Which share of a training step each kernel takes, from a run's `step` events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from trainer.rundir import StepEvent, TuneEvent
+
+
+@dataclass(frozen=True)
+class Shares:
+    """A step's time in milliseconds, and the shares of it (0 to 1): by key of a tuned kernel, and by name of others."""
+
+    ms: float
+    kernels: dict[str, float]
+    others: dict[str, float]
+
+    def of(self, event: TuneEvent) -> float | None:
+        """The share of a kernel that was decided, maybe since the step was timed; None where it is in no step."""
+        return self.kernels.get(event.key, self.others.get(f"{event.operation} {event.shape}"))
+
+
+def shares_of(steps: Iterable[StepEvent]) -> Shares:
+    """The shares in the programs that update something, each counted once: an evaluation is no part of a step.
+
+    Args:
+        steps: the latest of each program.
+    """
+    training = [step for step in steps if step.updates]
+    total = sum(step.ms for step in training)
+    kernels: dict[str, float] = {}
+    others: dict[str, float] = {}
+    for step in training:
+        for found, told in ((kernels, step.kernels), (others, step.others)):
+            for name, ms in told.items():
+                found[name] = found.get(name, 0.0) + ms / total
+    return Shares(total, kernels, others)
