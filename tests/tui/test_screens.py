@@ -83,8 +83,12 @@ async def test_kernels_lists_every_decision_and_sorts_it(shown: RunPaths, clock:
         await pilot.press("3")
         text = await settle(app, pilot)
         assert "12 decided, 1.51x over all kernels" in text and "1 out of memory" in text and "3.06x" in text
-        await pilot.press("s", "s", "s", "s", "s", "r")  # by speed-up, the largest first
-        rows = [line for line in (await settle(app, pilot)).splitlines() if "x56x56" in line]
+        shares = [line.split("%")[0].split()[-1] for line in text.splitlines() if "x56x56" in line]
+        assert shares[:3] == ["12.5", "9.2", "8.3"], "what takes most of a step stands first"
+        assert "55% of a step of 24 ms" in text
+        await pilot.press("s", "s", "s", "r")  # by speed-up, the largest first
+        listed = (await settle(app, pilot)).splitlines()
+        rows = [line for line in listed if "conv 3x3" in line or "matmul" in line]
         gains = [float(next(cell for cell in row.split() if cell.endswith("x")).rstrip("x")) for row in rows]
         assert gains == sorted(gains, reverse=True) and len(gains) == 12
         await pilot.press("slash", *"matmul", "enter")

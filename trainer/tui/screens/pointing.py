@@ -48,6 +48,7 @@ class Pointed:
         def get_widget_at(self, x: int, y: int) -> tuple[Widget, Region]: ...
 
     _dragging: Panel | None = None
+    _dragged_to = 0
 
     def on_click(self, event: events.Click) -> None:
         panel = self._panel_at(event)
@@ -56,14 +57,16 @@ class Pointed:
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
         self._dragging = self._panel_at(event) if event.button == 1 else None
+        self._dragged_to = event.screen_x
 
     def on_mouse_up(self, event: events.MouseUp) -> None:
         self._dragging = None
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
         if event.button and self._dragging is not None:
-            if event.delta_x:
-                self.dragged(self._dragging, event.delta_x)
+            columns, self._dragged_to = event.screen_x - self._dragged_to, event.screen_x
+            if columns:
+                self.dragged(self._dragging, columns)
         elif not event.button:
             panel = self._panel_at(event)
             self.hovered(panel, *((0, 0) if panel is None else _place(event, panel)))
