@@ -7,6 +7,7 @@ import pytest
 from PIL import Image
 
 from trainer.datasets import check_item
+from trainer.datasets.known import sizes_of
 from trainer.datasets.readers.image_folder import ImageFolder
 from trainer.datasets.readers.opening import Opening
 from trainer.datasets.readers.pairs import PairedImages
@@ -104,6 +105,12 @@ def test_values_and_colours_that_dont_count_become_255(masked):
 )  # fmt: skip
 def test_a_mask_that_cant_be_used_is_named(masked, refusal, mask, options, says):
     assert says in refusal(lambda: masked(mask, **options)[0])
+
+
+def test_sizes_are_known_from_the_heads_of_the_masks(masked):
+    data = masked(Image.fromarray(MASK))
+    assert sizes_of(data).tolist() == [list(MASK.shape)]
+    assert sizes_of(data)[0].tolist() == data[0]["size"].tolist()
 
 
 def test_masks_may_have_a_suffix(masked):

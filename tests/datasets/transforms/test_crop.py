@@ -16,6 +16,7 @@ from trainer.datasets.transforms import (
     RandomCrop,
     RandomIoUCrop,
     RandomResizedCrop,
+    RandomScaledCrop,
     Resize,
     ResizeShorterSide,
     ResizeToMultiple,
@@ -75,6 +76,28 @@ def test_a_resized_window_takes_its_boxes_along() -> None:
     for index in range(20):
         moved = RandomResizedCrop((16, 24), min_visible=0.0)(item, ItemDraws(0, 0, index))
         np.testing.assert_allclose(moved["boxes"], [[0, 0, 24, 16]], atol=1e-4)
+
+
+def test_a_scaled_window_shows_things_larger_or_smaller_whatever_the_pictures_size() -> None:
+    for extent in (60, 120):
+        item = {**numbered(extent, extent), "boxes": np.array([[0, 0, extent, extent]], np.float32)}
+        item["labels"] = np.array([1])
+        item["keypoints"] = np.array([[[10, 10, 2], [20, 20, 2]]], np.float32)
+        steps = []
+        for index in range(200):
+            crop = RandomScaledCrop((24, 24), scale=(0.5, 2.0))(item, ItemDraws(0, 0, index))
+            assert crop["image"].shape == (24, 24, 3)
+            rows = crop["image"][2:-2, 12, 0].astype(float)
+            steps.append((rows[-1] - rows[0]) / (len(rows) - 1))
+        factors = 1 / np.array(steps)
+        assert 0.48 < factors.min() < 0.55 and 1.85 < factors.max() < 2.2
+        np.testing.assert_allclose(np.mean(np.log(factors)), 0, atol=0.1)
+
+
+def test_a_scaled_window_larger_than_its_picture_gets_a_border_to_be_ignored() -> None:
+    item = {**numbered(10, 30), "mask": np.zeros((10, 30), np.uint8)}
+    crop = RandomScaledCrop((20, 20), scale=(1.0, 1.0), fill=9)(item, ItemDraws(0, 0, 0))
+    assert (crop["image"][:5] == 9).all() and (crop["mask"][:5] == 255).all() and not crop["mask"][5:15].any()
 
 
 def test_a_window_by_iou_overlaps_a_box_and_keeps_those_whose_middle_it_shows() -> None:

@@ -10,7 +10,16 @@ from skimage import transform as sk
 
 from trainer import TrainerError
 from trainer.datasets import Item
-from trainer.datasets.transforms import Affine, HorizontalFlip, ItemDraws, Letterbox, Perspective, Rotate, geometry
+from trainer.datasets.transforms import (
+    Affine,
+    HorizontalFlip,
+    ItemDraws,
+    Letterbox,
+    Perspective,
+    QuarterTurn,
+    Rotate,
+    geometry,
+)
 from trainer.datasets.transforms.warp import about_the_middle, rotation, through
 
 SIZE = (48, 64)
@@ -55,6 +64,19 @@ def test_flips_are_exact() -> None:
     assert_together(across, 0)
     assert_together(geometry.flip(drawn(), horizontal=False), 0)
     np.testing.assert_array_equal(geometry.flip(across, horizontal=True)["image"], drawn()["image"])
+
+
+@pytest.mark.parametrize("turns", [0, 1, 2, 3])
+def test_quarter_turns_are_exact_and_counterclockwise(turns: int) -> None:
+    turned = geometry.quarter_turn(drawn(), turns)
+    np.testing.assert_array_equal(turned["image"], np.rot90(drawn()["image"], turns))
+    assert_together(turned, 0)
+
+
+def test_all_quarter_turns_come_up_equally_often() -> None:
+    boxes = [QuarterTurn()(drawn(), ItemDraws(0, 0, index))["boxes"][0].tolist() for index in range(400)]
+    counts = [boxes.count(geometry.quarter_turn(drawn(), turns)["boxes"][0].tolist()) for turns in range(4)]
+    assert sum(counts) == 400 and min(counts) > 75  # 100 expected
 
 
 def test_keypoints_that_come_in_pairs_change_names() -> None:

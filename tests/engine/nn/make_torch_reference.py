@@ -152,6 +152,18 @@ losses.update(
         ),
     }
 )
+layers.update(
+    {
+        "Upsample_cubic": layer(lambda: nn.Upsample(scale_factor=2, mode="bicubic"), image),
+        "Upsample_cubic_odd": layer(lambda: nn.Upsample(scale_factor=(1.7, 0.6), mode="bicubic"), image),
+        "Upsample_cubic_size": layer(lambda: nn.Upsample(size=(3, 11), mode="bicubic"), image),
+        "Upsample_cubic_corners": layer(lambda: nn.Upsample(size=(3, 11), mode="bicubic", align_corners=True), image),
+        "Upsample_cubic_tiny": layer(lambda: nn.Upsample(size=(4, 3), mode="bicubic"), image[:, :, :2, :1]),
+        "Upsample_area": layer(lambda: nn.Upsample(size=(3, 2), mode="area"), image),
+        "Upsample_area_larger": layer(lambda: nn.Upsample(size=(10, 5), mode="area"), image),
+        "Upsample_area_line": layer(lambda: nn.Upsample(scale_factor=0.5, mode="area"), image[..., 0]),
+    }
+)
 
 document = {"torch": torch.__version__, "layers": layers, "loss_inputs": inputs, "losses": losses}
 Path(__file__).with_name("torch_reference.json").write_text(json.dumps(document, separators=(",", ":")) + "\n")

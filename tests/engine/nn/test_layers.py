@@ -47,6 +47,14 @@ LAYERS = {
     "Upsample_corners_factor": lambda: nn.Upsample(scale_factor=2.5, mode="bilinear", align_corners=True),
     "Upsample_linear": lambda: nn.Upsample(scale_factor=1.5, mode="linear"),
     "Upsample_line": lambda: nn.Upsample(size=11),
+    "Upsample_cubic": lambda: nn.Upsample(scale_factor=2, mode="bicubic"),
+    "Upsample_cubic_odd": lambda: nn.Upsample(scale_factor=(1.7, 0.6), mode="bicubic"),
+    "Upsample_cubic_size": lambda: nn.Upsample(size=(3, 11), mode="bicubic"),
+    "Upsample_cubic_corners": lambda: nn.Upsample(size=(3, 11), mode="bicubic", align_corners=True),
+    "Upsample_cubic_tiny": lambda: nn.Upsample(size=(4, 3), mode="bicubic"),
+    "Upsample_area": lambda: nn.Upsample(size=(3, 2), mode="area"),
+    "Upsample_area_larger": lambda: nn.Upsample(size=(10, 5), mode="area"),
+    "Upsample_area_line": lambda: nn.Upsample(scale_factor=0.5, mode="area"),
     "PixelShuffle": lambda: nn.PixelShuffle(2),
     "PixelUnshuffle": lambda: nn.PixelUnshuffle(2),
     "Embedding_padding": lambda: nn.Embedding(5, 3, padding_idx=-1),
@@ -112,7 +120,7 @@ def test_relu_lets_nan_through():
         (lambda: nn.AdaptiveAvgPool2d(2), (1, 3, 4), "[N, C, H, W]"),
         (lambda: nn.GroupNorm(2, 4), (2, 3, 5), "[N, 4, ...]"),
         (lambda: nn.InstanceNorm2d(4), (2, 4, 1, 1), "more than one value"),
-        (lambda: nn.Upsample(scale_factor=2, mode="bilinear"), (2, 3, 5), "bilinear of [N, C, H, W]"),
+        (lambda: nn.Upsample(scale_factor=2, mode="bilinear"), (2, 3, 5), "bilinear and bicubic of [N, C, H, W]"),
         (lambda: nn.Upsample(), (2, 3, 5, 5), "size or scale_factor"),
         (lambda: nn.Upsample(scale_factor=0.1), (2, 3, 5, 5), "at least 1 x 1"),
         (lambda: nn.PixelShuffle(2), (2, 6, 5, 5), "divisible by 4"),
@@ -133,7 +141,8 @@ def test_channels_that_do_not_fit_groups_are_refused():
 PICTURES = {
     "norms": lambda: [nn.GroupNorm(2, 20), nn.InstanceNorm2d(20, affine=True), nn.BatchNorm2d(20), nn.RMSNorm(11)],
     "pools": lambda: [nn.AvgPool2d(3, 2, 1), nn.AdaptiveAvgPool2d((4, 3)), nn.AdaptiveMaxPool2d((4, 3))],
-    "grids": lambda: [nn.Upsample(scale_factor=1.6), nn.Upsample(size=(5, 30), mode="bilinear"), nn.PixelShuffle(2)],
+    "grids": lambda: [nn.Upsample(scale_factor=1.6), nn.Upsample(size=(5, 30), mode="bilinear"), nn.PixelShuffle(2),
+                      nn.Upsample(size=(12, 7), mode="bicubic"), nn.Upsample(size=(4, 5), mode="area")],  # fmt: skip
 }
 
 

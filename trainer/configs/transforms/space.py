@@ -91,6 +91,15 @@ class RandomResizedCropConfig(Sized, Dropping):
     ratio: Positives = Field((3 / 4, 4 / 3), description="Least and largest width over height.")
 
 
+class RandomScaledCropConfig(Sized, Filling, Dropping):
+    """The picture enlarged or reduced by a random factor, and of that a window anywhere."""
+
+    code: ClassVar[str] = "crop:RandomScaledCrop"
+
+    name: Literal["random_scaled_crop"]
+    scale: Positives = Field((0.5, 2.0), description="Least and largest factor, whatever the picture's size.")
+
+
 class RandomIoUCropConfig(Dropping):
     """A window that overlaps some box by a drawn IoU (Liu et al. 2016, the sampling of SSD)."""
 
@@ -126,6 +135,14 @@ class VerticalFlipConfig(Flipping):
     code: ClassVar[str] = "flip:VerticalFlip"
 
     name: Literal["vertical_flip"]
+
+
+class QuarterTurnConfig(Transforming):
+    """Turned by 0, 90, 180 or 270 degrees, each as likely."""
+
+    code: ClassVar[str] = "flip:QuarterTurn"
+
+    name: Literal["quarter_turn"]
 
 
 class RotateConfig(Filling, Dropping):

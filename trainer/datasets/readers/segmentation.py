@@ -69,6 +69,12 @@ class SegmentationFolders(PictureReader):
     def __len__(self) -> int:
         return len(self.names)
 
+    @property
+    def sizes(self) -> np.ndarray:
+        """int64 [N, 2]: height and width of each mask, from the head of its file; raises as `mask` does."""
+        headers = (opened(self._mask_path(index)).size for index in range(len(self)))
+        return np.array([(height, width) for width, height in headers], np.int64).reshape(-1, 2)
+
     def source(self, index: int) -> str:
         return str(self.images / self.names[index])
 
@@ -95,14 +101,17 @@ class SegmentationFolders(PictureReader):
         Raises:
             TrainerError: the mask is missing or unreadable, or a value or colour in it stands for no class.
         """
+        path = self._mask_path(index)
+        if self._codes is not None:
+            return _by_colour(decode(path).pixels, self._codes, path)
+        return self._indices(path)
+
+    def _mask_path(self, index: int) -> Path:
         name = self._mask_names[index]
         if name is None:
             expected = str(self.masks / f"{Path(self.names[index]).stem}.png")
             raise TrainerError("an image has no mask", where=self.source(index), expected=expected)
-        path = within(self.masks, name, str(self.masks))
-        if self._codes is not None:
-            return _by_colour(decode(path).pixels, self._codes, path)
-        return self._indices(path)
+        return within(self.masks, name, str(self.masks))
 
     def _indices(self, path: Path) -> np.ndarray:
         image = opened(path)

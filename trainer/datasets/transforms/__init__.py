@@ -2,9 +2,15 @@
 
 from trainer.datasets.transforms.color import ColorJitter, Grayscale
 from trainer.datasets.transforms.copy_paste import CopyPaste
-from trainer.datasets.transforms.crop import CenterCrop, RandomCrop, RandomIoUCrop, RandomResizedCrop
+from trainer.datasets.transforms.crop import (
+    CenterCrop,
+    RandomCrop,
+    RandomIoUCrop,
+    RandomResizedCrop,
+    RandomScaledCrop,
+)
 from trainer.datasets.transforms.draws import ItemDraws
-from trainer.datasets.transforms.flip import HorizontalFlip, VerticalFlip
+from trainer.datasets.transforms.flip import HorizontalFlip, QuarterTurn, VerticalFlip
 from trainer.datasets.transforms.mixing import CutMix, Mixup
 from trainer.datasets.transforms.mosaic import Mosaic
 from trainer.datasets.transforms.noise import Cutout, GaussianBlur, GaussianNoise
@@ -37,9 +43,11 @@ __all__ = [
     "Pad",
     "Perspective",
     "Pipeline",
+    "QuarterTurn",
     "RandomCrop",
     "RandomIoUCrop",
     "RandomResizedCrop",
+    "RandomScaledCrop",
     "Resize",
     "ResizeShorterSide",
     "ResizeToMultiple",

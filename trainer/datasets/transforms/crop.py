@@ -94,6 +94,29 @@ class RandomResizedCrop(Crop):
 
 
 @dataclass
+class RandomScaledCrop(Crop):
+    """The picture enlarged or reduced by a random factor, and of that a window of `size` anywhere.
+
+    Unlike in `RandomResizedCrop` the factor does not depend on the picture's size, so objects of one size stay so where
+    pictures differ in theirs. Only the window is resampled. A smaller picture gets a border of colour `fill`.
+
+    Args:
+        size: height and width of the result.
+        scale: least and largest factor; its logarithm is uniform.
+    """
+
+    size: Size
+    scale: Range = (0.5, 2.0)
+    fill: int = 0
+
+    def __call__(self, item: Item, draws: ItemDraws) -> Item:
+        factor = draws.log_uniform(*self.scale)
+        height, width = (max(1, round(extent / factor)) for extent in self.size)
+        window = RandomCrop((height, width), self.fill, min_visible=self.min_visible)(item, draws)
+        return geometry.resize(window, self.size)
+
+
+@dataclass
 class RandomIoUCrop(Crop):
     """A window that overlaps some box by at least a drawn IoU (Liu et al. 2016, the sampling of SSD).
 

@@ -1,4 +1,4 @@
-"""Mirror images."""
+"""Mirror images and quarter turns: no pixel is resampled."""
 
 from __future__ import annotations
 
@@ -39,3 +39,16 @@ class VerticalFlip(Transform):
 
     def __call__(self, item: Item, draws: ItemDraws) -> Item:
         return geometry.flip(item, horizontal=False, keypoint_pairs=self.keypoint_pairs)
+
+
+@dataclass
+class QuarterTurn(Transform):
+    """Turned by 0, 90, 180 or 270 degrees, each as likely: for pictures that have no top, as of satellites or cells.
+
+    With flips beside it all eight ways to lay a picture down come up. Height and width change places where they differ.
+    """
+
+    minds_scale: ClassVar[bool] = False
+
+    def __call__(self, item: Item, draws: ItemDraws) -> Item:
+        return geometry.quarter_turn(item, draws.integer(4))

@@ -99,6 +99,23 @@ def flip(item: Item, *, horizontal: bool, keypoint_pairs: Sequence[tuple[int, in
     return changed
 
 
+def quarter_turn(item: Item, turns: int) -> Item:
+    """Turned counterclockwise by `turns` times 90 degrees, without resampling."""
+    turns %= 4
+    if not turns:
+        return item
+    height, width = image_size(item)
+    changed = dict(item)
+    for field, pixels, _ in _pixel_fields(item):
+        axes = field.axes.index(HEIGHT), field.axes.index(WIDTH)
+        changed[field.name] = np.ascontiguousarray(np.rot90(pixels, turns, axes))
+    once = np.array([[0.0, 1, 0], [-1, 0, width], [0, 0, 1]])
+    half = np.array([[-1.0, 0, width], [0, -1, height], [0, 0, 1]])
+    back = np.array([[0.0, -1, height], [1, 0, 0], [0, 0, 1]])
+    size = (height, width) if turns == 2 else (width, height)
+    return objects.moved(changed, (once, half, back)[turns - 1], size, min_visible=None)
+
+
 def warp(item: Item, matrix: np.ndarray, size: Size, *, fill: int, min_visible: float) -> Item:
     """Everything under a projective map [3, 3] of points (x, y, 1), in an image of `size`.
 

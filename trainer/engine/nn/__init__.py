@@ -20,6 +20,7 @@ from trainer.engine.nn.linear import Embedding, Linear
 from trainer.engine.nn.losses import binary_cross_entropy_with_logits, cross_entropy, l1_loss, mse_loss
 from trainer.engine.nn.module import LoadReport, Module
 from trainer.engine.nn.normalization import BatchNorm1d, BatchNorm2d, InstanceNorm1d, InstanceNorm2d
+from trainer.engine.nn.overlap_losses import dice_loss
 from trainer.engine.nn.parameter import Declaration, Parameter, declare, declare_buffer
 from trainer.engine.nn.pooling import AdaptiveAvgPool2d, AdaptiveMaxPool2d, AvgPool2d, MaxPool2d
 from trainer.engine.nn.random import RandomState
@@ -71,6 +72,7 @@ __all__ = [
     "cross_entropy",
     "declare",
     "declare_buffer",
+    "dice_loss",
     "functional",
     "initializers",
     "l1_loss",

@@ -1,7 +1,7 @@
 """Upsample, PixelShuffle and PixelUnshuffle, and the functions behind them, with torch's names, defaults and formulae.
 
-Interpolation is one pass: each output place is a weighted sum of at most two rows by two columns, and so is its
-gradient, with as many as read a place.
+Interpolation is one pass: each output place is a weighted sum of a few rows by a few columns (two by two of bilinear,
+four by four of bicubic, those that it covers of area), and so is its gradient, with as many as read a place.
 """
 
 from __future__ import annotations
@@ -21,7 +21,10 @@ Factors = float | Sequence[float]
 Run = tuple[int, tuple[float, ...]]
 """Where an output place begins to read, and the weights."""
 
-MODES = ("nearest", "nearest-exact", "linear", "bilinear")
+MODES = ("nearest", "nearest-exact", "linear", "bilinear", "bicubic", "area")
+_WITH_CORNERS = ("linear", "bilinear", "bicubic")
+_CUBIC = -0.75
+"""Keys' a, as torch and OpenCV have it (Keys 1981 recommends -0.5)."""
 
 
 def interpolate(
@@ -36,22 +39,23 @@ def interpolate(
     Args:
         size: one number, or one for each spatial axis.
         scale_factor: the same; the grid of the result is spaced by exactly 1 / `scale_factor`.
-        mode: nearest (floor of the scaled place), nearest-exact (the nearest centre), linear (of [N, C, L]) or bilinear
-            (of [N, C, H, W]).
-        align_corners: for linear and bilinear: the corners' centres coincide, instead of the pictures' edges.
+        mode: nearest (floor of the scaled place), nearest-exact (the nearest centre), linear (of [N, C, L]), bilinear or
+            bicubic (of [N, C, H, W]), or area: the mean of the pixels that a place covers any of.
+        align_corners: for linear, bilinear and bicubic: the corners' centres coincide, instead of the pictures' edges.
 
     Raises:
         TrainerError: no such mode, both or none of `size` and `scale_factor`, or an empty result.
     """
     spatial = x.shape[2:]
-    ranks = {"linear": (3,), "bilinear": (4,)}.get(mode, (3, 4))
+    ranks = {"linear": (3,), "bilinear": (4,), "bicubic": (4,)}.get(mode, (3, 4))
     if mode not in MODES or x.ndim not in ranks:
         expected = (
-            "nearest and nearest-exact of [N, C, L] or [N, C, H, W], linear of [N, C, L], bilinear of [N, C, H, W]"
+            "nearest, nearest-exact and area of [N, C, L] or [N, C, H, W], linear of [N, C, L], bilinear and bicubic of "
+            "[N, C, H, W]"
         )
         raise TrainerError("interpolate has no such mode", found=f"{mode!r} of shape {x.shape}", expected=expected)
-    if align_corners is not None and mode.startswith("nearest"):
-        raise TrainerError("align_corners belongs to linear and bilinear", found=f"mode {mode!r}")
+    if align_corners is not None and mode not in _WITH_CORNERS:
+        raise TrainerError(f"align_corners belongs to {', '.join(_WITH_CORNERS)}", found=f"mode {mode!r}")
     if (size is None) == (scale_factor is None):
         raise TrainerError("interpolate takes size or scale_factor", found=f"size {size}, scale_factor {scale_factor}")
     factors = None if scale_factor is None else _each(scale_factor, len(spatial))
@@ -67,8 +71,11 @@ def interpolate(
     for extent, count, step in zip(spatial, extents, steps, strict=True):
         if mode.startswith("nearest"):
             bands.append((extent, _nearest(extent, count, step, exact=mode.endswith("exact"))))
+        elif mode == "area":
+            bands.append((extent, _area(extent, count)))
         else:
-            bands.append((extent, _linear(extent, count, step, bool(align_corners))))
+            runs = _cubic if mode == "bicubic" else _linear
+            bands.append((extent, runs(extent, count, step, bool(align_corners))))
     if x.ndim == 3:
         line = engine.resample(engine.expand_dims(x, axis=2), (1, ((0, (1.0,)),)), bands[0])
         return engine.squeeze(line, axis=2)
@@ -176,3 +183,34 @@ def _linear(extent: int, count: int, step: float, align_corners: bool) -> tuple[
         single = below == extent - 1 or share == 0
         runs.append((below, (1.0,) if single else (1 - share, share)))
     return tuple(runs)
+
+
+def _area(extent: int, count: int) -> tuple[Run, ...]:
+    """The pixels that each output place covers any of, all alike (adaptive average pooling)."""
+    spans = [(place * extent // count, -(-(place + 1) * extent // count)) for place in range(count)]
+    return tuple((first, (1 / (end - first),) * (end - first)) for first, end in spans)
+
+
+def _cubic(extent: int, count: int, step: float, align_corners: bool) -> tuple[Run, ...]:
+    """The four neighbours of each output place and their shares (Keys 1981); beyond the edge stands the last one."""
+    runs: list[Run] = []
+    for place in range(count):
+        if align_corners:
+            at = place * (extent - 1) / (count - 1) if count > 1 else 0.0
+        else:
+            at = (place + 0.5) * step - 0.5
+        below = math.floor(at)
+        shares: dict[int, float] = {}
+        for neighbour in range(below - 1, below + 3):
+            inside = min(max(neighbour, 0), extent - 1)
+            shares[inside] = shares.get(inside, 0.0) + _keys(abs(at - neighbour))
+        runs.append((min(shares), tuple(shares[inside] for inside in sorted(shares))))
+    return tuple(runs)
+
+
+def _keys(distance: float) -> float:
+    """The weight of a neighbour at a distance below 2: a cubic that is 1 at 0 and 0 at 1 and 2."""
+    d, a = distance, _CUBIC
+    if d <= 1:
+        return ((a + 2) * d - (a + 3)) * d * d + 1
+    return ((a * d - 5 * a) * d + 8 * a) * d - 4 * a if d < 2 else 0.0

@@ -1,0 +1,76 @@
+"""Losses of how far predicted and right regions overlap, for segmentation."""
+
+from __future__ import annotations
+
+from trainer import TrainerError, engine
+from trainer.engine import Tensor
+from trainer.engine.autocast import widened
+from trainer.engine.nn.functional import sigmoid, softmax
+
+
+def dice_loss(
+    logits: Tensor,
+    labels: Tensor,
+    *,
+    weight: Tensor | None = None,
+    ignore_index: int = -100,
+    smooth: float = 1.0,
+    over: str = "batch",
+    reduction: str = "mean",
+    sample_weight: Tensor | None = None,
+) -> Tensor:
+    """1 − (2 Σ p·g + s) / (Σ p² + Σ g² + s) of each class (Milletari, Navab and Ahmadi 2016, "V-Net"; soft Dice).
+
+    p are the classes' probabilities and g is 1 where a class is right. A rare class counts as much as a frequent one.
+
+    Args:
+        logits: [N, C, ...], floating; softmax over C. Of one class (C = 1) logistic, and class 1 is what they stand for.
+        labels: [N, ...], integer, in [0, C) (of one class 0 or 1) or equal to `ignore_index`: such places count for
+            nothing, neither in p nor in g.
+        weight: [C], a factor for each class; the mean divides by their sum.
+        smooth: s; it makes the loss of a class that is nowhere, and nowhere predicted, 0.
+        over: "batch" sums over all samples, so a class need not occur in each; "sample" over each by itself.
+        reduction: mean over classes (and samples), sum, or none: [C], or [N, C] over samples.
+        sample_weight: [N], how much each sample's places count; 0 for rows that only fill a batch.
+
+    Raises:
+        TrainerError: shapes, dtypes or words do not go together.
+    """
+    _check(logits, labels, over, reduction)
+    logits = widened(logits)
+    classes, inner = logits.shape[1], (1,) * (logits.ndim - 2)
+    kept = engine.expand_dims((labels != ignore_index).astype(logits.dtype), axis=1)
+    if sample_weight is not None:
+        per_sample = engine.reshape(sample_weight.astype(logits.dtype), (-1, 1, *inner))
+        if over == "batch":
+            kept = kept * per_sample
+    first = 1 if classes == 1 else 0
+    numbers = engine.reshape(engine.arange(first, first + classes, dtype=labels.dtype), (1, classes, *inner))
+    right = (engine.expand_dims(labels, axis=1) == numbers).astype(logits.dtype) * kept
+    chosen = sigmoid(logits) if classes == 1 else softmax(logits, axis=1)
+    axes = tuple(axis for axis in range(logits.ndim) if axis != 1 and not (over == "sample" and axis == 0))
+    both = engine.sum(chosen * right, axis=axes)
+    extent = engine.sum(chosen * chosen * kept, axis=axes) + engine.sum(right, axis=axes)
+    loss = 1 - (2 * both + smooth) / (extent + smooth)
+    counts = engine.ones_like(loss)
+    if weight is not None:
+        counts = counts * weight.astype(loss.dtype)
+    if sample_weight is not None and over == "sample":
+        counts = counts * engine.reshape(sample_weight.astype(loss.dtype), (-1, 1))
+    if reduction == "none":
+        return loss * counts
+    total = engine.sum(loss * counts)
+    return total if reduction == "sum" else total / engine.sum(counts)
+
+
+def _check(logits: Tensor, labels: Tensor, over: str, reduction: str) -> None:
+    if logits.ndim < 2 or labels.shape != (logits.shape[0], *logits.shape[2:]) or not labels.dtype.is_integer:
+        raise TrainerError(
+            "dice_loss can't match labels with logits",
+            found=f"logits {logits.shape} {logits.dtype}, labels {labels.shape} {labels.dtype}",
+            expected="logits [N, C, ...] and integer labels [N, ...]",
+        )
+    if over not in ("batch", "sample"):
+        raise TrainerError("dice_loss sums over a batch or a sample", found=repr(over), expected="batch or sample")
+    if reduction not in ("mean", "sum", "none"):
+        raise TrainerError("unknown reduction", found=repr(reduction), expected="mean, sum or none")

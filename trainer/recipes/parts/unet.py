@@ -1,0 +1,63 @@
+"""U-Net (Ronneberger, Fischer and Brox 2015, "U-Net: Convolutional Networks for Biomedical Image Segmentation").
+
+A contracting path of convolutions and poolings, and an expanding one that takes up what the other saw at each size.
+Beside the paper: batch norm, pictures keep their size, and what comes from below is enlarged bilinearly behind a 1x1
+convolution, which costs an eighth of the paper's transposed convolution and leaves no checkerboard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from trainer import TrainerError, engine
+from trainer.engine import Tensor, nn
+
+
+class UNet(nn.Module):
+    """x [N, `in_channels`, H, W] as maps [N, `out_channels`, H, W]; H and W are multiples of `multiple`.
+
+    Args:
+        widths: channels at each size, from the largest to the smallest.
+        reduction: the first convolution has this stride and the result is enlarged by as much: 2 costs a quarter.
+    """
+
+    def __init__(
+        self, in_channels: int, out_channels: int, widths: Sequence[int] = (16, 32, 64, 128, 160), reduction: int = 1
+    ) -> None:
+        first, *deeper = widths
+        self.multiple = reduction << len(deeper)
+        self.stem = nn.Sequential(convolution(in_channels, first, stride=reduction), convolution(first, first))
+        self.down, self.reduce, self.up = nn.ModuleList(), nn.ModuleList(), nn.ModuleList()
+        for above, width in zip(widths, deeper, strict=False):
+            self.down.append(nn.Sequential(nn.MaxPool2d(2), convolution(above, width), convolution(width, width)))
+        for above, width in reversed(list(zip(widths, deeper, strict=False))):
+            self.reduce.append(nn.Conv2d(width, above, 1))
+            self.up.append(nn.Sequential(convolution(2 * above, above), convolution(above, above)))
+        self.enlarge = nn.Upsample(scale_factor=2, mode="bilinear")
+        self.head = nn.Conv2d(first, out_channels, 1)
+        self.full = nn.Identity() if reduction == 1 else nn.Upsample(scale_factor=reduction, mode="bilinear")
+
+    def forward(self, x: Tensor) -> Tensor:
+        if x.shape[2] % self.multiple or x.shape[3] % self.multiple:
+            raise TrainerError(
+                "a U-Net can't halve this picture as often as it has sizes",
+                found=f"{x.shape[2]} x {x.shape[3]}",
+                expected=f"height and width that are multiples of {self.multiple}",
+            )
+        x = self.stem(x)
+        seen = []
+        for down in self.down:
+            seen.append(x)
+            x = down(x)
+        for reduce, up in zip(self.reduce, self.up, strict=True):
+            x = up(engine.concat([seen.pop(), self.enlarge(reduce(x))], axis=1))
+        return self.full(self.head(x))
+
+
+def convolution(in_channels: int, out_channels: int, *, stride: int = 1) -> nn.Sequential:
+    """Convolution 3x3, batch norm, ReLU."""
+    return nn.Sequential(
+        nn.Conv2d(in_channels, out_channels, 3, stride, padding=1, bias=False),
+        nn.BatchNorm2d(out_channels),
+        nn.ReLU(),
+    )
