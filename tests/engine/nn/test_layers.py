@@ -141,8 +141,13 @@ def test_channels_that_do_not_fit_groups_are_refused():
 PICTURES = {
     "norms": lambda: [nn.GroupNorm(2, 20), nn.InstanceNorm2d(20, affine=True), nn.BatchNorm2d(20), nn.RMSNorm(11)],
     "pools": lambda: [nn.AvgPool2d(3, 2, 1), nn.AdaptiveAvgPool2d((4, 3)), nn.AdaptiveMaxPool2d((4, 3))],
-    "grids": lambda: [nn.Upsample(scale_factor=1.6), nn.Upsample(size=(5, 30), mode="bilinear"), nn.PixelShuffle(2),
-                      nn.Upsample(size=(12, 7), mode="bicubic"), nn.Upsample(size=(4, 5), mode="area")],  # fmt: skip
+    "grids": lambda: [
+        nn.Upsample(scale_factor=1.6),
+        nn.Upsample(size=(5, 30), mode="bilinear"),
+        nn.PixelShuffle(2),
+        nn.Upsample(size=(12, 7), mode="bicubic"),
+        nn.Upsample(size=(4, 5), mode="area"),
+    ],  # fmt: skip
 }
 
 

@@ -104,7 +104,9 @@ def test_gradients_of_dice_are_those_of_finite_differences(classes, over):
         ends = [dice(values, labels, over=over).mean() for values in moved]
         np.testing.assert_allclose(gradient.numpy().flat[place], (ends[0] - ends[1]) / (2 * step), rtol=1e-6, atol=1e-9)
         slopes = [(first(values)[1].numpy() * probe).sum() for values in moved]
-        np.testing.assert_allclose(second.numpy().flat[place], (slopes[0] - slopes[1]) / (2 * step), rtol=1e-5, atol=1e-9)
+        np.testing.assert_allclose(
+            second.numpy().flat[place], (slopes[0] - slopes[1]) / (2 * step), rtol=1e-5, atol=1e-9
+        )
 
 
 def test_a_compiled_step_equals_the_reference():

@@ -63,7 +63,9 @@ class Tiles:
         part = image[top : top + size, left : left + size]
         window[: part.shape[0], : part.shape[1]] = part
         rows, columns = own(top, height, size, self.margin), own(left, width, size, self.margin)
-        labels[rows[0] - top : rows[1] - top, columns[0] - left : columns[1] - left] = mask[slice(*rows), slice(*columns)]
+        labels[rows[0] - top : rows[1] - top, columns[0] - left : columns[1] - left] = mask[
+            slice(*rows), slice(*columns)
+        ]
         return {"image": window, "mask": labels}
 
 
