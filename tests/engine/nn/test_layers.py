@@ -147,7 +147,7 @@ PICTURES = {
         nn.PixelShuffle(2),
         nn.Upsample(size=(12, 7), mode="bicubic"),
         nn.Upsample(size=(4, 5), mode="area"),
-    ],  # fmt: skip
+    ],
 }
 
 

@@ -24,7 +24,7 @@ def dice_loss(
     p are the classes' probabilities and g is 1 where a class is right. A rare class counts as much as a frequent one.
 
     Args:
-        logits: [N, C, ...], floating; softmax over C. Of one class (C = 1) logistic, and class 1 is what they stand for.
+        logits: [N, C, ...], floating; softmax over C; of one class (C = 1) logistic, which is then class 1.
         labels: [N, ...], integer, in [0, C) (of one class 0 or 1) or equal to `ignore_index`: such places count for
             nothing, neither in p nor in g.
         weight: [C], a factor for each class; the mean divides by their sum.

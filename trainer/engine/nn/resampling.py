@@ -39,8 +39,8 @@ def interpolate(
     Args:
         size: one number, or one for each spatial axis.
         scale_factor: the same; the grid of the result is spaced by exactly 1 / `scale_factor`.
-        mode: nearest (floor of the scaled place), nearest-exact (the nearest centre), linear (of [N, C, L]), bilinear or
-            bicubic (of [N, C, H, W]), or area: the mean of the pixels that a place covers any of.
+        mode: nearest (floor of the scaled place), nearest-exact (the nearest centre), linear (of [N, C, L]), bilinear
+            or bicubic (of [N, C, H, W]), or area: the mean of the pixels that a place covers any of.
         align_corners: for linear, bilinear and bicubic: the corners' centres coincide, instead of the pictures' edges.
 
     Raises:
@@ -50,8 +50,8 @@ def interpolate(
     ranks = {"linear": (3,), "bilinear": (4,), "bicubic": (4,)}.get(mode, (3, 4))
     if mode not in MODES or x.ndim not in ranks:
         expected = (
-            "nearest, nearest-exact and area of [N, C, L] or [N, C, H, W], linear of [N, C, L], bilinear and bicubic of "
-            "[N, C, H, W]"
+            "nearest, nearest-exact and area of [N, C, L] or [N, C, H, W], linear of [N, C, L], bilinear and bicubic "
+            "of [N, C, H, W]"
         )
         raise TrainerError("interpolate has no such mode", found=f"{mode!r} of shape {x.shape}", expected=expected)
     if align_corners is not None and mode not in _WITH_CORNERS:
