@@ -53,3 +53,18 @@ def test_a_training_is_told_of_pycocotools_figures(detector: Any, config: Any, t
     report = json.loads((paths.root / event.file).read_text())
     assert report["kind"] == "coco" and report["stats"] == expected
     assert [row["name"] for row in report["classes"]] == list(NAMES)
+
+
+@pytest.mark.parametrize("of", ["", "ema/"])
+def test_the_best_checkpoint_may_go_by_figures_that_are_worked_out_beside_the_steps(
+    detector: Any, config: Any, tmp_path: Any, of: str
+) -> None:
+    """Both of the weights and of their average: what a checkpoint waits for is there in time."""
+    settings = config(
+        metrics={"valid": ({"name": "coco", "class_names": NAMES},)},
+        train={"steps": 4, "ema": {"decay": 0.9}},
+        checkpoint={"best": {"metric": f"valid/{of}coco/AP", "mode": "max"}},
+    )
+    outcome = Learner(detector, settings, paths=create_run(tmp_path, "r")).run().check()
+    assert outcome.metrics[f"valid/{of}coco/AP"] == by_rows(batches("bbox"), "bbox", NAMES)["AP"]
+    assert (tmp_path / "r" / "checkpoints" / "best").exists()

@@ -37,9 +37,13 @@ of one after the other (1.02).
 """
 
 
+AVERAGED = "ema/"
+"""Begins the names of what was measured with averaged weights."""
+
+
 @dataclass(frozen=True)
 class Occasion:
-    """When and on what something was measured; `prefix` begins the names (those of averaged weights: "ema/")."""
+    """When and on what something was measured; `prefix` begins the names (of averaged weights `AVERAGED`)."""
 
     step: int
     epoch: float
@@ -138,7 +142,8 @@ class Measuring:
     def _has_awaited(self, taken: Taken, occasion: Occasion) -> bool:
         head = f"{occasion.split}/"
         awaited = {name.removeprefix(head) for name in self._awaited if name.startswith(head)}
-        return awaited <= {f"{occasion.prefix}{name}" for name in taken.numbers} or bool(occasion.prefix)
+        of_these_weights = {name for name in awaited if name.startswith(AVERAGED) == bool(occasion.prefix)}
+        return of_these_weights <= {f"{occasion.prefix}{name}" for name in taken.numbers}
 
     def _report(self, reports: Mapping[str, Report], occasion: Occasion) -> None:
         if self._paths is None:

@@ -18,7 +18,7 @@ from trainer.learner.ema import Ema
 from trainer.learner.failures import out_of_memory
 from trainer.learner.hooks import Hook, Moment, NanGuard, hooks_for
 from trainer.learner.inbox import Inbox, Stopped
-from trainer.learner.measuring import Measuring, Occasion
+from trainer.learner.measuring import AVERAGED, Measuring, Occasion
 from trainer.learner.meters import Meter
 from trainer.learner.optimizers import learning_rates
 from trainer.learner.phases import CompilePhases, phase
@@ -259,7 +259,7 @@ class Training:
         values = self._evaluate(loader, name, limit, self._occasion(split, loader))
         if self.ema is not None:
             with self.ema.in_place():
-                values.update(self._evaluate(loader, name, limit, self._occasion(split, loader, prefix="ema/")))
+                values.update(self._evaluate(loader, name, limit, self._occasion(split, loader, prefix=AVERAGED)))
         return values
 
     def show_samples(self) -> None:
