@@ -15,9 +15,18 @@ import pytest
 from trainer import TrainerError, engine
 from trainer.engine import State
 from trainer.learner import Hook, Learner, Moment, Training
-from trainer.learner.checkpoints import CheckpointKeeper, Keep, checkpoint_folder, read_checkpoint, steps_in
+from trainer.learner.checkpoints import (
+    CheckpointKeeper,
+    Keep,
+    checkpoint_folder,
+    pointed,
+    read_checkpoint,
+    steps_in,
+    write_checkpoint,
+)
 from trainer.learner.checkpoints.background import Background
 from trainer.learner.checkpoints.disk import Disk
+from trainer.learner.checkpoints.format import point
 from trainer.learner.checkpoints.staging import Staging
 from trainer.rundir import Event, create_run
 
@@ -160,7 +169,47 @@ def test_the_best_and_each_so_manyth_are_kept_across_attempts(tmp_path: Path) ->
         keeper.save(step, groups(step), {}, value=value)
         keeper.wait()
     assert steps_in(tmp_path) == [20, 40, 70, 80, 90] and keeper.best_step == 20
-    assert keeper.is_worth_saving(0.24) and not keeper.is_worth_saving(0.25)
+    assert keeper.is_worth_saving(0.24, 100) and not keeper.is_worth_saving(0.25, 100)
+    assert keeper.is_worth_saving(0.3, 50)  # the best of later steps, by an attempt that got further, don't count
+
+
+def test_a_checkpoint_that_is_written_counts_once_among_the_best(tmp_path: Path) -> None:
+    keeper = CheckpointKeeper(tmp_path, lambda event: None, Keep(1, best=2, mode="min"))
+    keeper.save(10, groups(10), {}, value=0.2)
+    keeper.wait()
+    assert keeper.is_worth_saving(0.3, 20)  # there is one, and two are kept
+
+
+def test_a_checkpoint_that_was_written_but_not_pointed_at_is_when_it_is_gone_on_from(tmp_path: Path) -> None:
+    """Its process was killed before it could name it the best, and delete what it supersedes."""
+    keep = Keep(1, best=1, mode="min")
+    for step, value in ((10, 0.5), (20, 0.4)):
+        write_checkpoint(tmp_path, step, {}, {}, number=step // 10, value=value)
+    point(tmp_path, "best", 10)
+    keeper = CheckpointKeeper(tmp_path, lambda event: None, keep)
+    keeper.went_on_from(tmp_path / "step-20")
+    assert pointed(tmp_path, "latest") == pointed(tmp_path, "best") == tmp_path / "step-20"
+    assert sorted(os.listdir(tmp_path)) == ["best", "latest", "step-20"]
+
+
+def test_an_old_checkpoint_that_cannot_be_deleted_is_a_warning_and_is_tried_again(tmp_path: Path) -> None:
+    class Keeps(Disk):
+        refuses = True
+
+        def remove_empty_folder(self, path: Path) -> None:
+            if self.refuses:
+                raise OSError(30, "Read-only file system")
+            super().remove_empty_folder(path)
+
+    events, disk = list[Event](), Keeps()
+    keeper = CheckpointKeeper(tmp_path, events.append, Keep(1), disk=disk)
+    for step in (10, 20, 30):
+        disk.refuses = step == 20
+        keeper.save(step, groups(step), {})
+        keeper.wait()
+    said = [event.message for event in events if event.kind == "warning"]  # type: ignore[attr-defined]
+    assert len(said) == 1 and "step-10" in said[0] and "read-only" in said[0]
+    assert sorted(os.listdir(tmp_path)) == ["latest", "step-30"]
 
 
 def test_the_loop_goes_on_while_a_checkpoint_is_written(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from trainer import TrainerError, engine
 from trainer.datasets.loader import BadItem
 from trainer.datasets.readers import Opening
+from trainer.learner.checkpoints import DISK, Disk
 from trainer.learner.device import device_for
 from trainer.learner.hooks import Hook, RolledBack
 from trainer.learner.inbox import Inbox, Stopped, TakeRequests
@@ -58,6 +59,7 @@ class Learner:
         is_forced: go on also where the position in the data, the seed or the numerics classes do not carry over.
         hooks: further hooks, beside those that the config names.
         wait: how to sleep while paused.
+        disk: writes the checkpoints; tests hand in one that goes wrong.
     """
 
     def __init__(
@@ -74,13 +76,14 @@ class Learner:
         is_forced: bool = False,
         hooks: Sequence[Hook] = (),
         wait: Callable[[float], None] = time.sleep,
+        disk: Disk = DISK,
     ) -> None:
         self.task = task_class(config, options)
         self.config, self.paths, self.attempt, self.resume = config, paths, attempt, resume
         self._is_forced = is_forced
         self.inbox = Inbox(requests, sink, wait=wait)
         self.training: Training | None = None
-        self._sink, self._hooks = sink, hooks
+        self._sink, self._hooks, self._disk = sink, hooks, disk
         self._started = time.perf_counter()
         self._bad_records: Counter[str] = Counter()
 
@@ -178,7 +181,9 @@ class Learner:
             for line in start_from(self.config.model, parts_of(self.task).modules):
                 self._sink(LogEvent(line))
             hooks = (*self.task.hooks(), *self._hooks)
-            training = Training(self.task, splits, plan, self.inbox, self._sink, paths=self.paths, hooks=hooks)
+            training = Training(
+                self.task, splits, plan, self.inbox, self._sink, paths=self.paths, hooks=hooks, disk=self._disk
+            )
         self.training = training
         self.inbox.check()
         return training

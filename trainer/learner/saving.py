@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trainer import TrainerError
-from trainer.learner.checkpoints import CheckpointKeeper, Keep
+from trainer.learner.checkpoints import DISK, CheckpointKeeper, Disk, Keep
 from trainer.learner.phases import phase
 from trainer.rundir import RunPaths, WarningEvent
 
@@ -28,11 +28,12 @@ class Saving:
     that comes with a later call.
     """
 
-    def __init__(self, training: Training, paths: RunPaths | None) -> None:
+    def __init__(self, training: Training, paths: RunPaths | None, disk: Disk = DISK) -> None:
         self._training, self._config = training, training.config.checkpoint
-        self.keeper = (
-            None if paths is None else CheckpointKeeper(paths.checkpoints, training.tell, what_is_kept(self._config))
-        )
+        self.keeper: CheckpointKeeper | None = None
+        if paths is not None:
+            keep = what_is_kept(self._config)
+            self.keeper = CheckpointKeeper(paths.checkpoints, training.tell, keep, disk=disk)
 
     def save(self, *reasons: str, wait: bool = False) -> None:
         """Copy the state and begin to write it, unless something in the training is not finite; `wait` for it."""
@@ -66,7 +67,7 @@ class Saving:
 
     def is_worth_one(self, value: float) -> bool:
         """Whether a checkpoint with this value of the watched metric would be among the best that are kept."""
-        return self.keeper is not None and self.keeper.is_worth_saving(value)
+        return self.keeper is not None and self.keeper.is_worth_saving(value, self._training.progress.step)
 
     def tell(self) -> None:
         """Let hooks hear of the checkpoints that were completed since the last time."""

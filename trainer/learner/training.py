@@ -13,7 +13,7 @@ import numpy as np
 from trainer import engine
 from trainer.engine import State, int64
 from trainer.engine.nn import RandomState
-from trainer.learner.checkpoints import checkpoint_folder, read_checkpoint, read_newest, restore
+from trainer.learner.checkpoints import DISK, Disk, checkpoint_folder, read_checkpoint, read_newest, restore
 from trainer.learner.ema import Ema
 from trainer.learner.failures import out_of_memory
 from trainer.learner.hooks import Hook, Moment, NanGuard, hooks_for
@@ -67,6 +67,7 @@ class Training:
         *,
         paths: RunPaths | None,
         hooks: Sequence[Hook] = (),
+        disk: Disk = DISK,
     ) -> None:
         config = self.config = task.config
         self.task, self.splits, self.plan, self.inbox, self.paths = task, splits, plan, inbox, paths
@@ -83,7 +84,7 @@ class Training:
         self.loss_scale = LossScale.for_config(config.train)
         self._number = State(np.zeros((), np.int64), "step", int64)
         self._compile_phases = CompilePhases(self.tell)
-        self.saving = Saving(self, paths)
+        self.saving = Saving(self, paths, disk)
         self.is_forced = False
         self._is_saved_for_good = False
         self._train_program = train_program(

@@ -1,6 +1,7 @@
 """Checkpoints: their format on disk, which are kept, how a run is taken up from one."""
 
 from trainer.learner.checkpoints.compare import first_difference
+from trainer.learner.checkpoints.disk import DISK, Disk
 from trainer.learner.checkpoints.format import (
     Array,
     Checkpoint,
@@ -13,9 +14,11 @@ from trainer.learner.checkpoints.keeper import CheckpointKeeper, checkpoint_fold
 from trainer.learner.checkpoints.policy import Keep, Saved, is_better, superseded
 
 __all__ = [
+    "DISK",
     "Array",
     "Checkpoint",
     "CheckpointKeeper",
+    "Disk",
     "Keep",
     "Saved",
     "checkpoint_folder",

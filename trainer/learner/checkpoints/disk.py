@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -12,21 +11,40 @@ Pieces = Iterable[bytes | memoryview]
 
 
 class Disk:
-    """The real one. What a method has returned from is on the disk, whatever happens next."""
+    """The real one. `write` and `remove_folder` are made of the others, which each ask one thing of the system.
 
-    def make_folder(self, path: Path) -> None:
-        path.mkdir(parents=True, exist_ok=True)
+    What `flush` and `flush_folder` have returned from is on the disk, whatever happens next.
+    """
 
     def write(self, path: Path, pieces: Pieces) -> tuple[int, str]:
         """Write a file and flush it; its size, and its SHA-256 as it was meant to be."""
         digest, size = hashlib.sha256(), 0
-        with open(path, "wb") as file:
+        descriptor = self.create(path)
+        try:
             for piece in pieces:
-                self.put(file.fileno(), piece)
+                self.put(descriptor, piece)
                 digest.update(piece)
                 size += len(piece)
-            self.flush(file.fileno())
+            self.flush(descriptor)
+        finally:
+            os.close(descriptor)
         return size, digest.hexdigest()
+
+    def remove_folder(self, path: Path) -> None:
+        """A folder and what is in it, or the link to one; no error where there is none."""
+        if path.is_symlink():
+            self.remove_file(path)
+        elif path.is_dir():
+            for entry in path.iterdir():
+                (self.remove_folder if entry.is_dir() else self.remove_file)(entry)
+            self.remove_empty_folder(path)
+
+    def make_folder(self, path: Path) -> None:
+        path.mkdir(parents=True, exist_ok=True)
+
+    def create(self, path: Path) -> int:
+        """A new file, or an emptied one, to write to: its descriptor."""
+        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_BINARY", 0), 0o644)
 
     def put(self, descriptor: int, piece: bytes | memoryview) -> None:
         """Write all of a piece."""
@@ -54,8 +72,8 @@ class Disk:
     def remove_file(self, path: Path) -> None:
         path.unlink(missing_ok=True)
 
-    def remove_folder(self, path: Path) -> None:
-        shutil.rmtree(path, ignore_errors=True)
+    def remove_empty_folder(self, path: Path) -> None:
+        path.rmdir()
 
 
 DISK = Disk()

@@ -11,8 +11,8 @@ import json
 import math
 import os
 import re
-import shutil
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,9 +27,11 @@ from trainer.learner.checkpoints.policy import Saved
 from trainer.rundir import write_error
 
 FORMAT = 2
-_OLD = ".old"
-"""The ending of what is about to be replaced."""
+_OLD, _GONE = ".old", ".gone"
+"""The endings of what is about to be replaced, and of what is being deleted."""
 STATE, MANIFEST = "state.json", "manifest.json"
+POINTERS = LATEST, BEST = "latest", "best"
+"""Files that name a checkpoint."""
 _FOLDER = re.compile(r"step-(0|[1-9]\d{0,17})")
 _FILE = re.compile(r"state\.json|[a-z][a-z0-9_]*\.safetensors")
 """What a manifest may name: nothing outside of its folder."""
@@ -132,9 +134,11 @@ def write_checkpoint(
             disk.rename(aside, final)
             disk.flush_folder(checkpoints)
     except OSError as error:
-        disk.remove_folder(aside)
-        if old.exists() and not final.exists():
-            os.replace(old, final)
+        with suppress(OSError):  # what is left then goes when the run is taken up again
+            if old.exists() and not final.exists():
+                disk.rename(old, final)
+            disk.remove_folder(aside)
+            disk.remove_folder(old)
         raise write_error(final, error) from error
     return final, total + sum(size for size, _ in written.values())
 
@@ -230,21 +234,34 @@ def pointed(checkpoints: Path, name: str) -> Path | None:
 
 
 def remove_checkpoint(checkpoints: Path, step: int, *, disk: Disk = DISK) -> None:
-    """Delete `step-N`: first its manifest, so that a half-deleted one does not count as one."""
-    folder = checkpoints / folder_name(step)
-    disk.remove_file(folder / MANIFEST)
-    disk.remove_folder(folder)
+    """Delete `step-N`, under another name, so that there never is half of one.
+
+    Raises:
+        OSError: it can't be deleted, or not all of it.
+    """
+    going = checkpoints / f".{folder_name(step)}.{os.getpid()}{_GONE}"
+    if (folder := checkpoints / folder_name(step)).exists():  # else it was begun before
+        disk.remove_folder(going)
+        disk.rename(folder, going)
+    disk.remove_folder(going)
 
 
-def remove_leftovers(checkpoints: Path) -> None:
-    """Delete what a killed process left half-written; what it was about to replace takes its place again."""
+def remove_leftovers(checkpoints: Path, *, disk: Disk = DISK) -> None:
+    """Delete what a killed process left half-written; what it was about to replace takes its place again.
+
+    Raises:
+        OSError: it can't be deleted.
+    """
     for path in checkpoints.glob(f".step-*{_OLD}"):
         final = checkpoints / path.name[1:].partition(".")[0]
         if not (final / MANIFEST).exists() and (path / MANIFEST).exists():
-            shutil.rmtree(final, ignore_errors=True)
-            os.replace(path, final)
+            disk.remove_folder(final)
+            disk.rename(path, final)
     for path in checkpoints.glob(".step-*"):
-        shutil.rmtree(path, ignore_errors=True)
+        disk.remove_folder(path)
+    for name in POINTERS:
+        for path in checkpoints.glob(f".{name}.*"):
+            disk.remove_file(path)
 
 
 def _sealed(manifest: dict[str, Any]) -> bytes:

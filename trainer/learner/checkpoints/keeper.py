@@ -28,7 +28,7 @@ from trainer.learner.checkpoints.format import (
 )
 from trainer.learner.checkpoints.policy import Keep, Saved, is_among_best, ranking, superseded
 from trainer.learner.checkpoints.staging import Staging, StateGroups, bytes_of
-from trainer.rundir import CheckpointEvent, EventSink
+from trainer.rundir import CheckpointEvent, EventSink, WarningEvent, write_error
 
 
 class CheckpointKeeper:
@@ -43,7 +43,10 @@ class CheckpointKeeper:
         self._sink, self._disk = sink, disk
         self._staging, self._writer = Staging(), Background[CheckpointEvent | None]("checkpoint")
         if folder.is_dir():
-            remove_leftovers(folder)
+            try:
+                remove_leftovers(folder, disk=disk)
+            except OSError as error:
+                sink(WarningEvent(f"What a killed attempt left can't be deleted: {write_error(folder, error)}"))
         known = (saved_at(folder / folder_name(step)) for step in steps_in(folder))
         self._history = [saved for saved in known if saved is not None]
         self._under_way: list[Saved] = []
@@ -53,9 +56,13 @@ class CheckpointKeeper:
         """The step of the best checkpoint that is written, or None."""
         return _step_of(pointed(self.folder, "best"))
 
-    def is_worth_saving(self, value: float) -> bool:
-        """Whether a checkpoint of this value would be among the best that are kept."""
-        return is_among_best(value, [*self._history, *self._under_way], self.keep)
+    def is_worth_saving(self, value: float, step: int) -> bool:
+        """Whether a checkpoint of `step` and this value would be among the best that are kept.
+
+        Those of later steps, by an attempt that got further, don't count.
+        """
+        before = {saved for saved in (*self._history, *self._under_way) if saved.step < step}
+        return is_among_best(value, before, self.keep)
 
     def prepare(self, groups: StateGroups) -> None:
         """Get the memory for a copy of these states ready, aside."""
@@ -63,14 +70,23 @@ class CheckpointKeeper:
         self._writer.start(lambda: self._staging.prepare(size))
 
     def went_on_from(self, folder: Path) -> None:
-        """Let `latest` name the checkpoint that training was taken up from, if it is one of these and another is named.
+        """Put the folder in order as it was when the checkpoint that training goes on from, one of these, was saved.
+
+        A process may have been killed between writing it and naming it the latest or the best, or deleting older ones.
 
         Raises:
-            TrainerError: it can't be written.
+            TrainerError: a pointer can't be written.
         """
-        named = pointed(self.folder, "latest")
-        if folder.parent.resolve() == self.folder.resolve() and (named is None or named.name != folder.name):
-            point(self.folder, "latest", _step(folder.name), disk=self._disk)
+        if folder.parent.resolve() != self.folder.resolve():
+            return
+        step = _step(folder.name)
+        known = [saved for saved in self._history if saved.step <= step]
+        best = [saved.step for saved in ranking(known, self.keep.mode)[:1]] if self.keep.best else []
+        for name, wanted in (("best", best), ("latest", [step])):
+            named = pointed(self.folder, name)
+            if wanted and (named is None or named.name != folder_name(wanted[0])):
+                point(self.folder, name, wanted[0], disk=self._disk)
+        self._remove(superseded(known, self.keep))
 
     def save(
         self,
@@ -144,14 +160,12 @@ class CheckpointKeeper:
         step, disk = saved.step, self._disk
         _, size = write_checkpoint(self.folder, step, arrays, state, number=saved.number, value=saved.value, disk=disk)
         known = [*before, saved]
-        old = superseded(known, self.keep)
         later = [one for one in self._history if one.step > step]
-        self._history = [one for one in (*known, *later) if one.step not in old]
-        point(self.folder, "latest", step, disk=disk)
+        self._history = [*known, *later]
         if self.keep.best and ranking(known, self.keep.mode)[:1] == [saved]:
             point(self.folder, "best", step, disk=disk)
-        for other in old:
-            remove_checkpoint(self.folder, other, disk=disk)
+        point(self.folder, "latest", step, disk=disk)  # last: who goes on from it finds all else as it should be
+        self._remove(superseded(known, self.keep))
         told = replace(
             event,
             bytes=size,
@@ -160,6 +174,16 @@ class CheckpointKeeper:
         )
         self._sink(told)
         return told
+
+    def _remove(self, steps: list[int]) -> None:
+        """Delete checkpoints; one that can't be deleted is tried again after the next save, since nothing is lost."""
+        try:
+            for step in steps:
+                remove_checkpoint(self.folder, step, disk=self._disk)
+                self._history = [one for one in self._history if one.step != step]
+        except OSError as error:
+            failed = write_error(self.folder / folder_name(step), error)
+            self._sink(WarningEvent(f"An old checkpoint was not deleted: {failed}"))
 
 
 def checkpoint_folder(place: Path) -> Path:

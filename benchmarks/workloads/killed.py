@@ -1,0 +1,247 @@
+"""Runs killed by SIGKILL in chosen phases and resumed, each held against one that never was.
+
+A run is started as a cluster starts it, `trainer run … --resume auto`, killed at an instant that a seed decides, and
+started again the same way until it ends. Where it was killed is read from its events afterwards.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+from harness import checkout_environment
+
+from trainer.learner.checkpoints import first_difference, pointed, read_checkpoint, steps_in
+from trainer.rundir import (
+    CheckpointEvent,
+    EndEvent,
+    Event,
+    EventTail,
+    MetricEvent,
+    PhaseEvent,
+    Record,
+    ReportEvent,
+    RunPaths,
+    read_events,
+)
+
+IN_PROCESS = "--in-process"
+WALL_CLOCK = ("samples_per_second",)
+
+PATIENCE_SECONDS = 120.0
+SETTINGS = (
+    "data.batch_size=48", "options.valid_images=1500", "options.test_images=7500",  # an epoch is 11 steps
+    "train.steps=30", "train.epochs=null", "train.accumulate=2", "train.ema={decay: 0.99}", "train.log_every_steps=3",
+    "schedule={name: plateau, metric: valid/loss, patience: 1, gamma: 0.5}",
+    "early_stopping={metric: valid/loss, mode: min, patience: 20, warmup: 1}",
+    "metrics.train=[accuracy]", "metrics.valid=[accuracy, f1, average_precision]",
+    "validate.every_steps=4", "validate.batches=3",
+    "checkpoint={every_steps: 3, keep_last: 2, keep_every: 4, best: {metric: valid/loss, mode: min, keep: 2}}",
+    "tuning={mode: background, share: 0.5}", "threads=1",
+)  # fmt: skip
+PRECISIONS = ("bfloat16", "float16")
+WORKERS = (("data.workers=0",), ("data.workers=2", "data.worker_kind=process"))
+
+Sees = Callable[[Event], bool]
+
+
+def phase(name: str, state: str = "started") -> Sees:
+    return lambda event: isinstance(event, PhaseEvent) and (event.name, event.state) == (name, state)
+
+
+def metrics_of(*splits: str) -> Sees:
+    return lambda event: isinstance(event, MetricEvent) and event.split in splits
+
+
+@dataclass(frozen=True)
+class Aim:
+    """How a phase is hit: a kill within `seconds` of the `most`-th event or an earlier one that is such as `sees`."""
+
+    sees: Sees | None
+    seconds: float
+    most: int = 1
+    needs_cold_cache: bool = False
+
+
+AIMS = {
+    "start-up": Aim(None, 0.25),
+    "load": Aim(phase("load"), 0.4),
+    "data": Aim(phase("data"), 0.1),
+    "compile": Aim(phase("compile"), 0.5, most=3, needs_cold_cache=True),
+    "tune": Aim(phase("tune", "progress"), 0.02, most=6, needs_cold_cache=True),
+    "train": Aim(metrics_of("train"), 0.03, most=10),
+    "validate": Aim(phase("validate"), 0.02, most=12),
+    "checkpoint": Aim(phase("checkpoint"), 0.02, most=10),
+    "evaluate": Aim(phase("evaluate"), 0.15),
+    "end": Aim(metrics_of("test"), 0.03),
+}
+"""By phase; AIMS' order is that in which they come."""
+
+
+@dataclass
+class Killed:
+    """What came of a run that was killed: in which phases, and where it differs from the whole one ("": nowhere)."""
+
+    phases: list[str] = field(default_factory=list)
+    difference: str = ""
+
+
+class Kills:
+    """Kills runs, whose folders and caches lie in `folder`; the instants are decided by `seed`."""
+
+    def __init__(self, folder: Path, seed: int = 0) -> None:
+        self.folder, self._random = folder, random.Random(seed)
+        self._whole: dict[str, Path] = {}
+        self._numbers = itertools.count(1)
+        self._aims = itertools.cycle(AIMS)
+
+    def run(self) -> Killed:
+        """One more run, killed once to three times."""
+        number, chance = next(self._numbers), self._random
+        precision = PRECISIONS[number % 2]
+        whole = self.whole(precision)
+        killed, run = Killed(), self.folder / f"killed-{number}"
+        cache = self.folder / "cache"
+        for name in [next(self._aims), *chance.choices(list(AIMS), k=chance.choice((0, 0, 1, 2)))]:
+            aim = AIMS[name]
+            if aim.needs_cold_cache:
+                cache = self.folder / f"cache-{number}"
+            command = _command(run, precision, WORKERS[number // 2 % 2], in_process=chance.random() < 0.5)
+            if (found := self._kill(command, RunPaths(run), cache, aim)) is None:
+                break
+            killed.phases.append(found)
+        command = _command(run, precision, WORKERS[number // 2 % 2], in_process=True)
+        done = subprocess.run(command, env=_environment(cache), capture_output=True, text=True, check=False)
+        if done.returncode:
+            killed.difference = f"the resumed run ended with {done.returncode}: {done.stderr[-2000:]}"
+        else:
+            killed.difference = difference(RunPaths(whole), RunPaths(run))
+        return killed
+
+    def whole(self, precision: str) -> Path:
+        """The run that is never killed. One a precision: neither workers nor caches may change a bit."""
+        if precision not in self._whole:
+            run = self.folder / f"whole-{precision}"
+            command = _command(run, precision, WORKERS[0], in_process=True)
+            subprocess.run(command, env=_environment(self.folder / "cache"), check=True, stdout=subprocess.DEVNULL)
+            self._whole[precision] = run
+        return self._whole[precision]
+
+    def _kill(self, command: list[str], paths: RunPaths, cache: Path, aim: Aim) -> str | None:
+        """Start a run and kill it: the phase in which it was, or None where it had ended before."""
+        attempt = 1 + (paths.last_attempt if paths.root.exists() else 0)
+        process = subprocess.Popen(
+            command, env=_environment(cache), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )  # fmt: skip
+        _await(process, paths, attempt, aim, self._random.randint(1, aim.most))
+        time.sleep(self._random.uniform(0, aim.seconds))
+        try:
+            children = psutil.Process(process.pid).children(recursive=True)
+        except psutil.NoSuchProcess:
+            children = []
+        process.kill()
+        if IN_PROCESS not in command:  # a cluster kills the whole job; what is in one process must see to its own
+            for child in children:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    child.kill()
+        was_over = process.wait() >= 0
+        _, alive = psutil.wait_procs(children, timeout=PATIENCE_SECONDS)
+        assert not alive, f"{[each.cmdline() for each in alive]} outlived what started them"
+        return None if was_over else phase_of(record.event for record in _records(paths) if record.attempt == attempt)
+
+
+def _command(run: Path, precision: str, workers: Sequence[str], *, in_process: bool) -> list[str]:
+    words = ["digits", *SETTINGS, *workers, f"train.precision={precision}", "--run-dir", str(run), "--resume", "auto"]
+    return [sys.executable, "-P", "-m", "trainer.cli", "run", *words, IN_PROCESS if in_process else "--plain"]
+
+
+def _environment(cache: Path) -> dict[str, str]:
+    return checkout_environment(TRAINER_CACHE_DIR=str(cache))
+
+
+def _await(process: subprocess.Popen[bytes], paths: RunPaths, attempt: int, aim: Aim, count: int) -> None:
+    """Until `count` events of the attempt are such as is aimed at, or the process ends."""
+    deadline, seen = time.monotonic() + PATIENCE_SECONDS, 0
+    with EventTail(paths.events) as tail:
+        while aim.sees is not None and seen < count and process.poll() is None and time.monotonic() < deadline:
+            seen += sum(record.attempt == attempt and aim.sees(record.event) for record in tail.poll())
+            time.sleep(0.001)
+
+
+def _records(paths: RunPaths) -> list[Record]:
+    with EventTail(paths.events) as tail:
+        return tail.poll()
+
+
+_WITHIN = (
+    ("evaluate", "evaluate"), ("validate", "validate"), ("trace", "compile"), ("compile", "compile"),
+    ("tune", "tune"), ("train", "train"), ("resume", "data"), ("model", "data"), ("data", "data"), ("load", "load"),
+)  # fmt: skip
+"""Phases of events, the inner before the outer, and what they are called here."""
+
+
+def phase_of(events: Iterable[Event]) -> str:
+    """In which phase an attempt was that has told so much."""
+    running, unwritten, last = set[str](), 0, ""
+    for event in events:
+        if isinstance(event, PhaseEvent):
+            (running.discard if event.state in ("finished", "failed") else running.add)(event.name)
+            unwritten += (event.name, event.state) == ("checkpoint", "started")
+        elif isinstance(event, CheckpointEvent):
+            unwritten -= 1
+        elif isinstance(event, MetricEvent) and event.split == "test":
+            last = "end"
+    if last or unwritten:
+        return last or "checkpoint"
+    return next((name for known, name in _WITHIN if known in running), "start-up")
+
+
+# --- whether two runs are the same ------------------------------------------------------------------------------------
+
+
+def difference(whole: RunPaths, killed: RunPaths) -> str:
+    """Where a run that was killed differs from the whole one, in words; "": nowhere."""
+    return next(_differences(whole, killed), "")
+
+
+def _differences(whole: RunPaths, killed: RunPaths) -> Iterator[str]:
+    for name in ("latest", "best"):
+        one, other = pointed(whole.checkpoints, name), pointed(killed.checkpoints, name)
+        if one is None or other is None or one.name != other.name:
+            yield f"{name} is {one} and {other}"
+        elif found := first_difference(read_checkpoint(one), read_checkpoint(other)):
+            yield f"{name}: {': '.join(found)}"
+    if (kept := steps_in(whole.checkpoints)) != (others := steps_in(killed.checkpoints)):
+        yield f"checkpoints of {kept} and of {others}"
+    if leftovers := [path.name for path in killed.checkpoints.iterdir() if path.name.startswith(".")]:
+        yield f"left in checkpoints: {leftovers}"
+    told, retold = _told(whole), _told(killed)
+    for key in sorted({*told, *retold}):
+        if told.get(key) != retold.get(key):
+            yield f"{key}: {told.get(key)} and {retold.get(key)}"
+
+
+def _told(paths: RunPaths) -> dict[tuple[str, int], list[object]]:
+    """All that a run's events tell of its numbers, by split and step; without what a clock decides."""
+    told: dict[tuple[str, int], list[object]] = {}
+    for record in read_events(paths.events):
+        event = record.event
+        if isinstance(event, MetricEvent):
+            values = {name: value for name, value in event.values.items() if name not in WALL_CLOCK}
+            told.setdefault((event.split, event.step), []).append((event.epoch, event.final, values))
+        elif isinstance(event, ReportEvent):
+            content = json.loads((paths.root / event.file).read_text())
+            told.setdefault((f"{event.split} {event.name}", event.step), []).append(content)
+        elif isinstance(event, EndEvent):
+            values = {name: value for name, value in event.metrics.items() if name not in WALL_CLOCK}
+            told.setdefault(("end", 0), []).append((event.status, event.exit_code, event.step, values))
+    return told

@@ -1,0 +1,35 @@
+"""Runs that are killed by SIGKILL in every phase and resumed end as one that never was; `benchmarks/faults.py` has more."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+sys.path[:0] = [str(BENCHMARKS), str(BENCHMARKS / "workloads")]
+
+from killed import Kills, phase_of  # noqa: E402
+
+from trainer.rundir import CheckpointEvent, MetricEvent, PhaseEvent  # noqa: E402
+
+RUNS = 12
+
+
+@pytest.mark.full
+def test_killed_and_resumed_a_run_has_the_bits_and_the_record_of_a_whole_one(tmp_path: Path) -> None:
+    kills = Kills(tmp_path)
+    runs = [kills.run() for _ in range(RUNS)]
+    assert not [run.difference for run in runs if run.difference]
+    phases = {phase for run in runs for phase in run.phases}
+    assert len(phases) >= 6, phases
+
+
+def test_the_phase_of_a_kill_is_told_by_what_was_begun_and_not_ended() -> None:
+    training = [PhaseEvent("load", "started"), PhaseEvent("load", "finished"), PhaseEvent("train", "started")]
+    assert phase_of([]) == "start-up" and phase_of(training[:1]) == "load" and phase_of(training) == "train"
+    saving = [*training, PhaseEvent("checkpoint", "started"), PhaseEvent("checkpoint", "finished")]
+    assert phase_of(saving) == "checkpoint" and phase_of([*saving, CheckpointEvent(4, "step-4")]) == "train"
+    assert phase_of([*training, PhaseEvent("trace", "started"), PhaseEvent("compile", "started")]) == "compile"
+    assert phase_of([*training, MetricEvent(9, 1.0, "test", {"loss": 1.0}, final=True)]) == "end"
