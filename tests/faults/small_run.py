@@ -18,7 +18,7 @@ Told = list[tuple[str, int, dict[str, float]]]
 
 
 def small_config(**sections: Any) -> RunConfig:
-    """Batch norm, dropout, accumulation, averages, float16 with its scale; checkpoints that are kept for each reason."""
+    """Batch norm, dropout, accumulation, averages, float16 with its scale; checkpoints kept for each reason."""
     return RunConfig(
         **{
             "task": "blobs",
@@ -26,7 +26,8 @@ def small_config(**sections: Any) -> RunConfig:
             "optimizer": {"name": "adam", "learning_rate": 0.05},
             "schedule": {"name": "plateau", "metric": "valid/loss", "patience": 0, "gamma": 0.5},
             "data": {"batch_size": 16},
-            "train": {"steps": 10, "accumulate": 2, "log_every_steps": 3, "ema": {"decay": 0.9}, "precision": "float16"},
+            "train": {"steps": 10, "accumulate": 2, "log_every_steps": 3, "ema": {"decay": 0.9},
+                      "precision": "float16"},
             "early_stopping": {"metric": "valid/loss", "mode": "min", "patience": 9},
             "validate": {"every_steps": 2},
             "checkpoint": {

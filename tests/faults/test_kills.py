@@ -1,4 +1,4 @@
-"""Runs that are killed by SIGKILL in every phase and resumed end as one that never was; `benchmarks/faults.py` has more."""
+"""Runs that are killed by SIGKILL in every phase and resumed end as one that never was."""
 
 from __future__ import annotations
 
