@@ -111,7 +111,7 @@ class Kills:
         whole = self.whole(precision)
         killed, run = Killed(), self.folder / f"killed-{number}"
         cache = self.folder / "cache"
-        for name in [next(self._aims), *chance.choices(list(AIMS), k=chance.choice((0, 0, 1, 2)))]:
+        for name in [next(self._aims), *chance.choices(list(AIMS), k=chance.choice((0, 0, 0, 1, 2)))]:
             aim = AIMS[name]
             if aim.needs_cold_cache:
                 cache = self.folder / f"cache-{number}"

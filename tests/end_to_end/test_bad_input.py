@@ -5,34 +5,16 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import tempfile
-from functools import cache
 from pathlib import Path
 
 import pytest
 
 import trainer
+from tests.faults.small_disk import can_mount, on_disk
 
 TRAINER = [sys.executable, "-P", "-m", "trainer.cli"]
 SHORT = ("train.steps=3", "train.epochs=null", "schedule.name=constant")
 PATIENCE = 60.0
-
-
-def on_disk(options: str) -> list[str]:
-    """The beginning of a command that sees a file system of its own at ./disk."""
-    mount = f'mount -t tmpfs -o {options} tmpfs disk && "$@"'
-    return ["unshare", "--map-root-user", "--mount", "sh", "-c", mount, "sh"]
-
-
-@cache
-def can_mount() -> bool:
-    """Whether this user may mount file systems in a namespace of their own."""
-    with tempfile.TemporaryDirectory() as folder:
-        os.mkdir(f"{folder}/disk")
-        try:
-            return subprocess.run([*on_disk("size=8k"), "true"], cwd=folder, capture_output=True).returncode == 0
-        except FileNotFoundError:
-            return False
 
 
 def failed(folder: Path, repository: Path, *words: str, prefix: tuple[str, ...] = ()) -> tuple[int, str]:

@@ -21,6 +21,9 @@ from typing import Any, Literal
 
 from trainer.learner.checkpoints.disk import Disk
 
+OPERATIONS = (
+    "make_folder", "create", "put", "flush", "flush_folder", "rename", "remove_file", "remove_empty_folder"
+)  # fmt: skip
 Crash = Literal["killed", "no_data", "nothing"]
 
 
@@ -156,28 +159,14 @@ def lay_out(found: dict[tuple[str, ...], bytes | None], folder: Path) -> None:
 
 
 class Failing(Disk):
-    """Refuses the `at`-th operation, and all after it until `mend`ed, with an error of the system."""
+    """Refuses operations number `first` to `last` with an error of the system; `count` is how many were asked for."""
 
-    OPERATIONS = (
-        "make_folder",
-        "create",
-        "put",
-        "flush",
-        "flush_folder",
-        "rename",
-        "remove_file",
-        "remove_empty_folder",
-    )
-
-    def __init__(self, at: int, number: int) -> None:
-        self.at, self.number, self.count = at, number, 0
-
-    def mend(self) -> None:
-        self.at = -1
+    def __init__(self, number: int, first: int, last: int) -> None:
+        self.number, self.first, self.last, self.count = number, first, last, 0
 
     def __getattribute__(self, name: str) -> Any:
-        if name in Failing.OPERATIONS:
+        if name in OPERATIONS:
             self.count += 1
-            if 0 < self.at <= self.count:
+            if self.first <= self.count <= self.last:
                 raise OSError(self.number, os.strerror(self.number))
         return super().__getattribute__(name)

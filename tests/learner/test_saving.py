@@ -125,28 +125,6 @@ def test_killed_at_any_operation_the_latest_is_whole(tmp_path: Path, again: int)
     assert at > 10
 
 
-def test_a_disk_that_refuses_any_operation_leaves_the_former_one(tmp_path: Path) -> None:
-    at = 0
-    while True:
-        at += 1
-        folder = tmp_path / f"{at}"
-        saved_by(folder, Disk(), 10, 20)
-        disk = Scripted(at, refuse)
-        keeper = CheckpointKeeper(folder, lambda event: None, Keep(2), disk=disk)
-        keeper.save(30, groups(30), {"step": 30})
-        try:
-            keeper.wait()
-        except (TrainerError, OSError) as error:
-            assert "space" in str(error).lower()
-        assert read_checkpoint(checkpoint_folder(folder)).state["step"] in (20, 30)
-        if disk.count < at:
-            break
-        keeper.save(40, groups(40), {"step": 40})  # the disk has room again
-        keeper.wait()
-        assert read_checkpoint(checkpoint_folder(folder)).state["step"] == 40
-    assert at > 8
-
-
 def test_a_checkpoint_that_failed_is_not_counted_among_those_that_are_kept(tmp_path: Path) -> None:
     disk = Scripted(at=1)
     keeper = CheckpointKeeper(tmp_path, lambda event: None, Keep(2), disk=disk)

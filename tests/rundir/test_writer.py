@@ -58,24 +58,47 @@ def test_a_directory_that_is_not_there_is_said(tmp_path: Path) -> None:
         EventWriter(tmp_path / "gone" / "events.jsonl", attempt=1, process_start=0.0)
 
 
-def test_a_line_cut_by_a_full_disk_leaves_a_file_that_reads_and_can_be_continued(tmp_path: Path) -> None:
+def test_what_a_full_disk_refuses_is_held_and_written_when_there_is_room(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
     program = (
         "import resource, sys\n"
-        "from trainer import TrainerError\n"
         "from trainer.rundir import EventWriter, LogEvent\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 10**9))\n"
         "writer = EventWriter(sys.argv[1], attempt=1, process_start=0.0)\n"
-        "try:\n"
-        "    for number in range(100): writer(LogEvent(str(number)))\n"
-        "except TrainerError as error: print(error)\n"
+        "for number in range(100): writer(LogEvent(str(number)))\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (10**9, 10**9))\n"
         "writer(LogEvent('space again'))\n"
     )
     done = subprocess.run([sys.executable, "-c", program, str(path)], capture_output=True, text=True, check=True)
-    assert "file too large" in done.stdout
-    messages = [record.event.message for record in read_events(path)]  # type: ignore[attr-defined]
-    assert messages == [*(str(number) for number in range(len(messages) - 1)), "space again"]
+    assert done.stderr.count("warning: ") == 1
+    assert f"{path}: can't write: file too large" in done.stderr and "held in memory" in done.stderr
+    *messages, told, last = [record.event.message for record in read_events(path)]  # type: ignore[attr-defined]
+    assert messages == [str(number) for number in range(100)] and last == "space again"
+    assert "events were held in memory meanwhile" in told
+
+
+def test_an_end_that_cannot_be_written_and_too_much_to_hold_are_errors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, said = tmp_path / "events.jsonl", list[str]()
+    writer = EventWriter(path, attempt=1, process_start=0.0, complain=said.append)
+    writer(LogEvent("0"))
+
+    def full(*_: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "write", full)
+        patched.setattr("trainer.rundir.writer.MOST_HELD", 300)
+        writer(LogEvent("1"))
+        writer(LogEvent("2"))
+        with pytest.raises(TrainerError, match=r"2 events that are held and were not written"):
+            writer(LogEvent("3" * 300))
+        with pytest.raises(TrainerError, match=r"2 events that are held and were not written"):
+            writer(EndEvent("done", 0))
+    assert len(said) == 1
+    writer(EndEvent("done", 0))
+    assert [record.event.kind for record in read_events(path)] == ["log", "log", "log", "warning", "end"]
 
 
 def test_nothing_is_written_after_the_end(tmp_path: Path) -> None:

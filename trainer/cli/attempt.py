@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from trainer.rundir import EventWriter, RunPaths
+from trainer.rundir import EventWriter, RunPaths, complain
 
 
 @dataclass(frozen=True)
@@ -28,10 +29,10 @@ class Attempt:
     def resumes(self) -> bool:
         return self.number > 1
 
-    def writer(self) -> EventWriter:
-        """Writes events of this attempt.
+    def writer(self, complain: Callable[[str], None] = complain) -> EventWriter:
+        """Writes events of this attempt; `complain` hears of a disk that takes none.
 
         Raises:
             TrainerError: the file can't be opened.
         """
-        return EventWriter(self.paths.events, attempt=self.number, process_start=self.process_start)
+        return EventWriter(self.paths.events, attempt=self.number, process_start=self.process_start, complain=complain)

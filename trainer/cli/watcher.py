@@ -70,6 +70,8 @@ class Watcher:
         self._abort_seen = False
         self._interrupt: Callable[[int], None] | None = None
         self._over = False
+        self._sampler: SystemSampler | None = None
+        self._next_sample, self._holds_lock = 0.0, True
         self._pipe = os.pipe()
         self._thread = threading.Thread(target=self._watch, name="watch", daemon=True)
         self._last_wish_for_checkpoint = -SAME_WISH_SECONDS
@@ -109,33 +111,37 @@ class Watcher:
     def _watch(self) -> None:
         if self._mask_before is not None and CHECKPOINT_SIGNAL is not None:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, (CHECKPOINT_SIGNAL,))
-        sampler: SystemSampler | None = None
-        holds_lock = True
-        try:
-            next_sample = time.monotonic() + SECONDS_BETWEEN_SAMPLES
-            while not self._over:
-                ready, _, _ = select.select([self._pipe[0]], [], [], SECONDS_BETWEEN_LOOKS)
-                if ready:
-                    for number in os.read(self._pipe[0], 256):
-                        if number in BY_SIGNAL:
-                            self._take_signal(number)
-                        elif number == CHECKPOINT_SIGNAL:
-                            self._ask_for_checkpoint()
-                self._look_after_parent()
-                self._look_for_abort()
-                if self._deadline is not None and time.monotonic() > self._deadline[0]:
-                    self._abort(*self._deadline[1:])
-                if sampler is None and time.monotonic() >= next_sample - SECONDS_BEFORE_FIRST_SAMPLE:
-                    sampler = _sampler()
-                if sampler is not None and time.monotonic() >= next_sample and not self._over:
-                    next_sample += SECONDS_BETWEEN_SAMPLES
-                    self._sink(sampler.sample())
-                    if holds_lock and not self._lock.heartbeat():
-                        holds_lock = False
-                        self._sink(WarningEvent("another process took run.lock", where=str(self._paths.lock)))
-        except (TrainerError, OSError) as error:
-            # The run directory can't be written. The main thread meets the same at its next event, and ends the run.
-            print(f"the watch over the run ended: {error}", file=sys.stderr, flush=True)
+        self._next_sample = time.monotonic() + SECONDS_BETWEEN_SAMPLES
+        problem = ""
+        while not self._over:
+            try:
+                self._look()
+            except (TrainerError, OSError) as error:  # a disk that takes nothing: signals are to be heard all the same
+                if str(error) != problem:
+                    problem = str(error)
+                    print(f"the watch over the run: {error}", file=sys.stderr, flush=True)
+
+    def _look(self) -> None:
+        """Wait a little, and see to what there is to be seen to."""
+        ready, _, _ = select.select([self._pipe[0]], [], [], SECONDS_BETWEEN_LOOKS)
+        if ready:
+            for number in os.read(self._pipe[0], 256):
+                if number in BY_SIGNAL:
+                    self._take_signal(number)
+                elif number == CHECKPOINT_SIGNAL:
+                    self._ask_for_checkpoint()
+        self._look_after_parent()
+        if self._deadline is not None and time.monotonic() > self._deadline[0]:
+            self._abort(*self._deadline[1:])
+        self._look_for_abort()
+        if self._sampler is None and time.monotonic() >= self._next_sample - SECONDS_BEFORE_FIRST_SAMPLE:
+            self._sampler = _sampler()
+        if self._sampler is not None and time.monotonic() >= self._next_sample and not self._over:
+            self._next_sample += SECONDS_BETWEEN_SAMPLES
+            self._sink(self._sampler.sample())
+            if self._holds_lock and not self._lock.heartbeat():
+                self._holds_lock = False
+                self._sink(WarningEvent("another process took run.lock", where=str(self._paths.lock)))
 
     def _take_signal(self, number: int) -> None:
         now, name = time.monotonic(), signal.Signals(number).name

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import io
 import json
 import os
 import signal
@@ -43,6 +44,7 @@ from trainer.rundir import (
     RunEvent,
     RunLock,
     RunPaths,
+    complain,
     host_name,
     read_events,
     take_requests,
@@ -81,6 +83,7 @@ def work(
     *,
     parent: int | None = None,
     also: Callable[[Record], None] | None = None,
+    complain: Callable[[str], None] = complain,
 ) -> EndEvent:
     """Carry out an attempt in this process; how it ended.
 
@@ -89,11 +92,12 @@ def work(
         loaded: its config.
         parent: the process to end with, if any.
         also: is shown each event after it was written.
+        complain: hears of a disk that takes no more events.
 
     Raises:
         TrainerError: the run directory can't be written, or another process trains this run.
     """
-    with watched(attempt, loaded, parent=parent, also=also) as (sink, watcher):
+    with watched(attempt, loaded, parent=parent, also=also, complain=complain) as (sink, watcher):
         end = _end_of_training(attempt, loaded, sink, watcher)
         if sink.ended is None:
             sink(end)
@@ -107,10 +111,11 @@ def watched(
     *,
     parent: int | None = None,
     also: Callable[[Record], None] | None = None,
+    complain: Callable[[str], None] = complain,
     is_guest: bool = False,
 ) -> Iterator[tuple[RecordedSink, Watcher]]:
     """Within, the run is locked, its first events are written, and it is watched over; see `work`, `Watcher`."""
-    with attempt.writer() as writer, RunLock(attempt.paths) as lock:
+    with attempt.writer(complain) as writer, RunLock(attempt.paths) as lock:
         sink = RecordedSink(writer, also, attempt)
         config = loaded.config
         sink(RunEvent(
@@ -244,12 +249,36 @@ def main(words: list[str] | None = None) -> int:
         from trainer.cli.prepare import prepare
 
         attempt, loaded = prepare(order)
+        complain = _complaining(is_heard=arguments.parent is not None)
         _output_to(attempt.paths.log)
         report.ready(attempt)
-        return work(attempt, loaded, parent=arguments.parent).exit_code
+        return work(attempt, loaded, parent=arguments.parent, complain=complain).exit_code
     except TrainerError as error:
         report.mistake(error, debug=order.debug)
         return USER_MISTAKE
+
+
+class _Log(io.FileIO):
+    """A log that a full disk costs lines, and no run."""
+
+    def write(self, content: Any) -> int:
+        try:
+            return super().write(content)
+        except OSError:
+            return len(content)
+
+
+def _complaining(*, is_heard: bool) -> Callable[[str], None]:
+    """Says things on the error stream as it is now, where somebody reads that; the log is on the same disk."""
+    if not is_heard:
+        return complain
+    descriptor = os.dup(sys.stderr.fileno())
+
+    def say(text: str) -> None:
+        with contextlib.suppress(OSError):
+            os.write(descriptor, f"warning: {text}\n".encode())
+
+    return say
 
 
 def _output_to(log: Path) -> None:
@@ -258,9 +287,12 @@ def _output_to(log: Path) -> None:
         descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     except OSError as error:
         raise write_error(log, error) from error
-    for stream in (sys.stdout, sys.stderr):
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
         stream.flush()
-        os.dup2(descriptor, stream.fileno())
+        os.dup2(descriptor, number := stream.fileno())
+        raw = _Log(number, "w", closefd=False)
+        setattr(sys, name, io.TextIOWrapper(raw, "utf-8", "backslashreplace", write_through=True))
     os.close(descriptor)
 
 

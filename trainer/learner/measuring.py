@@ -18,7 +18,7 @@ from trainer.learner.tally import Tally
 from trainer.metrics import Report
 from trainer.metrics.binding import wanted_by
 from trainer.metrics.folding import Folder, NotANumber
-from trainer.rundir import Event, MetricEvent, ReportEvent, RunPaths, write_error
+from trainer.rundir import Event, MetricEvent, ReportEvent, RunPaths, WarningEvent, write_error
 
 if TYPE_CHECKING:
     from trainer.configs import RunConfig
@@ -150,7 +150,11 @@ class Measuring:
             return
         for name, report in reports.items():
             shown = f"{occasion.prefix}{name}"
-            file = write_report(self._paths, shown, report, occasion)
+            try:
+                file = write_report(self._paths, shown, report, occasion)
+            except TrainerError as error:  # the numbers are told of; what lies beside them ends no run
+                self._tell(WarningEvent(f"A report was not written: {error}"))
+                continue
             self._tell(
                 ReportEvent(occasion.step, occasion.split, shown, str(file.relative_to(self._paths.root)), report.kind)
             )

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from trainer import TrainerError
-from trainer.rundir import EventSink, RunPaths, SampleEvent, write_error
+from trainer.rundir import EventSink, RunPaths, SampleEvent, WarningEvent, write_error
 
 
 @dataclass(frozen=True)
@@ -30,8 +30,10 @@ class Sample:
 def write_samples(samples: Iterable[Sample], paths: RunPaths, sink: EventSink, *, step: int, split: str) -> None:
     """Write each sample as `samples/step-N/name.png` and `.json`, and tell of it.
 
+    One that can't be written is a warning.
+
     Raises:
-        TrainerError: a sample is no picture, or the directory can't be written.
+        TrainerError: a sample is no picture.
     """
     folder = paths.samples / f"step-{step}"
     for sample in samples:
@@ -42,7 +44,8 @@ def write_samples(samples: Iterable[Sample], paths: RunPaths, sink: EventSink, *
             text = json.dumps({"caption": sample.caption, **sample.annotations}, indent=1)
             file.with_suffix(".json").write_text(text, encoding="utf-8")
         except OSError as error:
-            raise write_error(file, error) from error
+            sink(WarningEvent(f"A sample was not written: {write_error(file, error)}"))
+            continue
         sink(SampleEvent(step, split, sample.name, str(file.relative_to(paths.root)), sample.caption))
 
 

@@ -38,7 +38,7 @@ from trainer.rundir.processes import host_name, process_age, process_is_alive
 from trainer.rundir.reader import EventTail, first_records, last_records, read_events, sample_events
 from trainer.rundir.run import Metrics, Run, Series, open_run
 from trainer.rundir.summary import RunSummary, summarize
-from trainer.rundir.writer import EventWriter, write_error
+from trainer.rundir.writer import EventWriter, complain, write_error
 
 __all__ = [
     "REQUESTS",
@@ -71,6 +71,7 @@ __all__ = [
     "TuneEvent",
     "UnknownEvent",
     "WarningEvent",
+    "complain",
     "create_run",
     "create_run_at",
     "decode",

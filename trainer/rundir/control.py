@@ -45,10 +45,16 @@ def send_request(paths: RunPaths, what: str, **fields: Any) -> str:
 
 def take_requests(paths: RunPaths) -> list[Request]:
     """The requests that wait, oldest first; they are removed. Cheap when there are none (one look into a folder)."""
-    requests = waiting_requests(paths)
-    for request in requests:
+    return [request for request in waiting_requests(paths) if _take(paths, request)]
+
+
+def _take(paths: RunPaths, request: Request) -> bool:
+    """Whether it could be removed: what stays, on a disk that has become read-only, would be carried out each step."""
+    try:
         (paths.control / f"{request.id}.json").unlink(missing_ok=True)
-    return requests
+    except OSError:
+        return False
+    return True
 
 
 def waiting_requests(paths: RunPaths) -> list[Request]:

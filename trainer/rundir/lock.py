@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -62,7 +63,11 @@ class RunLock:
             self._remove_dead(contents)
 
     def heartbeat(self) -> bool:
-        """Say that the owner lives; False when the lock is no longer its own."""
+        """Say that the owner lives; False when the lock is no longer its own.
+
+        Raises:
+            OSError: it can't be said (a disk that has become read-only).
+        """
         if _contents(self.path) != self._contents:
             return False
         os.utime(self.path)
@@ -78,7 +83,8 @@ class RunLock:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        self.release()
+        with suppress(OSError):  # what can't be deleted is a dead process's from now on, and no obstacle
+            self.release()
 
     def _create(self) -> bool:
         """Make the lock file with its contents in one step: written aside, then linked, which fails if one exists."""

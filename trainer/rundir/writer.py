@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import errno
 import os
+import sys
 import threading
 import time
+from collections import deque
+from collections.abc import Callable
 from pathlib import Path
 
 from trainer import TrainerError
 from trainer.rundir.codec import encode
-from trainer.rundir.events import EndEvent, Event
+from trainer.rundir.events import EndEvent, Event, WarningEvent
+
+MOST_HELD = 1 << 26
+"""Bytes of lines that are held in memory while the disk takes none."""
+
+
+def complain(text: str) -> None:
+    """Say it on the error stream."""
+    print(f"warning: {text}", file=sys.stderr, flush=True)
 
 
 class EventWriter:
@@ -19,21 +30,36 @@ class EventWriter:
     Several processes may append to one file (the command that starts a run, and its worker): each line is one
     `write` to a file opened for appending.
 
+    A disk that takes nothing more once events have been written (it is full, or has become read-only) neither ends a
+    run nor costs it its record: `complain` hears of it once, the events are held in memory, and stand in the file, in
+    their order, as soon as it takes them again.
+
     Args:
         path: `events.jsonl` of a run directory; created when absent. A torn last line is closed first.
         attempt: which attempt of the run writes (1 for the first).
         process_start: when this attempt's process started, in seconds since 1970.
+        complain: is told, once a time, that events are held.
 
     Raises:
-        TrainerError: the file can't be opened or written (read-only directory, full disk).
+        TrainerError: the file can't be opened (read-only directory, full disk).
     """
 
-    def __init__(self, path: str | os.PathLike[str], *, attempt: int, process_start: float) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        attempt: int,
+        process_start: float,
+        complain: Callable[[str], None] = complain,
+    ) -> None:
         self.path = Path(path)
         self.attempt = attempt
+        self._complain = complain
         self._offset = time.time() - process_start - time.monotonic()
         self._lock = threading.Lock()
-        self._ended = False
+        self._has_written = self._ended = False
+        self._held: deque[bytes] = deque()
+        self._held_bytes, self._held_since = 0, 0.0
         try:
             self._descriptor = os.open(
                 self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0), 0o644
@@ -46,23 +72,23 @@ class EventWriter:
         """Append one event. An `end` is the last word: what other threads still say after it is dropped.
 
         Raises:
-            TrainerError: the line could not be written.
+            TrainerError: the line could not be written, and is the first, the end, or one too many to be held.
         """
         with self._lock:
             if self._ended:
                 return
-            line = encode(event, time=time.time(), since_start=time.monotonic() + self._offset, attempt=self.attempt)
-            if self._torn:
-                line = b"\n" + line
+            line = self._line(event)
             try:
-                written = os.write(self._descriptor, line)
-                while written < len(line):
-                    self._torn = True
-                    written += os.write(self._descriptor, line[written:])
+                if self._held:
+                    self._write_held()
+                self._append(line)
             except OSError as error:
-                raise write_error(self.path, error) from error
-            self._torn = False
-            self._ended = isinstance(event, EndEvent)
+                if self._descriptor < 0 or not self._has_written:
+                    raise write_error(self.path, error) from error
+                self._hold(line, event, error)
+            else:
+                self._has_written = True
+                self._ended = isinstance(event, EndEvent)
 
     __call__ = write
 
@@ -79,6 +105,40 @@ class EventWriter:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
+    def _line(self, event: Event) -> bytes:
+        return encode(event, time=time.time(), since_start=time.monotonic() + self._offset, attempt=self.attempt)
+
+    def _append(self, line: bytes) -> None:
+        rest = b"\n" + line if self._torn else line
+        while rest:
+            written = os.write(self._descriptor, rest)
+            rest = rest[written:]
+            self._torn = bool(rest)
+
+    def _hold(self, line: bytes, event: Event, error: OSError) -> None:
+        """Keep a line for later."""
+        refused = write_error(self.path, error)
+        is_first = not self._held
+        if isinstance(event, EndEvent) or self._held_bytes + len(line) > MOST_HELD:
+            waiting = f"{len(self._held)} events that are held and were not written" if self._held else None
+            raise TrainerError(refused.message, where=refused.where, found=waiting, hint=refused.hint) from error
+        if is_first:
+            self._held_since = time.monotonic()
+        self._held.append(line)
+        self._held_bytes += len(line)
+        if is_first:
+            self._complain(f"{refused}\n  The run goes on; its events are held in memory until they can be written.")
+
+    def _write_held(self) -> None:
+        """Write what is held, and that it was."""
+        count = len(self._held)
+        while self._held:
+            self._append(self._held[0])
+            self._held_bytes -= len(self._held.popleft())
+        seconds = time.monotonic() - self._held_since
+        told = f"This file could not be written for {seconds:.0f} s; {count} events were held in memory meanwhile."
+        self._append(self._line(WarningEvent(told, where=str(self.path))))
+
 
 def _ends_torn(descriptor: int) -> bool:
     size = os.lseek(descriptor, 0, os.SEEK_END)
@@ -92,6 +152,7 @@ _HINTS = {
     errno.ENOSPC: "The disk is full: free some space, or put the run elsewhere with --run-dir.",
     errno.EDQUOT: "The disk quota is used up: free some space, or put the run elsewhere with --run-dir.",
     errno.EFBIG: "The file reached the largest size allowed here (see `ulimit -f`).",
+    errno.EIO: "The disk fails: see the system's log (dmesg), and put the run elsewhere with --run-dir.",
     errno.EROFS: "The file system is read-only: put the run elsewhere with --run-dir.",
     errno.EACCES: "No permission to write there: put the run elsewhere with --run-dir.",
 }

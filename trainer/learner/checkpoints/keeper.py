@@ -47,8 +47,7 @@ class CheckpointKeeper:
                 remove_leftovers(folder, disk=disk)
             except OSError as error:
                 sink(WarningEvent(f"What a killed attempt left can't be deleted: {write_error(folder, error)}"))
-        known = (saved_at(folder / folder_name(step)) for step in steps_in(folder))
-        self._history = [saved for saved in known if saved is not None]
+        self._history = self._found()
         self._under_way: list[Saved] = []
 
     @property
@@ -79,14 +78,7 @@ class CheckpointKeeper:
         """
         if folder.parent.resolve() != self.folder.resolve():
             return
-        step = _step(folder.name)
-        known = [saved for saved in self._history if saved.step <= step]
-        best = [saved.step for saved in ranking(known, self.keep.mode)[:1]] if self.keep.best else []
-        for name, wanted in (("best", best), ("latest", [step])):
-            named = pointed(self.folder, name)
-            if wanted and (named is None or named.name != folder_name(wanted[0])):
-                point(self.folder, name, wanted[0], disk=self._disk)
-        self._remove(superseded(known, self.keep))
+        self._settle(_step(folder.name))
 
     def save(
         self,
@@ -158,14 +150,16 @@ class CheckpointKeeper:
         """
         started, processor = time.perf_counter(), processor_seconds()
         step, disk = saved.step, self._disk
-        _, size = write_checkpoint(self.folder, step, arrays, state, number=saved.number, value=saved.value, disk=disk)
-        known = [*before, saved]
+        try:
+            _, size = write_checkpoint(
+                self.folder, step, arrays, state, number=saved.number, value=saved.value, disk=disk
+            )
+        except TrainerError:
+            self._history = self._found()  # it may have been refused after it was complete
+            raise
         later = [one for one in self._history if one.step > step]
-        self._history = [*known, *later]
-        if self.keep.best and ranking(known, self.keep.mode)[:1] == [saved]:
-            point(self.folder, "best", step, disk=disk)
-        point(self.folder, "latest", step, disk=disk)  # last: who goes on from it finds all else as it should be
-        self._remove(superseded(known, self.keep))
+        self._history = [*before, saved, *later]
+        self._settle(step)
         told = replace(
             event,
             bytes=size,
@@ -175,10 +169,24 @@ class CheckpointKeeper:
         self._sink(told)
         return told
 
-    def _remove(self, steps: list[int]) -> None:
-        """Delete checkpoints; one that can't be deleted is tried again after the next save, since nothing is lost."""
+    def _found(self) -> list[Saved]:
+        """What lies in the folder, by what the manifests say."""
+        found = (saved_at(self.folder / folder_name(step)) for step in steps_in(self.folder))
+        return [saved for saved in found if saved is not None]
+
+    def _settle(self, step: int) -> None:
+        """Name the best and the latest of what there is up to `step`, and delete what they supersede.
+
+        What can't be deleted is tried again after the next save: nothing is lost by it.
+        """
+        known = [saved for saved in self._history if saved.step <= step]
+        best = [saved.step for saved in ranking(known, self.keep.mode)[:1]] if self.keep.best else []
+        for name, steps in (("best", best), ("latest", [step])):
+            named = pointed(self.folder, name)
+            if steps and (named is None or named.name != folder_name(steps[0])):
+                point(self.folder, name, steps[0], disk=self._disk)
         try:
-            for step in steps:
+            for step in superseded(known, self.keep):
                 remove_checkpoint(self.folder, step, disk=self._disk)
                 self._history = [one for one in self._history if one.step != step]
         except OSError as error:
