@@ -1,9 +1,10 @@
-"""Optimizers over 100 steps and schedules over 1,000 beside PyTorch's of the same name, in float64.
+"""The same numbers as PyTorch's: optimizers over 100 steps, schedules over 1,000, and recipes step for step.
 
-python benchmarks/parity.py [adamw cosine …] [--json] --peer-python PATH
+python benchmarks/parity.py [adamw cosine digits_float64 …] [--json] --peer-python PATH
 
-A figure is the largest relative difference from PyTorch's number, in units of 10^-12. Muon is not among them: PyTorch's
-orthogonalises in bfloat16. `tests/learner` hold all optimizers and schedules against formulas in plain NumPy.
+Recipes are in `recipe_parity.py`, which says what their figures are. Of optimizers and schedules of the same name, in
+float64, a figure is the largest relative difference from PyTorch's number, in units of 10^-12. Muon is not among them:
+PyTorch's orthogonalises in bfloat16. `tests/learner` hold all optimizers and schedules against formulas in plain NumPy.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import recipe_parity
 from harness import Figure, run_figures
 
 from trainer import engine
@@ -139,4 +141,5 @@ def figures(python: str) -> list[Figure]:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(add_help=False)
     parser.add_argument("--peer-python", default=sys.executable)
-    raise SystemExit(run_figures(figures(parser.parse_known_args()[0].peer_python)))
+    python = parser.parse_known_args()[0].peer_python
+    raise SystemExit(run_figures([*figures(python), *recipe_parity.figures(python)]))

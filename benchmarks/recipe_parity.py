@@ -1,0 +1,122 @@
+"""Recipes beside plain PyTorch, step for step: the same weights, batches and dropout masks, and so the same losses.
+
+Our side is the recipe's own task in the learner's traced step (`workloads/recorded.py`), PyTorch's a twin of it
+(`workloads/twin_NAME.py`) that replays what was recorded:
+
+    NAME_float64     the largest relative difference of any loss of the first 20 steps, in units of 10^-9
+    NAME_float32     the largest of the first 100 steps' differences in units of PyTorch's own spread: how far apart its
+                     losses have come by then between contiguous and channels-last and between one thread and two
+    digits_accuracy  of whole trainings over three seeds: the difference of the mean accuracies on the test split, in
+                     units of the standard error of an accuracy that is measured on so many images
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from harness import Figure
+
+FOLDER = Path(__file__).parent / "workloads"
+sys.path.insert(0, str(FOLDER))
+
+RECIPES = ("digits",)
+SAME, SAME_STEPS = 1e-9, 20
+SPREADS, SPREAD_STEPS = 3.0, 100
+WAYS = ((), ("--threads", "1"), ("--channels-last",), ("--channels-last", "--threads", "1"))
+"""How PyTorch runs a step; the first is what we are compared with."""
+ROUNDING = 2.0**-23
+"""Losses of float32 are not told apart below this relative difference."""
+SEEDS = (0, 1, 2)
+
+Losses = list[dict[str, float]]
+
+
+def replayed(python: str, recipe: str, folder: Path, *options: str) -> dict[str, Any]:
+    """What PyTorch's twin of a recipe tells of the steps in `folder`: {"losses": …, "metrics": …}."""
+    command = (python, str(FOLDER / "torch_replay.py"), recipe, str(folder), *options)
+    environment = {**os.environ, "OMP_WAIT_POLICY": "PASSIVE"}  # spinning threads crawl on a machine that is shared
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(command)} ended with {done.returncode}:\n{done.stderr}")
+    answer: dict[str, Any] = json.loads(done.stdout)
+    return answer
+
+
+def double_difference(recipe: str, python: str) -> float:
+    """The largest relative difference of a loss in float64, in units of SAME."""
+    from recorded import record
+
+    with tempfile.TemporaryDirectory() as folder:
+        ours = record(recipe, Path(folder), steps=SAME_STEPS, dtype="float64")
+        theirs: Losses = replayed(python, recipe, Path(folder), "--dtype", "float64")["losses"]
+    return max(
+        abs(mine[name] - value) / abs(value)
+        for mine, told in zip(ours, theirs, strict=True)
+        for name, value in told.items()
+    ) / SAME  # fmt: skip
+
+
+def spreads_apart(recipe: str, python: str) -> float:
+    """The largest difference of a loss in float32, in units of PyTorch's own spread."""
+    from recorded import record
+
+    with tempfile.TemporaryDirectory() as folder:
+        ours = record(recipe, Path(folder), steps=SPREAD_STEPS)
+        runs = [replayed(python, recipe, Path(folder), *way)["losses"] for way in WAYS]
+    return max(in_spreads(ours, runs))
+
+
+def in_spreads(ours: Losses, runs: Sequence[Losses]) -> list[float]:
+    """Of each step the largest difference of a loss from the first of `runs`, by their spread until then.
+
+    Runs that differ by rounding come apart step by step, and cross now and then: a step's spread is the largest so far.
+    """
+    first, *others = runs
+    spread = {name: 0.0 for name in first[0]}
+    away = []
+    for step, told in enumerate(first):
+        for name, value in told.items():
+            apart = max(abs(other[step][name] - value) for other in others)
+            spread[name] = max(spread[name], apart, ROUNDING * abs(value))
+        away.append(max(abs(ours[step][name] - value) / spread[name] for name, value in told.items()))
+    return away
+
+
+def accuracy_difference(recipe: str, python: str) -> float:
+    """How far the mean accuracies over SEEDS are apart, in units of the standard error of one that is so measured."""
+    from recorded import record
+
+    ours, theirs, images = [], [], 0.0
+    for seed in SEEDS:
+        with tempfile.TemporaryDirectory() as folder:
+            record(recipe, Path(folder), steps=None, overrides=[f"seed={seed}"], tested=True)
+            measured = json.loads((Path(folder) / "metrics.json").read_text(encoding="utf-8"))
+            twins = replayed(python, recipe, Path(folder), "--tested")["metrics"]
+            ours.append(measured["accuracy"])
+            theirs.append(twins["accuracy"])
+            images += twins["images"]
+    mean = sum(ours + theirs) / len(ours + theirs)
+    print(f"{recipe}: accuracy {ours} beside PyTorch's {theirs}", file=sys.stderr)
+    return abs(sum(ours) - sum(theirs)) / len(SEEDS) / math.sqrt(mean * (1 - mean) / images)
+
+
+def figures(python: str) -> list[Figure]:
+    """Two figures for each recipe, and the accuracy of digits."""
+    once = functools.partial(Figure, rounds=1, is_timing=False)
+    made = []
+    for name in RECIPES:
+        made.append(once(f"{name}_float64", functools.partial(double_difference, name, python), unit="1e-9"))
+        made.append(
+            once(f"{name}_float32", functools.partial(spreads_apart, name, python), bar=SPREADS, unit="spreads")
+        )
+    accuracy = functools.partial(accuracy_difference, "digits", python)
+    return [*made, once("digits_accuracy", accuracy, bar=2.0, unit="standard errors")]

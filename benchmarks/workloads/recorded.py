@@ -1,0 +1,126 @@
+"""Training steps of a recipe, recorded so that another framework can do the same ones.
+
+    record("digits", folder, steps=20, dtype="float64")
+
+runs the recipe's own task through the learner's traced step and writes into `folder`:
+
+    config.json       the resolved configuration, with the task's own options
+    weights.npz       every parameter and buffer before the first step, by the names of the task's modules
+    step-N.npz        of step N (from 0): "batch/FIELD", the batch as the loader gave it; "mask/PATH/DRAW", bool, what
+                      each dropout layer kept at its so-manyth call; "rate/NAME", each optimizer's learning rate
+    losses.json       what the step told as metrics, an object a step
+    test-N.npz        with `tested`: the batches of the test split; `metrics.json` has what was measured there
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from trainer import engine
+from trainer.configs import load
+from trainer.engine import DType, nn
+from trainer.learner import Learner
+from trainer.learner.device import device_for
+from trainer.learner.task import Task, model_states
+from trainer.learner.training import Training
+
+DTYPES = {"float32": engine.float32, "float64": engine.float64}
+
+
+def record(
+    recipe: str,
+    folder: Path,
+    *,
+    steps: int | None,
+    dtype: str = "float32",
+    overrides: Sequence[str] = (),
+    tested: bool = False,
+) -> list[dict[str, float]]:
+    """The metrics of each of the first `steps` steps (None: of as many as the recipe takes), which `folder` then holds.
+
+    Args:
+        dtype: of the networks' parameters and so of all that is computed from them.
+        overrides: values of the configuration, "seed=1".
+        tested: evaluate the test split at the end, too.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    loaded = load(recipe, ["tuning.mode=off", "data.workers=0", *overrides])
+    task_class = getattr(loaded.task.import_module(), loaded.task.class_name)
+    config = {**loaded.config.model_dump(mode="json"), "options": loaded.options.model_dump(mode="json")}
+    (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    with engine.device(device_for(loaded.config)):
+        learner = Learner(_in(DTYPES[dtype], task_class), loaded.config, loaded.options)
+        training = learner._prepare()
+        try:
+            return _recorded(training, folder, steps, tested)
+        finally:
+            training.measuring.close()
+
+
+def _in(dtype: DType, task_class: type[Task]) -> type[Task]:
+    """The task with networks of another dtype, from the moment that they are its attributes."""
+
+    class Typed(task_class):  # type: ignore[misc, valid-type]
+        def __setattr__(self, name: str, value: Any) -> None:
+            super().__setattr__(name, value)
+            if isinstance(value, nn.Module):
+                value.astype(dtype)
+
+    return Typed
+
+
+def _recorded(training: Training, folder: Path, steps: int | None, tested: bool) -> list[dict[str, float]]:
+    draws = _watched(training)
+    np.savez(folder / "weights.npz", **{name: state.numpy() for name, state in model_states(training.parts).items()})
+    losses: list[dict[str, float]] = []
+    loader = training.splits.train
+    training.prepare()
+    for step in range(steps or training.plan.total_steps):
+        batch = loader.batch(*divmod(step, training.plan.steps_per_epoch))
+        counter = training._random.counter.numpy().copy()
+        rates = {f"rate/{name}": np.float64(optimizer.learning_rate.at(step))
+                 for name, optimizer in training.parts.optimizers.items()}  # fmt: skip
+        training.step(iter([batch]))
+        masks = {f"mask/{path}/{number}": engine.random.bernoulli(key, counter, share, shape).numpy()
+                 for path, number, key, share, shape in draws}  # fmt: skip
+        np.savez(folder / f"step-{step}.npz", **{f"batch/{name}": values for name, values in batch.items()}, **masks,
+                 **rates)  # fmt: skip
+        losses.append(training.latest())
+        training.measuring.train.reset()
+    (folder / "losses.json").write_text(json.dumps(losses), encoding="utf-8")
+    if tested:
+        _tested(training, folder)
+    return losses
+
+
+def _watched(training: Training) -> list[tuple[str, int, np.ndarray, float, tuple[int, ...]]]:
+    """Fills up, while the step is traced, with what each random draw of a layer was: its path, its so-manyth draw, its
+    key, how likely an element is kept, its shape.
+    """
+    random, draws = training._random, []
+    bernoulli = random.bernoulli
+
+    def noted(path: str, probability: float, shape: tuple[int, ...]) -> engine.Tensor:
+        number = random._draws.get(path, 0)
+        key = engine.random.key_for(random.seed, path, number)
+        draws.append((path, number, key, probability, shape))
+        return bernoulli(path, probability, shape)
+
+    random.bernoulli = noted  # type: ignore[method-assign]
+    return draws
+
+
+def _tested(training: Training, folder: Path) -> None:
+    (loader,) = training.splits.tests().values()
+    for number in range(loader.steps_per_epoch):
+        np.savez(folder / f"test-{number}.npz", **{f"batch/{name}": values
+                                                   for name, values in loader.batch(0, number).items()})  # fmt: skip
+    (folder / "metrics.json").write_text(json.dumps(training.evaluate(loader, "test")), encoding="utf-8")

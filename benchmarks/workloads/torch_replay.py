@@ -1,0 +1,136 @@
+"""Does in PyTorch the training steps that `recorded.py` wrote down, and prints what each of them told, as JSON.
+
+    torch_replay.py RECIPE FOLDER [--dtype float64] [--steps N] [--threads N] [--channels-last] [--tested]
+
+The recipe's twin is `Twin` in `twin_RECIPE.py`: the same networks under the same names in plain PyTorch, with its
+optimizers. With `--tested` the object has the twin's metrics on the test split, too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+from collections import deque
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+DTYPES = {"float32": torch.float32, "float64": torch.float64}
+Batch = dict[str, torch.Tensor]
+
+
+class Dropout(nn.Module):
+    """Dropout that keeps what it is told to: a mask for each call."""
+
+    def __init__(self, p: float) -> None:
+        super().__init__()
+        self.p, self.masks = p, deque[torch.Tensor]()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if not self.training or self.p == 0:
+            return x
+        return torch.where(self.masks.popleft(), x * (1 / (1 - self.p)), 0)
+
+
+class TwinBase(nn.Module):
+    """Base of twins. Networks are attributes named as the task's; `optimizers` has its optimizers by their names."""
+
+    optimizers: dict[str, torch.optim.Optimizer]
+
+    def __init__(self, config: dict[str, Any]) -> None:
+        super().__init__()
+        self.config, self.options = config, config["options"]
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Of the parameters; what a step makes of its batch in float32 is converted to it."""
+        return next(self.parameters()).dtype
+
+    def make_optimizers(self) -> None:
+        """Make `optimizers`, once the networks have their weights, dtype and layout."""
+        raise NotImplementedError
+
+    def train_step(self, batch: Batch) -> dict[str, torch.Tensor]:
+        """One step; what the task tells of it."""
+        raise NotImplementedError
+
+    def test(self, batches: list[Batch]) -> dict[str, float]:
+        """Metrics of the test split."""
+        raise NotImplementedError
+
+    def let(self, given: dict[str, np.ndarray]) -> None:
+        """Set the masks and learning rates of a step."""
+        for path, module in self.named_modules():
+            if isinstance(module, Dropout):
+                module.masks.clear()
+                number = 0
+                while (name := f"mask/{path}/{number}") in given:
+                    module.masks.append(torch.from_numpy(given[name]))
+                    number += 1
+        for name, optimizer in self.optimizers.items():
+            for group in optimizer.param_groups:
+                group["lr"] = float(given[f"rate/{name}"])
+
+
+def adam(networks: nn.Module, section: dict[str, Any]) -> torch.optim.Optimizer:
+    """PyTorch's optimizer for a config's section of Adam or AdamW."""
+    kind = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[section["name"]]
+    of_vectors = section["weight_decay"] if section["decay_norms_and_biases"] else 0.0
+    decaying = [one for one in networks.parameters() if one.ndim >= 2]
+    others = [one for one in networks.parameters() if one.ndim < 2]
+    groups = [
+        {"params": decaying, "weight_decay": section["weight_decay"]},
+        {"params": others, "weight_decay": of_vectors},
+    ]
+    return kind(groups, lr=0.0, betas=tuple(section["betas"]), eps=section["epsilon"])
+
+
+def batch_of(given: dict[str, np.ndarray], layout: torch.memory_format) -> Batch:
+    """The batch among a file's arrays."""
+    batch = {name.partition("/")[2]: torch.from_numpy(values) for name, values in given.items()
+             if name.startswith("batch/")}  # fmt: skip
+    return {name: values.contiguous(memory_format=layout) if values.ndim == 4 else values
+            for name, values in batch.items()}  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("recipe")
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--dtype", choices=DTYPES, default="float32")
+    parser.add_argument("--steps", type=int)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--channels-last", action="store_true")
+    parser.add_argument("--tested", action="store_true")
+    arguments = parser.parse_args()
+    torch.set_num_threads(arguments.threads)
+    folder = arguments.folder
+    layout = torch.channels_last if arguments.channels_last else torch.contiguous_format
+
+    twin = importlib.import_module(f"twin_{arguments.recipe}").Twin(json.loads((folder / "config.json").read_text()))
+    weights = {name: torch.from_numpy(values) for name, values in np.load(folder / "weights.npz").items()}
+    twin = twin.to(DTYPES[arguments.dtype]).to(memory_format=layout)
+    twin.load_state_dict(weights)
+    twin.make_optimizers()
+    steps = arguments.steps or len(list(folder.glob("step-*.npz")))
+    told = []
+    for step in range(steps):
+        given = dict(np.load(folder / f"step-{step}.npz"))
+        twin.let(given)
+        told.append({name: value.item() for name, value in twin.train_step(batch_of(given, layout)).items()})
+    answer: dict[str, Any] = {"losses": told}
+    if arguments.tested:
+        twin.eval()
+        count = len(list(folder.glob("test-*.npz")))
+        batches = (batch_of(dict(np.load(folder / f"test-{number}.npz")), layout) for number in range(count))
+        with torch.no_grad():
+            answer["metrics"] = twin.test(list(batches))
+    print(json.dumps(answer))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,44 @@
+"""Writes torch_losses.json beside it: losses of recipes' first steps computed by PyTorch in float64.
+
+    python tests/recipes/make_torch_losses.py PYTHON_WITH_TORCH
+
+The steps are recorded as `benchmarks/parity.py` does and replayed in
+plain PyTorch (made with 2.13.0); the tests only read the file and take from here how steps are recorded.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks" / "workloads"))
+
+from recipe_parity import Losses, replayed
+from recorded import record
+
+STEPS = 5
+OVERRIDES: Mapping[str, Sequence[str]] = {
+    "digits": (),
+}
+
+
+def recorded(recipe: str, folder: Path) -> Losses:
+    """The losses of a recipe's first steps in float64, and in `folder`/steps what PyTorch needs to do the same."""
+    return record(recipe, folder / "steps", steps=STEPS, dtype="float64", overrides=OVERRIDES[recipe])
+
+
+def main() -> None:
+    losses = {}
+    for recipe in OVERRIDES:
+        with tempfile.TemporaryDirectory() as folder:
+            recorded(recipe, Path(folder))
+            losses[recipe] = replayed(sys.argv[1], recipe, Path(folder) / "steps", "--dtype", "float64")["losses"]
+    Path(__file__).with_name("torch_losses.json").write_text(json.dumps(losses, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
