@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import io
 import json
 from html.parser import HTMLParser
 from pathlib import Path
@@ -77,6 +79,24 @@ def test_samples_are_taken_in_with_their_boxes(tmp_path: Path) -> None:
     assert len(page.addresses) == 4 and all(at.startswith("data:image/png;base64,") for at in page.addresses)
     assert page.count["rect"] == 4 and "red <b> 1" in page.text
     assert "at 6" in page.text and "at 2" not in page.text
+
+
+def test_masks_lie_over_their_pictures_and_texts_are_told(tmp_path: Path) -> None:
+    paths = make_folder(tmp_path / "run")
+    folder = paths.samples / "step-1"
+    folder.mkdir()
+    Image.new("RGB", (4, 2)).save(folder / "scene.png")
+    mask = Image.new("L", (4, 2))
+    mask.putpixel((3, 1), 1)
+    mask.save(folder / "scene.mask.png")
+    (folder / "scene.json").write_text(json.dumps({"mask": "scene.mask.png", "class_names": ["background", "cat"]}))
+    (folder / "said.txt").write_text("to be & not")
+    for name, file in (("scene", "scene.png"), ("said", "said.txt")):
+        append(paths, SampleEvent(1, "valid", name, f"samples/step-1/{file}"), 0.0)
+    page = page_of(paths)
+    assert "to be & not" in page.text and len(page.addresses) == 2
+    with Image.open(io.BytesIO(base64.b64decode(page.addresses[1].partition(",")[2]))) as over:
+        assert [over.getpixel(at) for at in ((0, 0), (3, 1))] == [(0, 0, 0, 0), (230, 159, 0, 127)]
 
 
 def test_every_kind_of_report_is_drawn(tmp_path: Path) -> None:

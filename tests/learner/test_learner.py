@@ -397,6 +397,37 @@ def test_samples_are_pictures_with_their_annotations(blobs, config, tmp_path):
         np.testing.assert_array_equal(np.asarray(picture)[:, 0], np.array(classes) * 100)
 
 
+def test_samples_may_be_texts_and_have_masks(blobs, config, tmp_path):
+    mask = np.array([[0, 1], [2, 255]])
+
+    class Shows(blobs):
+        def samples(self, batch):
+            yield Sample("said", text="to be\nor not", caption="a verse")
+            yield Sample("scene", np.zeros((2, 2, 3), np.uint8), mask=mask, class_names=("background", "cat", "dog"))
+
+    paths, events = create_run(tmp_path, "blobs"), []
+    Learner(Shows, config(train={"epochs": 1}), paths=paths, sink=events.append).run().check()
+    folder = paths.samples / "step-4"
+    assert [(event.file, event.caption) for event in of(events, SampleEvent)] == [
+        ("samples/step-4/said.txt", "a verse"), ("samples/step-4/scene.png", None),
+    ]  # fmt: skip
+    assert (folder / "said.txt").read_text() == "to be\nor not"
+    annotations = json.loads((folder / "scene.json").read_text())
+    assert annotations["class_names"] == ["background", "cat", "dog"]
+    with Image.open(folder / annotations["mask"]) as picture:
+        np.testing.assert_array_equal(np.asarray(picture), mask)
+
+
+@pytest.mark.parametrize("mask", [np.zeros((3, 2), int), np.zeros((2, 2)), np.full((2, 2), 256), np.full((2, 2), -1)])
+def test_a_mask_that_gives_no_class_to_each_pixel_is_refused(blobs, config, tmp_path, mask):
+    class Shows(blobs):
+        def samples(self, batch):
+            yield Sample("scene", np.zeros((2, 2, 3), np.uint8), mask=mask)
+
+    outcome = Learner(Shows, config(), paths=create_run(tmp_path, "blobs")).run()
+    assert outcome.exit_code == 2 and "mask of the sample 'scene'" in outcome.reason
+
+
 def test_a_sample_that_is_no_picture_is_refused(blobs, config, tmp_path):
     class Shows(blobs):
         def samples(self, batch):

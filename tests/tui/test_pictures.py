@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from trainer.tui.annotations import COLOURS, Layers, boxes_of, outline, run_lengths_of
 from trainer.tui.glyphs import ASCII, UNICODE
-from trainer.tui.pictures import BOX_COLOURS, Sample, boxes_of, draw_picture, outline, read_sample
+from trainer.tui.pictures import Sample, draw_picture, read_sample
 from trainer.tui.text import Line
 
 
@@ -27,9 +28,11 @@ def colours(lines: list[Line]) -> np.ndarray:
     return np.array([[[int(colour[at : at + 2], 16) for at in (1, 3, 5)] for colour in row] for row in rows], np.uint8)
 
 
-def drawn(image: np.ndarray, width: int, height: int, **options: bool) -> list[Line]:
-    options = {"has_colour": True, "has_annotations": False, "has_labels": False, **options}
-    return draw_picture(Sample(image, size=image.shape[:2]), width, height, UNICODE, **options)
+NOTHING = Layers(boxes=False, masks=False)
+
+
+def drawn(image: np.ndarray, width: int, height: int) -> list[Line]:
+    return draw_picture(Sample(image, size=image.shape[:2]), width, height, UNICODE, has_colour=True, layers=NOTHING)
 
 
 def test_half_blocks_show_every_pixel_of_a_picture_that_fits() -> None:
@@ -46,17 +49,15 @@ def test_without_colour_brightness_is_a_shade() -> None:
     image = np.zeros((4, 4, 3), np.uint8)
     image[:, 2:] = 255
     for glyphs, shades in ((UNICODE, "  ██"), (ASCII, "  @@")):
-        lines = draw_picture(
-            Sample(image, size=(4, 4)), 4, 2, glyphs, has_colour=False, has_annotations=False, has_labels=False
-        )
+        lines = draw_picture(Sample(image, size=(4, 4)), 4, 2, glyphs, has_colour=False, layers=NOTHING)
         assert ["".join(text for text, _ in line) for line in lines] == [shades, shades]
 
 
 def test_boxes_stand_where_they_are_in_the_picture() -> None:
     image = np.zeros((40, 80, 3), np.uint8)
     sample = Sample(image, size=(40, 80), annotations={"boxes": [[20, 10, 60, 30]], "classes": ["cell"]})
-    lines = draw_picture(sample, 40, 10, UNICODE, has_colour=True, has_annotations=True, has_labels=False)
-    is_box = (colours(lines) == BOX_COLOURS[0]).all(axis=2)
+    lines = draw_picture(sample, 40, 10, UNICODE, has_colour=True, layers=Layers())
+    is_box = (colours(lines) == COLOURS[0]).all(axis=2)
     expected = np.zeros((20, 40), bool)
     expected[5:15, 10:30] = True
     expected[6:14, 11:29] = False
@@ -74,7 +75,7 @@ def test_a_box_outside_the_picture_leaves_it_alone_or_touches_its_edge() -> None
 def test_labels_stand_over_their_box() -> None:
     sample = Sample(np.zeros((40, 40, 3), np.uint8), size=(40, 40),
                     annotations={"boxes": [[8, 8, 30, 30]], "classes": ["red"], "scores": [0.876]})  # fmt: skip
-    lines = draw_picture(sample, 40, 20, UNICODE, has_colour=True, has_annotations=True, has_labels=True)
+    lines = draw_picture(sample, 40, 20, UNICODE, has_colour=True, layers=Layers(labels=True))
     assert "".join(text for text, _ in lines[4])[8:16] == "red 0.88"
 
 
@@ -93,7 +94,58 @@ def test_reading_a_sample(tmp_path: Path) -> None:
     assert sample is not None and sample.image is not None
     assert sample.size == (2000, 3000) and sample.image.shape[0] * sample.image.shape[1] <= 1024 * 1024
     assert (sample.image == 7).all() and sample.annotations == {"boxes": []}
+    Image.new("L", (30, 20), 3).save(tmp_path / "b.mask.png")
+    Image.new("L", (30, 20), 7).save(tmp_path / "b.png")
+    (tmp_path / "b.json").write_text(json.dumps({"mask": "../elsewhere/b.mask.png"}))
+    masked = read_sample(tmp_path / "b.png")
+    assert masked is not None and masked.mask is not None and (masked.mask == 3).all(), "never outside of its folder"
     (tmp_path / "a.txt").write_text("words")
     assert read_sample(tmp_path / "a.txt") == Sample(text="words")
     (tmp_path / "torn.png").write_bytes((tmp_path / "a.png").read_bytes()[:100])
     assert read_sample(tmp_path / "torn.png") is None and read_sample(tmp_path / "none.png") is None
+
+
+def test_masks_tint_what_they_cover_and_their_classes_are_named() -> None:
+    mask = np.zeros((40, 80), np.uint8)
+    mask[10:30, 20:60] = 2
+    mask[0:4, 0:4] = 255  # of no class
+    sample = Sample(np.full((40, 80, 3), 100, np.uint8), size=(40, 80), mask=mask,
+                    annotations={"class_names": ["background", "cat", "dog"]})  # fmt: skip
+    expected = np.full((20, 40, 3), 100)
+    expected[5:15, 10:30] = (100 + np.array(COLOURS[2])) // 2
+    shown = draw_picture(sample, 40, 10, UNICODE, has_colour=True, layers=Layers())
+    np.testing.assert_array_equal(colours(shown), expected)
+    hidden = draw_picture(sample, 40, 10, UNICODE, has_colour=True, layers=Layers(masks=False, labels=True))
+    assert (colours(hidden) == 100).all()
+    *_, legend = draw_picture(sample, 40, 11, UNICODE, has_colour=True, layers=Layers(labels=True))
+    assert "".join(text for text, _ in legend).split() == ["■", "dog"] and legend[0][1] == "#56b4e9"
+
+
+def test_the_masks_of_objects_are_run_lengths_as_coco_has_them() -> None:
+    mask = np.zeros((5, 7), bool)
+    mask[1:4, 2:6] = mask[0, 0] = True
+    flat = mask.T.ravel()
+    cuts = np.flatnonzero(np.diff(flat)) + 1
+    counts = np.diff([0, *cuts, flat.size]).tolist()
+    region = {"size": [5, 7], "counts": [0, *counts] if flat[0] else counts}
+    np.testing.assert_array_equal(run_lengths_of(region), mask)
+    annotations = {"boxes": [[0, 0, 1, 1]] * 2, "classes": ["a", "b"], "masks": [None, region]}
+    sample = Sample(np.zeros((5, 7, 3), np.uint8), size=(5, 7), annotations=annotations)
+    tinted = colours(draw_picture(sample, 7, 3, UNICODE, has_colour=True, layers=Layers(boxes=False)))
+    np.testing.assert_array_equal(tinted.any(axis=2), mask[:4])
+    assert (tinted[mask[:4]] == np.array(COLOURS[1]) // 2).all()
+
+
+@pytest.mark.parametrize(
+    "region", [None, 3, {}, {"size": [2, 2]}, {"size": [2, 2], "counts": [1]}, {"size": [2, 2], "counts": [-1, 5]},
+               {"size": [2, "x"], "counts": [4]}, {"size": [1 << 20, 1 << 20], "counts": [1 << 40]}],
+)  # fmt: skip
+def test_run_lengths_of_another_form_are_passed_over(region: object) -> None:
+    assert run_lengths_of(region) is None
+
+
+def test_boxes_of_a_class_have_its_colour_in_every_picture() -> None:
+    names = ["cat", "dog", "bird"]
+    for classes in (["dog"], ["bird", "dog"]):
+        found = boxes_of({"boxes": [[0, 0, 9, 9]] * len(classes), "classes": classes, "class_names": names})
+        assert found[-1].colour == COLOURS[1]

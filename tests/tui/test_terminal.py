@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
+import synthetic_run
 
 from trainer.rundir import RunPaths
 
@@ -148,3 +149,20 @@ def test_a_mouse_in_a_terminal(finished: RunPaths, takes_mouse: bool) -> None:
         assert process.wait(20) == 0
     modes = [mode for mode in (b"?1000", b"?1002", b"?1003", b"?1006") if b"\x1b[" + mode in output + rest]
     assert bool(modes) == takes_mouse
+
+
+@pytest.mark.parametrize(("form", "begins"), [("kitty", b"\x1b_Ga=T"), ("sixel", b"\x1bP0;1q")])
+def test_pictures_in_pixels_come_after_the_first_frame_and_none_is_left(
+    tmp_path: Path, form: str, begins: bytes
+) -> None:
+    run = synthetic_run.write_run(tmp_path / "digits-7", has_shown=True)
+    with terminal(run.root, WATCH_OPTIONS=f"pictures='{form}'") as (process, descriptor):
+        first = read_until(descriptor, b"FINISHED", b"step 1000", b"\x1b[?2026$p")
+        assert begins not in first
+        os.write(descriptor, b"4")
+        read_until(descriptor, begins, b"to be or not")
+        os.write(descriptor, b"q")
+        rest = read_until(descriptor, b"finished")
+        assert process.wait(20) == 0
+    if form == "kitty":
+        assert rest.index(b"\x1b_Ga=d,d=A") < rest.index(b"\x1b[?1049l")

@@ -39,7 +39,7 @@ def train_attached(order: Order, form: Form) -> int:
     return report(attempt)
 
 
-def train_on_dashboard(order: Order, *, has_mouse: bool) -> int:
+def train_on_dashboard(order: Order, *, has_mouse: bool, pictures: str | None) -> int:
     """Start the worker in a session of its own and show the dashboard; leaving it leaves the worker training."""
     worker = Worker(order, attached=False)
     try:
@@ -53,7 +53,7 @@ def train_on_dashboard(order: Order, *, has_mouse: bool) -> int:
         raise
     if attempt is None:
         return early_exit_code(worker.process.returncode)
-    result = watch(attempt.paths.root, owner=True, has_mouse=has_mouse)
+    result = watch(attempt.paths.root, owner=True, has_mouse=has_mouse, pictures=pictures)
     if result.action == "hung_up":  # there is nobody to say anything to
         worker.leave()
         return TERMINATED

@@ -1,4 +1,4 @@
-"""Samples: pictures of what the model makes of its data, with what belongs to them as JSON, never burned in."""
+"""Samples: what the model makes of its data, to look at: pictures and texts, with what belongs to them as JSON."""
 
 from __future__ import annotations
 
@@ -16,46 +16,83 @@ from trainer.rundir import EventSink, RunPaths, SampleEvent, WarningEvent, write
 
 @dataclass(frozen=True)
 class Sample:
-    """A picture to look at.
+    """A picture or a text to look at; nothing is burned into the picture.
 
-    `image` is uint8 [H, W] (grey) or [H, W, 3]; `annotations` is plain JSON: boxes, classes, scores, captions.
+    Args:
+        name: of the file, and of the sample's history through the steps.
+        image: uint8 [H, W] (grey) or [H, W, 3].
+        caption: stands below it.
+        annotations: plain JSON. Drawn are `boxes` (left, top, right, bottom in pixels), their `classes` and `scores`,
+            and `masks` (of each box: `size` [H, W] and `counts`, COCO's run lengths down the columns).
+        text: instead of an image.
+        mask: integers [H, W], the class of each pixel; 255 is none.
+        class_names: of the mask's classes. A first one called "background" is not drawn.
     """
 
     name: str
-    image: np.ndarray
+    image: np.ndarray | None = None
     caption: str | None = None
     annotations: Mapping[str, Any] = field(default_factory=dict)
+    text: str | None = None
+    mask: np.ndarray | None = None
+    class_names: tuple[str, ...] = ()
 
 
 def write_samples(samples: Iterable[Sample], paths: RunPaths, sink: EventSink, *, step: int, split: str) -> None:
-    """Write each sample as `samples/step-N/name.png` and `.json`, and tell of it.
+    """Write each sample as `samples/step-N/name.png` (or `.txt`) and `.json`, its mask as `name.mask.png`; tell of it.
 
     One that can't be written is a warning.
 
     Raises:
-        TrainerError: a sample is no picture.
+        TrainerError: a sample is neither picture nor text.
     """
     folder = paths.samples / f"step-{step}"
     for sample in samples:
-        file = folder / f"{sample.name}.png"
+        file = folder / f"{sample.name}{'.png' if sample.text is None else '.txt'}"
+        annotations = {"caption": sample.caption, **sample.annotations}
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            _write_png(file, sample.image)
-            text = json.dumps({"caption": sample.caption, **sample.annotations}, indent=1)
-            file.with_suffix(".json").write_text(text, encoding="utf-8")
+            if sample.text is not None:
+                file.write_text(sample.text, encoding="utf-8")
+            else:
+                _write_png(file, _picture(sample))
+            if sample.mask is not None:
+                mask = folder / f"{sample.name}.mask.png"
+                _write_png(mask, _classes(sample))
+                annotations |= {"mask": mask.name, "class_names": list(sample.class_names)}
+            file.with_suffix(".json").write_text(json.dumps(annotations, indent=1), encoding="utf-8")
         except OSError as error:
             sink(WarningEvent(f"A sample was not written: {write_error(file, error)}"))
             continue
         sink(SampleEvent(step, split, sample.name, str(file.relative_to(paths.root)), sample.caption))
 
 
-def _write_png(file: Path, image: np.ndarray) -> None:
-    if image.dtype != np.uint8 or not (image.ndim == 2 or (image.ndim == 3 and image.shape[2] == 3)):
+def _picture(sample: Sample) -> np.ndarray:
+    image = sample.image
+    if image is None or image.dtype != np.uint8 or not (image.ndim == 2 or (image.ndim == 3 and image.shape[2] == 3)):
         raise TrainerError(
-            f"the sample {file.stem!r} is no picture",
-            found=f"{image.dtype}{list(image.shape)}",
-            expected="uint8 [H, W] or [H, W, 3]",
+            f"the sample {sample.name!r} is no picture",
+            found="nothing" if image is None else f"{image.dtype}{list(image.shape)}",
+            expected="uint8 [H, W] or [H, W, 3], or a text",
         )
+    return image
+
+
+def _classes(sample: Sample) -> np.ndarray:
+    """The mask as uint8 [H, W]."""
+    mask = sample.mask
+    assert mask is not None
+    size = () if sample.image is None else sample.image.shape[:2]
+    if mask.shape != size or mask.dtype.kind not in "iu" or (mask.size and not 0 <= mask.min() <= mask.max() <= 255):
+        raise TrainerError(
+            f"the mask of the sample {sample.name!r} does not give each pixel a class",
+            found=f"{mask.dtype}{list(mask.shape)}" + (f" from {mask.min()} to {mask.max()}" if mask.size else ""),
+            expected=f"whole numbers from 0 to 255, {list(size)}",
+        )
+    return mask.astype(np.uint8)
+
+
+def _write_png(file: Path, image: np.ndarray) -> None:
     from PIL import Image  # takes 40 ms to import: only where there are samples
 
     Image.fromarray(image).save(file)

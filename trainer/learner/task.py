@@ -141,7 +141,7 @@ class Task:
         raise TrainerError(f"{type(self).__name__} has no `valid_step` method")
 
     def samples(self, batch: Batch) -> Iterable[Sample]:
-        """Pictures of a validation batch to look at after each epoch; none by default. It may read values."""
+        """Pictures and texts of a validation batch to look at after each epoch; none by default. It may read values."""
         return ()
 
     def hooks(self) -> Iterable[Hook]:

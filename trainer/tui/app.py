@@ -12,6 +12,7 @@ from textual.app import App, SystemCommand
 from textual.screen import Screen
 
 from trainer.tui.feed import Feed
+from trainer.tui.forms import Form
 from trainer.tui.frame import Frame
 from trainer.tui.glyphs import choose_glyphs
 from trainer.tui.keys import Scope, actions_of
@@ -59,6 +60,8 @@ class Dashboard(App[str], inherit_bindings=False):
         owner: this dashboard belongs to the command that started the run: it leaves by itself once the stop that was
             asked for here is done.
         environment: the terminal's environment (TERM, LC_ALL, …).
+        pictures: how samples are shown.
+        note: something to be said at first.
     """
 
     CSS = CSS
@@ -67,7 +70,15 @@ class Dashboard(App[str], inherit_bindings=False):
     VERTICAL_BREAKPOINTS = [(0, "-low"), (20, "-tall")]
     BINDINGS: ClassVar = []
 
-    def __init__(self, feed: Feed, *, owner: bool = False, environment: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        feed: Feed,
+        *,
+        owner: bool = False,
+        environment: Mapping[str, str],
+        pictures: Form = "half",
+        note: str = "",
+    ) -> None:
         super().__init__(driver_class=_driver_class(), ansi_color=True)  # the terminal's own colours
         self.theme = "ansi-dark"
         self.feed = feed
@@ -75,10 +86,11 @@ class Dashboard(App[str], inherit_bindings=False):
         self.environment = environment
         self.glyphs = choose_glyphs(environment)
         self.palette = choose_palette(self.console.color_system)
+        self.pictures: Form = pictures
         self.is_first = True
         self.asked_to_stop = False
-        self._message = ""
-        self._message_until = 0.0
+        self._message = note
+        self._message_until = feed.clock() + MESSAGE_SECONDS
         self._acknowledged: str | None = None
         self._drawn_at = 0.0
         self._pointer_drawn_at, self._is_drawing_soon = 0.0, False

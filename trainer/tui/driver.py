@@ -16,6 +16,9 @@ from trainer.tui.glyphs import ASCII
 if TYPE_CHECKING:
     from trainer.tui.app import Dashboard
 
+DELETE_ALL = "\x1b_Ga=d,d=A,q=2\x1b\\"
+"""Deletes all of kitty's pictures on the screen."""
+
 _LOOKALIKES = {
     "|": "│┃▊▎▌▐",
     "-": "─━▔▁",
@@ -60,6 +63,12 @@ class DashboardDriver(LinuxDriver):
         if threading.current_thread() is threading.main_thread():
             self._loop.add_signal_handler(signal.SIGHUP, self._app.leave, "hung_up")
             self._loop.add_signal_handler(signal.SIGTERM, self._app.leave, "terminated")
+
+    def stop_application_mode(self) -> None:
+        """Give the terminal back, without a picture left on it."""
+        if self._app.pictures == "kitty":
+            self.write(DELETE_ALL)
+        super().stop_application_mode()
 
     def run_input_thread(self) -> None:
         """Read keys until the dashboard ends, or the terminal."""

@@ -85,7 +85,9 @@ ACTIONS: tuple[Action, ...] = (
     ),
     Action("next_sample", ("tab",), "next", "The next picture", "samples"),
     Action("previous_sample", ("shift+tab",), "previous", "The picture before", "samples"),
-    Action("annotations", ("b",), "boxes", "Boxes and classes over the pictures, or not", "samples", in_footer=True),
+    Action("boxes", ("b",), "boxes", "Boxes over the pictures, or not", "samples", in_footer=True),
+    Action("masks", ("m",), "masks", "Masks over the pictures, or not", "samples", in_footer=True),
+    Action("labels", ("n",), "names", "Names of classes on an enlarged picture, or not", "samples"),
     # ---
     Action("next_report", ("tab", "right"), "next", "The next report", "evaluation", in_footer=True),
     Action("previous_report", ("shift+tab", "left"), "previous", "The report before", "evaluation"),

@@ -91,11 +91,16 @@ class Panel(Widget):
         regions = changed_regions(before, self._lines, self.size.width)
         if regions:
             self.refresh(*regions)
+        self.repainted(regions)
+
+    def repainted(self, regions: list[Region]) -> None:
+        """It has been drawn; these parts of it, which differ, are about to be written."""
 
     def render_line(self, y: int) -> Strip:
         """Textual asks for a line; after a change of size it is drawn first."""
         if self._drawn_size != self.size:
             self._draw_lines()
+            self.repainted([Region(0, 0, *self.size)])
         line = self._lines[y] if y < len(self._lines) else ()
         palette = self._source.palette
         return Strip(

@@ -1,4 +1,4 @@
-"""Pictures on a terminal: half-blocks, two pixels a cell, with boxes over them; shades where there is no colour."""
+"""Pictures on a terminal: half-blocks, two pixels a cell; shades where there is no colour."""
 
 from __future__ import annotations
 
@@ -9,32 +9,30 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from trainer.tui.annotations import Layers, Pixels, annotate, labels_of, legend_of
 from trainer.tui.glyphs import Glyphs
-from trainer.tui.text import Line, Span, printable
-
-Pixels = NDArray[np.uint8]
+from trainer.tui.text import Line, Span
 
 MOST_PIXELS = 1024 * 1024
 """A larger picture is made smaller as it is read: no terminal shows more."""
 
 MOST_TEXT = 20_000
-BOX_COLOURS = ((0, 158, 115), (230, 159, 0), (86, 180, 233), (204, 121, 167), (240, 228, 66), (213, 94, 0))
-"""Okabe and Ito's, which people who see colours differently can tell apart."""
 
 
 @dataclass(frozen=True)
 class Sample:
     """What is in a sample's file: a picture (uint8 [H, W, 3]) or a text; `annotations` is the JSON beside it.
 
-    `size` is the picture's (height, width) before it was made smaller: boxes are in its pixels.
+    `size` is the picture's (height, width) before it was made smaller: boxes are in its pixels. `mask` is the class of
+    each pixel, uint8 [h, w] in any size.
     """
 
     image: Pixels | None = None
     text: str = ""
     size: tuple[int, int] = (1, 1)
     annotations: Mapping[str, Any] = field(default_factory=dict)
+    mask: Pixels | None = None
 
 
 def read_sample(path: Path) -> Sample | None:
@@ -45,75 +43,58 @@ def read_sample(path: Path) -> Sample | None:
                 return Sample(text=file.read(MOST_TEXT))
         except OSError:
             return None
+    found = _read_png(path, "RGB")
+    if found is None:
+        return None
+    annotations = _annotations(path.with_suffix(".json"))
+    mask = annotations.get("mask")
+    beside = _read_png(path.parent / Path(mask).name, "L") if isinstance(mask, str) else None
+    return Sample(found[0], size=found[1], annotations=annotations, mask=None if beside is None else beside[0])
+
+
+def _read_png(path: Path, mode: str) -> tuple[Pixels, tuple[int, int]] | None:
+    """A picture of at most MOST_PIXELS, and its size in the file."""
     from PIL import Image
 
     try:
         with Image.open(path) as image:
             size = image.height, image.width
-            picture = image.convert("RGB")
+            picture = image.convert(mode)
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):
         return None
     scale = (MOST_PIXELS / (size[0] * size[1])) ** 0.5
     if scale < 1:
-        picture = picture.resize((max(1, int(size[1] * scale)), max(1, int(size[0] * scale))), Image.Resampling.BOX)
-    return Sample(np.asarray(picture), size=size, annotations=_annotations(path.with_suffix(".json")))
+        how = Image.Resampling.BOX if mode == "RGB" else Image.Resampling.NEAREST
+        picture = picture.resize((max(1, int(size[1] * scale)), max(1, int(size[0] * scale))), how)
+    return np.asarray(picture), size
 
 
-def draw_picture(
-    sample: Sample,
-    width: int,
-    height: int,
-    glyphs: Glyphs,
-    *,
-    has_colour: bool,
-    has_annotations: bool,
-    has_labels: bool,
-) -> list[Line]:
-    """The picture as large as it fits into `height` lines of `width` cells, its proportions kept."""
+def render(sample: Sample, width: int, height: int, layers: Layers) -> Pixels:
+    """The picture as large as it fits into `width` by `height` pixels, its proportions kept, with what is over it."""
     from PIL import Image
 
     assert sample.image is not None
-    scale = min(width / sample.size[1], 2 * height / sample.size[0])
-    columns, rows = max(1, int(sample.size[1] * scale)), max(2, int(sample.size[0] * scale) // 2 * 2)
+    scale = min(width / sample.size[1], height / sample.size[0])
+    columns, rows = max(1, int(sample.size[1] * scale)), max(1, int(sample.size[0] * scale))
     resized = Image.fromarray(sample.image).resize((columns, rows), Image.Resampling.BOX if scale < 1 else 0)
     pixels = np.array(resized)
+    annotate(pixels, sample.annotations, sample.mask, sample.size, layers)
+    return pixels
+
+
+def draw_picture(
+    sample: Sample, width: int, height: int, glyphs: Glyphs, *, has_colour: bool, layers: Layers
+) -> list[Line]:
+    """The picture as large as it fits into `height` lines of `width` cells, its proportions kept."""
+    legend = legend_of(sample.annotations, sample.mask, glyphs, layers)
+    pixels = render(sample, width, 2 * max(1, height - bool(legend)), layers)
+    if len(pixels) % 2:
+        pixels = pixels[:-1] if len(pixels) > 1 else np.repeat(pixels, 2, axis=0)
     labels: dict[tuple[int, int], str] = {}
-    if has_annotations:
-        for index, (box, words) in enumerate(boxes_of(sample.annotations)):
-            edges = [round(edge * scale) for edge in box]
-            outline(pixels, edges, BOX_COLOURS[index % len(BOX_COLOURS)])
-            if has_labels and words:
-                row, column = max(0, edges[1] // 2), max(0, edges[0])
-                labels.update({(row, column + offset): letter for offset, letter in enumerate(words)})
-    if has_colour and glyphs.half:
-        return _half_blocks(pixels, labels, glyphs)
-    return _shades(pixels, labels, glyphs)
-
-
-def boxes_of(annotations: Mapping[str, Any]) -> list[tuple[tuple[float, ...], str]]:
-    """The boxes (left, top, right, bottom) that a sample's JSON has, each with its class and score in words."""
-    boxes, classes = annotations.get("boxes"), annotations.get("classes")
-    scores = annotations.get("scores")
-    found = []
-    for index, box in enumerate(boxes if isinstance(boxes, list) else ()):
-        if not (isinstance(box, list) and len(box) == 4 and all(isinstance(edge, int | float) for edge in box)):
-            continue
-        words = [str(classes[index])] if isinstance(classes, list) and index < len(classes) else []
-        if isinstance(scores, list) and index < len(scores) and isinstance(scores[index], int | float):
-            words.append(f"{scores[index]:.2f}")
-        found.append((tuple(float(edge) for edge in box), printable(" ".join(words))))
-    return found
-
-
-def outline(pixels: Pixels, edges: list[int], colour: tuple[int, int, int]) -> None:
-    """Draw a box's border into the picture; what lies outside is left out."""
-    rows, columns = pixels.shape[:2]
-    left, right = (min(max(edge, 0), columns - 1) for edge in (edges[0], edges[2] - 1))
-    top, bottom = (min(max(edge, 0), rows - 1) for edge in (edges[1], edges[3] - 1))
-    if right < left or bottom < top:
-        return
-    pixels[[top, bottom], left : right + 1] = colour
-    pixels[top : bottom + 1, [left, right]] = colour
+    for (x, y), words in labels_of(sample.annotations, sample.size, pixels.shape, layers):
+        labels.update({(y // 2, x + offset): letter for offset, letter in enumerate(words)})
+    drawn = _half_blocks(pixels, labels, glyphs) if has_colour and glyphs.half else _shades(pixels, labels, glyphs)
+    return [*drawn, *([legend] if legend else [])]
 
 
 def _half_blocks(pixels: Pixels, labels: Mapping[tuple[int, int], str], glyphs: Glyphs) -> list[Line]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal, cast
 
 from trainer.tui.feed import Feed
+from trainer.tui.forms import choose_form
 
 Action = Literal["detached", "finished", "stopped", "terminated", "hung_up"]
 _IMPORTED_BY_TEXTUAL_ON_THE_WAY = ("textual.pilot", "textual.scrollbar", "textual.layouts.factory")
@@ -32,7 +33,14 @@ def prepare_dashboard() -> None:
         importlib.import_module(module)
 
 
-def watch(run_path: Path, *, owner: bool = False, is_read_only: bool = False, has_mouse: bool = True) -> TuiResult:
+def watch(
+    run_path: Path,
+    *,
+    owner: bool = False,
+    is_read_only: bool = False,
+    has_mouse: bool = True,
+    pictures: str | None = None,
+) -> TuiResult:
     """Show a run's dashboard until the user leaves it.
 
     Args:
@@ -40,17 +48,19 @@ def watch(run_path: Path, *, owner: bool = False, is_read_only: bool = False, ha
         owner: the dashboard of the command that started the run: it leaves by itself when a stop asked for here is
             done.
         is_read_only: no requests are sent.
+        pictures: how samples are shown, `half` (half-blocks), `kitty` or `sixel`; None: as TRAINER_PICTURES says.
         has_mouse: take the mouse; without, it is the terminal's own, and selects text.
 
     Raises:
-        TrainerError: there is no such run directory.
+        TrainerError: there is no such run directory, or no such form of pictures.
         RuntimeError: the dashboard itself failed; Textual has put the traceback on the terminal.
     """
     from trainer.tui.app import Dashboard
 
+    form, why = choose_form(pictures, os.environ)
     feed = Feed(run_path, time.time, is_read_only=is_read_only)
     try:
-        app = Dashboard(feed, owner=owner, environment=os.environ)
+        app = Dashboard(feed, owner=owner, environment=os.environ, pictures=form, note=why)
         action = app.run(mouse=has_mouse)
     finally:
         feed.close()

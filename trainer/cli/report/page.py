@@ -23,6 +23,7 @@ td.number, th.number { text-align: right; }
 .samples { grid-template-columns: repeat(auto-fill, minmax(200px, 1fr)); }
 figure { margin: 0; } figcaption { font-size: .85rem; } svg { width: 100%; height: auto; }
 .picture { position: relative; } .picture img { width: 100%; image-rendering: pixelated; display: block; }
+.picture .mask { position: absolute; inset: 0; height: 100%; }
 .picture svg { position: absolute; inset: 0; height: 100%; }
 .grid { stroke: var(--line); } path { fill: none; stroke-width: 1.6; } rect { fill: none; stroke-width: 1.5; }
 path.train { stroke: var(--train); } path.valid { stroke: var(--valid); } path.ema { stroke: var(--ema); }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import io
 import json
 import time
 from collections.abc import Callable, Sequence
@@ -132,8 +133,26 @@ def _sample(source: Source, event: SampleEvent) -> str | None:
     else:
         data = base64.b64encode(path.read_bytes()).decode()
         image = f'<img alt="{escape(told)}" src="data:image/png;base64,{data}">'
-        content = f'<div class="picture">{image}{_boxes(path)}</div>'
+        content = f'<div class="picture">{image}{_masks(path)}{_boxes(path)}</div>'
     return f"<figure>{content}<figcaption>{escape(told)}</figcaption></figure>"
+
+
+def _masks(path: Path) -> str:
+    """The masks that belong to a picture, as a picture of its size over it."""
+    from PIL import Image
+
+    from trainer.tui.annotations import overlay
+    from trainer.tui.pictures import read_sample
+
+    sample = read_sample(path)
+    if sample is None or sample.image is None:
+        return ""
+    over = overlay(sample.annotations, sample.mask, (sample.image.shape[0], sample.image.shape[1]))
+    if over is None:
+        return ""
+    file = io.BytesIO()
+    Image.fromarray(over).save(file, "PNG")
+    return f'<img class="mask" alt="masks" src="data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}">'
 
 
 def _boxes(path: Path) -> str:

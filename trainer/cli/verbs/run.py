@@ -30,6 +30,10 @@ def describe(parser: argparse.ArgumentParser) -> None:
     form.add_argument("--plain", action="store_true", help="lines of key=value (the default without a terminal)")
     form.add_argument("--json", action="store_true", help="the events themselves, one JSON object a line")
     form.add_argument("--detach", action="store_true", help="start the run and return at once")
+    parser.add_argument(
+        "--pictures", choices=("half", "kitty", "sixel"),
+        help="samples in half-blocks (the default), or in pixels on terminals that can (default: TRAINER_PICTURES)",
+    )  # fmt: skip
     parser.add_argument("--no-mouse", action="store_true", help="leave the mouse to the terminal, which selects text")
     parser.add_argument("--in-process", action="store_true", help="train in this process, for a debugger")
     parser.add_argument("--name", help="the run's name: its directory is runs/NAME")
@@ -72,5 +76,5 @@ def execute(arguments: argparse.Namespace) -> int:
     if arguments.detach:
         return launch.detach(order)
     if on_terminal(arguments):
-        return launch.train_on_dashboard(order, has_mouse=not arguments.no_mouse)
+        return launch.train_on_dashboard(order, has_mouse=not arguments.no_mouse, pictures=arguments.pictures)
     return launch.train_attached(order, form)

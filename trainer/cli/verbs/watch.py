@@ -29,6 +29,10 @@ def describe(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--port", type=int, metavar="N", help="with --web: the port (default: a free one)")
     parser.add_argument("--control", action="store_true", help="with --web: let the browser stop, pause and save")
     parser.add_argument("--parent", type=int, help=argparse.SUPPRESS)  # of a dashboard that is served: it ends with it
+    parser.add_argument(
+        "--pictures", choices=("half", "kitty", "sixel"),
+        help="samples in half-blocks (the default), or in pixels on terminals that can (default: TRAINER_PICTURES)",
+    )  # fmt: skip
     parser.add_argument("--no-mouse", action="store_true", help="leave the mouse to the terminal, which selects text")
     parser.add_argument("--read-only", action="store_true", help="look, but send the run no requests")
 
@@ -53,7 +57,9 @@ def execute(arguments: argparse.Namespace) -> int:
         from trainer.cli.exit_codes import DONE, TERMINATED
         from trainer.tui import watch
 
-        result = watch(paths.root, is_read_only=arguments.read_only, has_mouse=not arguments.no_mouse)
+        result = watch(
+            paths.root, is_read_only=arguments.read_only, has_mouse=not arguments.no_mouse, pictures=arguments.pictures
+        )
         return TERMINATED if result.action in ("terminated", "hung_up") else DONE
     from trainer.rundir import open_run
 

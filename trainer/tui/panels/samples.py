@@ -7,16 +7,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from trainer.rundir import SampleEvent
-from trainer.tui.box import boxed
+from trainer.tui.box import FRAME_LEFT, FRAME_TOP, boxed
 from trainer.tui.frame import Frame
 from trainer.tui.text import Line, crop, line_width, printable, wrap
 from trainer.tui.view import View
 
 if TYPE_CHECKING:
+    from trainer.tui.annotations import Layers
     from trainer.tui.pictures import Sample
 
 LEAST_WIDTH = 28
 """Of a cell: below it a picture shows too little."""
+
+Hang = Callable[["Sample", "tuple[object, ...]", int, int, int, int], None]
+"""Hangs a picture in pixels: it, what names what is to be seen, and the column, row, columns and rows of its place."""
 
 Read = Callable[[SampleEvent], "Sample | None"]
 """What is in a sample's file; None where it is not there or can't be read."""
@@ -30,13 +34,22 @@ class SamplesState:
         back: how many steps back from the newest that has samples.
         selected: which sample of that step; the screen is scrolled to it.
         is_enlarged: it alone is shown.
-        has_annotations: boxes and classes are drawn.
+        boxes, masks, labels: whether they are drawn; labels only where a picture has the whole screen.
     """
 
     back: int = 0
     selected: int = 0
     is_enlarged: bool = False
-    has_annotations: bool = True
+    boxes: bool = True
+    masks: bool = True
+    labels: bool = True
+
+    @property
+    def layers(self) -> Layers:
+        """What is drawn over the pictures."""
+        from trainer.tui.annotations import Layers
+
+        return Layers(self.boxes, self.masks, self.labels and self.is_enlarged)
 
 
 def steps_with_samples(view: View) -> list[int]:
@@ -63,21 +76,33 @@ def samples_title(view: View, state: SamplesState) -> str:
     return f"samples  step {steps[back]}  ({where} of {len(steps)})"
 
 
-def draw_samples(frame: Frame, width: int, height: int, state: SamplesState, read: Read) -> list[Line]:
-    """The chosen step's samples in a grid, or one of them over all the room."""
+def draw_samples(
+    frame: Frame, width: int, height: int, state: SamplesState, read: Read, hang: Hang | None = None
+) -> list[Line]:
+    """The chosen step's samples in a grid, or one of them over all the room; with `hang`, pictures leave room."""
     events = shown_samples(frame.view, state)
     if not events:
         return [(("no samples yet", "dim"),)]
     selected = min(state.selected, len(events) - 1)
     if state.is_enlarged:
-        return _cell(events[selected], frame, width, height, state, read, is_selected=False)
+        return _cell(events[selected], frame, (0, 0), width, height, state, read, hang, is_selected=False)
     columns, rows = grid_for(len(events), width, height)
     first = selected // columns // rows * rows * columns
     cell_width, cell_height = width // columns, height // rows
     lines: list[Line] = []
     for start in range(first, min(len(events), first + rows * columns), columns):
         cells = [
-            _cell(event, frame, cell_width, cell_height, state, read, is_selected=index == selected)
+            _cell(
+                event,
+                frame,
+                ((index - start) * cell_width, len(lines)),
+                cell_width,
+                cell_height,
+                state,
+                read,
+                hang,
+                is_selected=index == selected,
+            )
             for index, event in enumerate(events[start : start + columns], start=start)
         ]
         lines += _beside(cells, cell_width, cell_height)
@@ -107,8 +132,9 @@ def sample_at(count: int, width: int, height: int, state: SamplesState, x: int, 
 
 
 def _cell(
-    event: SampleEvent, frame: Frame, width: int, height: int, state: SamplesState, read: Read, *, is_selected: bool
-) -> list[Line]:
+    event: SampleEvent, frame: Frame, at: tuple[int, int], width: int, height: int, state: SamplesState, read: Read,
+    hang: Hang | None, *, is_selected: bool,
+) -> list[Line]:  # fmt: skip
     inner, room = max(1, width - 4), max(1, height - 2)
     sample = read(event)
     caption = printable(event.caption or "")
@@ -117,13 +143,19 @@ def _cell(
         lines = [(("can't be read", "warn"),), ((crop(event.file, inner, frame.glyphs.ellipsis), "dim"),)]
     elif sample.image is None:
         lines = [((piece, "text"),) for line in sample.text.splitlines() for piece in wrap(printable(line), inner)]
+    elif hang is not None:
+        from trainer.tui.annotations import legend_of
+
+        legend = legend_of(sample.annotations, sample.mask, frame.glyphs, state.layers)
+        lines = [((" " * inner, "text"),)] * max(1, room - bool(caption) - bool(legend))
+        hang(sample, (event.file, state.layers), at[0] + FRAME_LEFT, at[1] + FRAME_TOP, inner, len(lines))
+        lines += [legend] if legend else []
     else:
         from trainer.tui.pictures import draw_picture  # NumPy comes with it
 
         lines = draw_picture(
-            sample, inner, room - bool(caption), frame.glyphs, has_colour=frame.has_colour,
-            has_annotations=state.has_annotations, has_labels=state.is_enlarged,
-        )  # fmt: skip
+            sample, inner, room - bool(caption), frame.glyphs, has_colour=frame.has_colour, layers=state.layers
+        )
     if caption:
         lines = [*lines[: room - 1], ((crop(caption, inner, frame.glyphs.ellipsis), "dim"),)]
     return boxed(lines, f"{event.split}/{event.name}", width, height, frame.glyphs, "busy" if is_selected else "frame")

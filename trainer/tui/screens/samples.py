@@ -22,6 +22,7 @@ from trainer.tui.panels.samples import (
 )
 from trainer.tui.screens.base import RunScreen, bindings_of
 from trainer.tui.text import Line
+from trainer.tui.wall import HungPanel, Wall
 
 if TYPE_CHECKING:
     from trainer.tui.app import Dashboard
@@ -38,10 +39,11 @@ class Samples(RunScreen):
     def __init__(self, dashboard: Dashboard) -> None:
         super().__init__(dashboard)
         self.state = SamplesState()
+        self._wall = Wall(dashboard)
 
     def body(self) -> Iterable[Widget]:
-        yield Panel(
-            self._draw, source=self.dashboard, id="samples", title=self._title, version=self._version,
+        yield HungPanel(
+            self._draw, wall=self._wall, source=self.dashboard, id="samples", title=self._title, version=self._version,
             classes="box full",
         )  # fmt: skip
 
@@ -80,8 +82,21 @@ class Samples(RunScreen):
     def action_previous_sample(self) -> None:
         self._select(self.state.selected - 1)
 
-    def action_annotations(self) -> None:
-        self._set(replace(self.state, has_annotations=not self.state.has_annotations))
+    def action_boxes(self) -> None:
+        self._set(replace(self.state, boxes=not self.state.boxes))
+
+    def action_masks(self) -> None:
+        self._set(replace(self.state, masks=not self.state.masks))
+
+    def action_labels(self) -> None:
+        self._set(replace(self.state, labels=not self.state.labels))
+
+    def on_screen_suspend(self) -> None:
+        """Another screen, or a dialogue, is above: pictures would lie over it."""
+        self._wall.clear()
+
+    def on_screen_resume(self) -> None:
+        self.call_after_refresh(self._wall.show)
 
     def _grid(self) -> tuple[int, int]:
         """Columns and rows of the grid as it is drawn."""
@@ -115,4 +130,6 @@ class Samples(RunScreen):
     def _draw(self, frame: Frame, width: int, height: int) -> list[Line]:
         if frame.is_first:
             return []
-        return draw_samples(frame, width, height, self.state, self.dashboard.feed.sample)
+        self._wall.begin()
+        hang = self._wall.hang if self._wall.form != "half" else None
+        return draw_samples(frame, width, height, self.state, self.dashboard.feed.sample, hang)

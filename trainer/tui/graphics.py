@@ -1,0 +1,155 @@
+"""Pictures in pixels on terminals that can show them: kitty's graphics and sixel. Asked for, never probed for.
+
+kitty: https://sw.kovidgoyal.net/kitty/graphics-protocol; sixel: the VT340's manual, as xterm, foot, WezTerm, … have it.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trainer.tui.forms import Form
+
+Pixels = NDArray[np.uint8]
+CHUNK = 4096
+"""Characters of base64 that kitty takes at once."""
+
+SIXEL_COLOURS = 128
+BAND = 6
+"""Rows of pixels in a row of sixels."""
+
+
+@dataclass(frozen=True, eq=False)
+class Placed:
+    """A picture (uint8 [H, W, 3]) in a rectangle of cells of the terminal; `key` names what is to be seen."""
+
+    key: tuple[object, ...]
+    column: int
+    row: int
+    columns: int
+    rows: int
+    pixels: Pixels
+
+    @property
+    def place(self) -> tuple[int, int, int, int]:
+        """The rectangle."""
+        return self.column, self.row, self.columns, self.rows
+
+
+@dataclass
+class Hanging:
+    """Which pictures are on the terminal, and what has to be written for others to be there: only what has changed."""
+
+    form: Form
+    _shown: dict[tuple[object, ...], tuple[int, Placed]] = field(default_factory=dict)
+    _number: int = 0
+
+    def stale(self, wanted: Iterable[Placed]) -> list[Placed]:
+        """What is shown and not wanted any more."""
+        kept = {_name(picture) for picture in wanted}
+        return [picture for name, (_, picture) in self._shown.items() if name not in kept]
+
+    def show(self, wanted: Sequence[Placed], overwritten: Sequence[tuple[int, int, int, int]] = ()) -> str:
+        """What to write for these and no others to be shown.
+
+        Args:
+            overwritten: rectangles (column, row, columns, rows) in which text has been written since: a sixel picture
+                is gone there.
+        """
+        text = self.take_down(self.stale(wanted))
+        if self.form == "sixel":
+            for name, (_, picture) in list(self._shown.items()):
+                if any(_overlap(picture.place, place) for place in overwritten):
+                    del self._shown[name]
+        for picture in wanted:
+            if _name(picture) not in self._shown:
+                self._number += 1
+                self._shown[_name(picture)] = self._number, picture
+                text += _at(picture, self._encoded(picture))
+        return text
+
+    def clear(self) -> str:
+        """What to write for none to be shown. Sixel pictures go as text is written over them."""
+        return self.take_down([picture for _, picture in self._shown.values()])
+
+    def known(self, key: tuple[object, ...], column: int, row: int) -> Placed | None:
+        """The picture of this key that is shown here."""
+        at = (picture for _, picture in self._shown.values() if picture.key == key)
+        return next((picture for picture in at if picture.place[:2] == (column, row)), None)
+
+    def take_down(self, pictures: Iterable[Placed]) -> str:
+        """What to write for these to be gone."""
+        numbers = [self._shown.pop(_name(picture))[0] for picture in pictures]
+        return "".join(f"\x1b_Ga=d,d=I,i={number},q=2\x1b\\" for number in numbers) if self.form == "kitty" else ""
+
+    def _encoded(self, picture: Placed) -> str:
+        if self.form == "kitty":
+            return kitty(picture.pixels, self._number, picture.columns, picture.rows)
+        return sixel(picture.pixels)
+
+
+def kitty(pixels: Pixels, number: int, columns: int, rows: int) -> str:
+    """The escape sequences that show a picture at the cursor, as large as so many cells; the cursor stays."""
+    from PIL import Image
+
+    file = io.BytesIO()
+    Image.fromarray(pixels).save(file, "PNG", compress_level=6)
+    data = base64.standard_b64encode(file.getvalue()).decode()
+    pieces = [data[start : start + CHUNK] for start in range(0, len(data), CHUNK)]
+    head = f"a=T,f=100,i={number},c={columns},r={rows},C=1,q=2,"
+    return "".join(
+        f"\x1b_G{head if index == 0 else ''}m={int(index + 1 < len(pieces))};{piece}\x1b\\"
+        for index, piece in enumerate(pieces)
+    )
+
+
+def sixel(pixels: Pixels) -> str:
+    """The escape sequence that shows a picture at the cursor, in the nearest SIXEL_COLOURS colours."""
+    from PIL import Image
+
+    image = Image.fromarray(pixels).quantize(SIXEL_COLOURS, dither=Image.Dither.NONE)
+    numbers, palette = np.asarray(image), np.array(image.getpalette(), np.float64).reshape(-1, 3)
+    height, width = numbers.shape
+    colours = "".join(
+        f"#{number};2;{red};{green};{blue}"
+        for number in np.unique(numbers).tolist()
+        for red, green, blue in [np.rint(palette[number] / 2.55).astype(int).tolist()]
+    )
+    bands = [_band(numbers[top : top + BAND]) for top in range(0, height, BAND)]
+    return f'\x1bP0;1q"1;1;{width};{height}{colours}{"-".join(bands)}\x1b\\'
+
+
+def _band(numbers: NDArray[np.uint8]) -> str:
+    """Six rows of pixels: for each colour the columns in which it has some, one colour over the other."""
+    weights = (1 << np.arange(len(numbers))).astype(np.uint8)
+    return "$".join(
+        f"#{colour}" + _run_lengths(((numbers == colour) * weights[:, None]).sum(axis=0, dtype=np.uint8) + 63)
+        for colour in np.unique(numbers).tolist()
+    )
+
+
+def _run_lengths(codes: NDArray[np.uint8]) -> str:
+    cuts = np.flatnonzero(np.diff(codes)) + 1
+    starts, ends = np.concatenate(([0], cuts)), np.concatenate((cuts, [len(codes)]))
+    return "".join(
+        chr(code) * length if length < 4 else f"!{length}{chr(code)}"
+        for code, length in zip(codes[starts].tolist(), (ends - starts).tolist(), strict=True)
+    )
+
+
+def _at(picture: Placed, text: str) -> str:
+    """Written at the picture's upper left cell; the cursor comes back."""
+    return f"\x1b7\x1b[{picture.row + 1};{picture.column + 1}H{text}\x1b8"
+
+
+def _name(picture: Placed) -> tuple[object, ...]:
+    return (*picture.key, picture.place)
+
+
+def _overlap(one: tuple[int, int, int, int], other: tuple[int, int, int, int]) -> bool:
+    return all(one[side] < other[side] + other[side + 2] and other[side] < one[side] + one[side + 2] for side in (0, 1))

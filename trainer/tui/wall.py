@@ -1,0 +1,138 @@
+"""The wall on which a panel hangs pictures in pixels: they are written once the text around them is there."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from textual.geometry import Offset, Region
+
+from trainer.tui.annotations import Layers, Pixels, labels_of
+from trainer.tui.graphics import Form, Hanging, Placed
+from trainer.tui.panel import Panel
+
+if TYPE_CHECKING:
+    from trainer.tui.app import Dashboard
+    from trainer.tui.pictures import Sample
+
+CELL = (8, 16)
+"""Width and height in pixels of a cell of a terminal that does not say: rather too small than over the edge."""
+
+MOST_ACROSS = 1600
+"""Pixels: more are not sent."""
+
+
+class Wall:
+    """Pictures in a panel's places. `form` is how they are shown; in half-blocks nothing hangs here."""
+
+    def __init__(self, dashboard: Dashboard) -> None:
+        self.form: Form = dashboard.pictures
+        self._dashboard = dashboard
+        self._hanging = Hanging(self.form)
+        self._wanted: list[tuple[Sample, tuple[object, ...], Region]] = []
+        self._overwritten: list[Region] = []
+        self._panel: HungPanel | None = None
+
+    def begin(self) -> None:
+        """The panel draws anew: what is hung from now on is what is wanted."""
+        self._wanted = []
+
+    def hang(self, sample: Sample, key: tuple[object, ...], column: int, row: int, columns: int, rows: int) -> None:
+        """Have a picture shown in these cells of the panel's drawing."""
+        self._wanted.append((sample, key, Region(column, row, columns, rows)))
+
+    def drawn(self, panel: HungPanel, overwritten: list[Region]) -> None:
+        """The panel has been drawn, and text is about to be written to these parts of it."""
+        if self.form != "half":
+            self._panel = panel
+            self._overwritten += [region.translate(panel.region.offset) for region in overwritten]
+            panel.call_after_refresh(self.show)
+
+    def show(self) -> None:
+        """Write what is wanted and not there, where this screen is the one in front."""
+        panel = self._panel
+        if self.form == "half" or panel is None or self._dashboard.screen is not panel.screen:
+            return
+        wanted = [self._placed(panel, *one) for one in self._wanted]
+        stale = self._hanging.stale(wanted)
+        if self.form == "sixel" and stale:  # the cells below are written again, and what lies on them is gone
+            panel.refresh(*(Region(*picture.place).translate(-panel.region.offset) for picture in stale))
+            self._overwritten += [Region(*picture.place) for picture in stale]
+            self._hanging.take_down(stale)
+            panel.call_after_refresh(self.show)
+            return
+        overwritten = [(place.x, place.y, place.width, place.height) for place in self._overwritten]
+        self._overwritten = []
+        self._write(self._hanging.show(wanted, overwritten))
+
+    def clear(self) -> None:
+        """Take all down."""
+        self._write(self._hanging.clear())
+
+    def _placed(self, panel: HungPanel, sample: Sample, key: tuple[object, ...], cells: Region) -> Placed:
+        from trainer.tui.pictures import render
+
+        left, top = panel.drawn_at
+        width, height = cell_size()
+        layers = key[-1]
+        assert isinstance(layers, Layers)
+        scale = min(1.0, MOST_ACROSS / (cells.width * width))
+        room = int(cells.width * width * scale), int(cells.height * height * scale)
+        at = panel.region.offset + Offset(left, top) + cells.offset
+        name = (*key, room)
+        known = self._hanging.known(name, at.x, at.y)
+        if known is not None:
+            return known
+        pixels = _lettered(render(sample, *room, layers), sample, layers)
+        columns = max(1, round(pixels.shape[1] / scale / width))
+        rows = max(1, min(cells.height, round(pixels.shape[0] / scale / height)))
+        return Placed(name, at.x, at.y, columns, rows, pixels)
+
+    def _write(self, text: str) -> None:
+        driver: Any = self._dashboard._driver
+        if text and driver is not None:
+            driver.write(text)
+            driver.flush()
+
+
+class HungPanel(Panel):
+    """A panel with a wall."""
+
+    def __init__(self, *arguments: Any, wall: Wall, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._wall = wall
+
+    def repainted(self, regions: list[Region]) -> None:
+        self._wall.drawn(self, regions)
+
+
+def _lettered(pixels: Pixels, sample: Sample, layers: Layers) -> Pixels:
+    """With the names of the boxes in it."""
+    labels = list(labels_of(sample.annotations, sample.size, pixels.shape, layers))
+    if not labels:
+        return pixels
+    from PIL import Image, ImageDraw
+
+    image = Image.fromarray(pixels)
+    pen = ImageDraw.Draw(image)
+    for (x, y), words in labels:
+        pen.rectangle(pen.textbbox((x + 2, y + 1), words), fill=(0, 0, 0))
+        pen.text((x + 2, y + 1), words, fill=(255, 255, 255))
+    return np.asarray(image)
+
+
+def cell_size() -> tuple[int, int]:
+    """Width and height in pixels of the terminal's cells, as the system knows them; the terminal is asked nothing."""
+    try:
+        import fcntl
+        import struct
+        import termios
+
+        told = fcntl.ioctl(1 if os.isatty(1) else 2, termios.TIOCGWINSZ, b"\0" * 8)
+    except (ImportError, OSError):
+        return CELL
+    rows, columns, width, height = struct.unpack("HHHH", told)
+    if not (rows and columns and width >= columns and height >= rows):
+        return CELL
+    return width // columns, height // rows
