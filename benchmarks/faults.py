@@ -1,6 +1,6 @@
 """What a run survives: kills in every phase, and damage to its checkpoints. The counts are of what came through.
 
-python benchmarks/faults.py [kills kills_in_a_phase damage fallback] [--json]
+python benchmarks/faults.py [kills kills_in_a_phase damage] [--json]
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from harness import Figure, run_figures
 
 sys.path.insert(0, str(Path(__file__).parent / "workloads"))
 
+from damaged import Damage
 from killed import AIMS, Killed, Kills
 
-RUNS = 100
+RUNS, DAMAGES = 100, 1000
 FEWEST = 5
 """How often each phase is to be hit at least."""
 
@@ -53,9 +54,20 @@ def fewest_in_a_phase() -> float:
     return min(hits[name] for name in AIMS)
 
 
+def noticed_damages() -> float:
+    """How many of DAMAGES were noticed and named, and had the checkpoint before taken up."""
+    with tempfile.TemporaryDirectory(prefix="trainer-faults-") as folder:
+        damage = Damage(Path(folder))
+        problems = [problem for problem in (damage.once() for _ in range(DAMAGES)) if problem]
+    for problem in problems:
+        print(problem, file=sys.stderr, flush=True)
+    return DAMAGES - len(problems)
+
+
 FIGURES = [
     Figure("kills", equal_runs, bar=RUNS, better="higher", unit="runs", rounds=1, is_timing=False),
     Figure("kills_in_a_phase", fewest_in_a_phase, bar=FEWEST, better="higher", unit="kills", rounds=1, is_timing=False),
+    Figure("damage", noticed_damages, bar=DAMAGES, better="higher", unit="found", rounds=1, is_timing=False),
 ]
 
 if __name__ == "__main__":

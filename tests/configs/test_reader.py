@@ -98,10 +98,14 @@ def test_a_short_text_that_means_very_many_values_is_refused():
     assert f"more than {MOST_VALUES} values" in line
 
 
-@pytest.mark.parametrize("depth", [100, 20_000])
-def test_deep_nesting_is_refused_and_not_a_crash(depth):
-    (line,) = messages("a: " + "[" * depth + "]" * depth)
-    assert "nested more than" in line
+@pytest.mark.parametrize("depth", [100, 20_000, 1_000_000])
+@pytest.mark.parametrize("opening", ["[", "- ", "? ", "[{a: "])
+def test_deep_nesting_is_refused_and_not_a_crash(depth, opening):
+    closing = {"[": "]", "[{a: ": "}]"}.get(opening, "")
+    for text in (opening * depth + closing * depth, opening * depth):
+        problems = messages(text)
+        expected = ("nested more than", "not YAML", "a key must be one word")
+        assert any(said in problems[0] for said in expected)
 
 
 NUMBERS = st.integers(-(10**9), 10**9) | st.floats(allow_nan=False)

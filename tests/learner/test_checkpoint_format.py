@@ -70,40 +70,6 @@ def test_a_damaged_file_is_found(tmp_path, name):
     assert name in str(raised.value)
 
 
-def damaged(path, random):
-    """Change a checkpoint somewhere: flip a bit, cut a file, take one away, swap two."""
-    files = sorted(path.iterdir())
-    file = files[int(random.integers(len(files)))]
-    content = bytearray(file.read_bytes())
-    match random.integers(4):
-        case 0:
-            content[int(random.integers(len(content)))] ^= 1 << int(random.integers(8))
-            file.write_bytes(content)
-        case 1:
-            file.write_bytes(content[: int(random.integers(len(content)))])
-        case 2:
-            file.unlink()
-        case _:
-            other = next(one for one in files if one != file)
-            file.write_bytes(other.read_bytes())
-            other.write_bytes(content)
-    return file
-
-
-@pytest.mark.parametrize("count", [100, pytest.param(1000, marks=pytest.mark.full)])
-def test_each_damage_is_found_and_its_folder_named(tmp_path, count):
-    path, _ = write_checkpoint(tmp_path, 1, ARRAYS, {"step": 1, "metrics": {"valid/loss": 0.5}})
-    whole, random = {file: file.read_bytes() for file in path.iterdir()}, np.random.default_rng(0)
-    for _ in range(count):
-        damaged(path, random)
-        with pytest.raises(TrainerError) as raised:
-            read_checkpoint(path)
-        assert str(path) in str(raised.value)
-        for file, content in whole.items():
-            file.write_bytes(content)
-    read_checkpoint(path)
-
-
 @pytest.mark.parametrize(
     "name", ["../outside.safetensors", "/etc/passwd", "a/b.safetensors", "model.safetensors\n", ".."]
 )

@@ -132,7 +132,7 @@ def damage_array(folder):
 
 def lose_manifest(folder):
     (folder / "manifest.json").unlink()
-    return "step-16 is not complete"
+    return "step-16/manifest.json: not a complete checkpoint"
 
 
 def empty_manifest(folder):

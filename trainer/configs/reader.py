@@ -66,10 +66,10 @@ def read_yaml(text: str, start: Place) -> Document:
     """
     document = Document()
     try:
+        if _is_too_deep(text):
+            document.problems.append(Problem(start, (), f"nested more than {DEEPEST} levels deep"))
+            return document
         node = yaml.compose(text, Loader=_Loader)
-    except RecursionError:  # raised by the composer, long before DEEPEST could be counted
-        document.problems.append(Problem(start, (), f"nested more than {DEEPEST} levels deep"))
-        return document
     except yaml.YAMLError as error:
         document.problems.append(_syntax_problem(error, text, start))
         return document
@@ -78,6 +78,19 @@ def read_yaml(text: str, start: Place) -> Document:
     except _EndOfReading as end:
         document.problems.append(end.args[0])
     return document
+
+
+def _is_too_deep(text: str) -> bool:
+    """Whether the text is nested beyond what may be composed: that recurses, in C, until the stack is overrun."""
+    depth = 0
+    for event in yaml.parse(text, Loader=_Loader):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+            if depth > 2 * DEEPEST:  # a little above it has a place, which the walk tells
+                return True
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+    return False
 
 
 class _EndOfReading(Exception):

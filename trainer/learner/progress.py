@@ -9,6 +9,7 @@ import math
 import platform
 from collections.abc import Mapping
 from dataclasses import dataclass
+from operator import index
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -129,7 +130,7 @@ class Progress:
         if found := _other_versions(state["versions"]):
             sink(WarningEvent(f"{found}: steps to come may round in another way than those before.", where=where))
         return cls(
-            step=state["step"],
+            step=index(state["step"]),
             micro_batch=state.get("micro_batch", 0),
             validated_step=state["validated_step"],
             saved_step=state["step"],

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from trainer import engine
+from trainer import TrainerError, engine
 from trainer.engine import State, int64
 from trainer.engine.nn import RandomState
-from trainer.learner.checkpoints import DISK, Disk, checkpoint_folder, read_checkpoint, read_newest, restore
+from trainer.learner.checkpoints import DISK, STATE, Disk, checkpoint_folder, read_checkpoint, read_newest, restore
 from trainer.learner.ema import Ema
 from trainer.learner.failures import out_of_memory
 from trainer.learner.hooks import Hook, Moment, NanGuard, hooks_for
@@ -334,11 +334,15 @@ class Training:
         """Take up a checkpoint, or the latest of a run directory; see `is_forced`."""
         with phase("resume", self.tell):
             folder, checkpoint = read_newest(place, lambda said: self.tell(WarningEvent(said)))
-            self.progress = Progress.from_json(
-                checkpoint.state, self.config, self.plan, self.tell, where=str(folder), is_forced=self.is_forced
-            )
-            self.metrics.update({name: float(value) for name, value in checkpoint.state["metrics"].items()})
-            self.measuring.train.tally.prepare(checkpoint.state["sums"])
+            try:
+                self.progress = Progress.from_json(
+                    checkpoint.state, self.config, self.plan, self.tell, where=str(folder), is_forced=self.is_forced
+                )
+                self.metrics.update({name: float(value) for name, value in checkpoint.state["metrics"].items()})
+                self.measuring.train.tally.prepare(checkpoint.state["sums"])
+            except (KeyError, TypeError, ValueError, AttributeError) as error:  # its hash is right: so it was written
+                raise TrainerError("not the state of a training", where=str(folder / STATE),
+                                   found=f"{type(error).__name__}: {error}"[:200]) from error  # fmt: skip
             folded = checkpoint.arrays.get("metrics", {})
             self.measuring.train.keep({name: array.values for name, array in folded.items()})
             restore(checkpoint, self.groups(), where=str(folder))

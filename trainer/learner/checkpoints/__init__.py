@@ -3,6 +3,7 @@
 from trainer.learner.checkpoints.compare import first_difference
 from trainer.learner.checkpoints.disk import DISK, Disk
 from trainer.learner.checkpoints.format import (
+    STATE,
     Array,
     Checkpoint,
     pointed,
@@ -15,6 +16,7 @@ from trainer.learner.checkpoints.policy import Keep, Saved, is_better, supersede
 
 __all__ = [
     "DISK",
+    "STATE",
     "Array",
     "Checkpoint",
     "CheckpointKeeper",

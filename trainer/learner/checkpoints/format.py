@@ -6,11 +6,13 @@ reading checks them.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import math
 import os
 import re
+import stat
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,12 +23,14 @@ import numpy as np
 
 from trainer import TrainerError
 from trainer.engine import DType, bool_, float16, float32, float64, int32, int64, uint8
-from trainer.engine.safetensors import decoded, pieces
+from trainer.engine.safetensors import decoded, parsed, pieces
 from trainer.learner.checkpoints.disk import DISK, Disk, Pieces
 from trainer.learner.checkpoints.policy import Saved
 from trainer.rundir import write_error
 
 FORMAT = 2
+MOST_JSON = 1 << 26
+"""Bytes of a manifest; more is none."""
 _OLD, _GONE = ".old", ".gone"
 """The endings of what is about to be replaced, and of what is being deleted."""
 STATE, MANIFEST = "state.json", "manifest.json"
@@ -176,7 +180,7 @@ def read_group(folder: Path, stem: str) -> dict[str, Array]:
 
 def _checked(folder: Path, name: str, expected: Mapping[str, Any]) -> bytes:
     """The content of a file that the manifest describes so."""
-    content = _bytes(folder, name)
+    content = _bytes(folder, name, expected["bytes"])
     if len(content) != expected["bytes"] or hashlib.sha256(content).hexdigest() != expected["sha256"]:
         raise TrainerError(
             "a damaged checkpoint: the file is not the one that its manifest describes",
@@ -278,6 +282,10 @@ def _manifest(folder: Path) -> dict[str, Any]:
     """The manifest of a checkpoint, itself checked: its own hash, and that it names only what may lie in the folder."""
     manifest = _json(folder, MANIFEST, _bytes(folder, MANIFEST))
     where = str(folder / MANIFEST)
+    named = _FOLDER.fullmatch(folder.name)
+    if named and manifest.get("step") != int(named[1]):
+        raise TrainerError("a checkpoint of another step: folders were exchanged", where=where,
+                           found=manifest.get("step"), expected=int(named[1]))  # fmt: skip
     if manifest.get("format") != FORMAT:
         raise TrainerError("a checkpoint of another format", where=where, found=manifest.get("format"), expected=FORMAT)
     if manifest.get("sha256") != _seal(manifest):
@@ -307,17 +315,35 @@ def _decoded(content: bytes, where: Path) -> dict[str, Array]:
     return {name: Array(values, dtype) for name, (values, dtype) in arrays.items()}
 
 
-def _bytes(folder: Path, name: str) -> bytes:
+def _bytes(folder: Path, name: str, most: int = MOST_JSON) -> bytes:
+    """The content of a file of at most so many bytes."""
     try:
-        return (folder / name).read_bytes()
+        with open(folder / name, "rb", opener=_regular) as file:
+            if (size := os.fstat(file.fileno()).st_size) > most:
+                raise TrainerError("a damaged checkpoint: a file that is too long", where=str(folder / name),
+                                   found=f"{size} bytes", expected=f"at most {most}")  # fmt: skip
+            return file.read()
     except OSError as error:
         raise TrainerError(
             "not a complete checkpoint", where=str(folder / name), found=(error.strerror or str(error)).lower()
         ) from error
 
 
+def _regular(path: str, flags: int) -> int:
+    """Open a file that is one: a pipe would keep its reader waiting for ever."""
+    descriptor = os.open(path, flags | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "Not a regular file")
+    return descriptor
+
+
 def _json(folder: Path, name: str, content: bytes) -> dict[str, Any]:
+    where = str(folder / name)
     try:
-        return dict(json.loads(content))
-    except ValueError as error:
-        raise TrainerError("a damaged checkpoint: no valid JSON", where=str(folder / name)) from error
+        found = parsed(content, where)
+    except TrainerError as error:
+        raise TrainerError("a damaged checkpoint: no valid JSON", where=where, found=error.found) from error
+    if not isinstance(found, dict):
+        raise TrainerError("a damaged checkpoint: no JSON object", where=where, found=type(found).__name__)
+    return found

@@ -227,7 +227,7 @@ def read_newest(place: Path, warn: Callable[[str], None]) -> tuple[Path, Checkpo
     candidates = [folder_name(step) for step in reversed(steps_in(newest.parent)) if folder_name(step) != newest.name]
     older = [name for name in candidates if _step(name) < _step(newest.name)]
     if (named := pointed(newest.parent, "latest")) is not None and named != newest:
-        warn(f"{named} is not complete; the run goes on from {newest.name}.")
+        warn(f"{named / 'manifest.json'}: not a complete checkpoint. The run goes on from {newest.name}.")
     first: TrainerError | None = None
     for name in (newest.name, *older):
         try:
