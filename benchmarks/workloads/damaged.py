@@ -1,4 +1,4 @@
-"""Checkpoints damaged in every way that disks, copies and people know, each time one file; and whether it is noticed."""
+"""Checkpoints damaged in every way that disks, copies and people know, and whether it is noticed."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Damage:
         return sorted(folder.iterdir())
 
     def once(self) -> str:
-        """Damage the newest checkpoint, read the run, and mend it again: what was not noticed in words, "" if all was."""
+        """Damage the newest checkpoint, read the run, and mend it: in words what was not noticed, "" if all was."""
         name, way = self.random.choice(list(WAYS.items()))
         file = self.random.choice(self.files(self.newest))
         changed = way(self, file)
@@ -105,7 +105,7 @@ def _missing(damage: Damage, file: Path) -> Path | None:
 
 
 def _exchanged_within(damage: Damage, file: Path) -> Path | None:
-    """With another file of the same checkpoint. Where one of them is the manifest, that is the one that is read first."""
+    """With another file of the same checkpoint. The one that is read first is the one that is named."""
     other = damage.random.choice([one for one in damage.files(file.parent) if one != file])
     content, others = file.read_bytes(), other.read_bytes()
     file.write_bytes(others)

@@ -6,7 +6,7 @@ import math
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trainer.configs.problems import Place
@@ -119,6 +119,7 @@ TREES = st.recursive(
 )
 
 
+@settings(deadline=None)
 @given(TREES)
 def test_what_pyyaml_writes_is_read_back(tree):
     assert read(yaml.safe_dump({"value": tree}, allow_unicode=True)).value == {"value": tree}
