@@ -6,7 +6,8 @@ A run with two loader workers, validation, reports, samples, metrics folded asid
 every few seconds; it is read by the command that started it, by `trainer watch --plain` and by a dashboard on a
 terminal of 160x50. Every few seconds each process is looked at:
 
-    memory     proportional set size: its own pages, and its share of those that it has in common with others
+    memory     its own pages, and its share of memory that it has in common with others; not those of files (programs,
+               libraries), whose share changes with every other process that has them
     threads, files, maps, children;  shared memory of the system (/dev/shm)
 
 memory_growth is by how much the sum of all is more in the last fifth of the second half than in the first fifth of it,
@@ -74,7 +75,7 @@ def look(name: str, process: psutil.Process, seconds: float) -> Look:
         psutil.NoSuchProcess, OSError: it is gone.
     """
     with open(f"/proc/{process.pid}/smaps_rollup", encoding="ascii") as file:
-        memory = next(int(line.split()[1]) << 10 for line in file if line.startswith("Pss:"))
+        memory = sum(int(line.split()[1]) << 10 for line in file if line.startswith(("Pss_Anon:", "Pss_Shmem:")))
     with open(f"/proc/{process.pid}/maps", encoding="utf-8", errors="replace") as file:
         maps = sum(1 for _ in file)
     return Look(

@@ -125,7 +125,7 @@ def test_auto_starts_a_run_goes_on_with_it_and_leaves_one_that_is_trained_alone(
     first = commands.start(*words, "options.script=loop")
     commands.worker_pid("runs/night")
     refused = commands.finish(*words)
-    assert refused.returncode == 2 and "being trained" in refused.stderr
+    assert refused.returncode == 2 and "another process trains this run" in refused.stderr
     first.terminate()
     assert ended(first).returncode == 143
     saved = next(event for event in commands.events("runs/night") if event["kind"] == "checkpoint")

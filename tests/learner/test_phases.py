@@ -57,6 +57,18 @@ def test_tracing_becomes_compiling_at_the_first_report():
     assert all(e.done == e.total for e in events if e.state == "finished")
 
 
+def test_planning_is_told_of_before_the_number_of_kernels_is_known():
+    events = []
+    phases = CompilePhases(events.append)
+    with phases.watching("train step"):
+        phases._running._last_event = float("-inf")
+        phases.report(0, 0, "planning 3 of 9")
+        phases.report(0, 2, "convolution")
+    assert [(e.name, e.total, e.now) for e in events if e.state == "progress"] == [
+        ("trace", 1, "train step"), ("trace", 1, "planning 3 of 9"), ("trace", 1, None), ("compile", 2, "convolution"),
+    ]  # fmt: skip
+
+
 def test_the_stopwatch_leaves_out_what_is_apart():
     clock = Clock()
     watch = Stopwatch(clock)

@@ -1,11 +1,14 @@
 """The lock: one owner at a time, a dead one replaced, a heartbeat that needs no disk space."""
 
 import json
+import multiprocessing
 import os
 import subprocess
 import sys
 import time
+from multiprocessing.synchronize import Barrier
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,7 +30,8 @@ def write_lock(paths: RunPaths, pid: int, host: str, started: int | None = None)
 
 def test_a_second_owner_is_refused_and_told_who_the_first_is(tmp_path: Path) -> None:
     paths = RunPaths(tmp_path)
-    with RunLock(paths), pytest.raises(TrainerError, match=f"pid {os.getpid()} on {host_name()}"):
+    found = rf"pid {os.getpid()} on {host_name()}, since \d+-\d\d-\d\d \d\d:\d\d:\d\d, last heard of \d+ s ago"
+    with RunLock(paths), pytest.raises(TrainerError, match=found):
         RunLock(paths).acquire()
     assert read_lock(paths) is None
     RunLock(paths).acquire()
@@ -77,6 +81,55 @@ def test_an_owner_elsewhere_lives_as_long_as_its_heartbeat(tmp_path: Path) -> No
     RunLock(paths).acquire()
 
 
+@pytest.mark.skipif(process_started(os.getpid()) is None, reason="the system has no namespaces of pids")
+def test_an_owner_in_another_container_of_this_name_lives_as_long_as_its_heartbeat(tmp_path: Path) -> None:
+    """Its pid means nothing here: ours is another process, or none."""
+    paths = RunPaths(tmp_path)
+    paths.lock.write_text(json.dumps({"pid": dead_pid(), "host": host_name(), "namespace": "pid:[1]", "started": 1}))
+    state = read_lock(paths)
+    assert state is not None and state.alive
+    os.utime(paths.lock, (1000.0, 1000.0))
+    state = read_lock(paths)
+    assert state is not None and not state.alive
+
+
+ROUNDS, RACERS = 60, 4
+
+
+def race(paths: RunPaths, barrier: Barrier, won: Any, index: int, stale: str) -> None:
+    """Each round all see the same dead owner at once, and try to take its place."""
+    for _ in range(ROUNDS):
+        if index == 0:
+            paths.lock.write_text(stale)
+        barrier.wait()
+        lock = RunLock(paths)
+        try:
+            lock.acquire()
+        except TrainerError:
+            pass
+        else:
+            with won.get_lock():
+                won.value += 1
+            assert lock.heartbeat()
+        barrier.wait()
+        assert not index or paths.lock.exists()
+        barrier.wait()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="processes are forked")
+def test_of_several_that_find_a_dead_owner_at_once_one_takes_its_place(tmp_path: Path) -> None:
+    paths, context = RunPaths(tmp_path), multiprocessing.get_context("fork")
+    stale = json.dumps({"pid": dead_pid(), "host": host_name(), "started": 1})
+    barrier, won = context.Barrier(RACERS, timeout=60), context.Value("i", 0)
+    racers = [context.Process(target=race, args=(paths, barrier, won, index, stale)) for index in range(RACERS)]
+    for racer in racers:
+        racer.start()
+    for racer in racers:
+        racer.join()
+    assert [racer.exitcode for racer in racers] == [0] * RACERS and won.value == ROUNDS
+    assert [path.name for path in tmp_path.iterdir()] == ["run.lock"]
+
+
 def test_a_lock_that_cannot_be_read_counts_as_dead(tmp_path: Path) -> None:
     paths = RunPaths(tmp_path)
     paths.lock.write_text("{")
@@ -93,3 +146,29 @@ def test_a_lock_that_was_taken_over_is_neither_kept_alive_nor_released(tmp_path:
     assert not lock.heartbeat()
     lock.release()
     assert paths.lock.exists()
+
+
+def test_who_comes_late_to_a_dead_owners_lock_never_touches_the_new_owners(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not for an instant: a third might take the run then."""
+    paths = RunPaths(tmp_path)
+    stale = json.dumps({"pid": dead_pid(), "host": host_name()})
+    new = RunLock(paths)
+    new.acquire()
+
+    def refuse(*arguments: object, **options: object) -> None:
+        raise AssertionError("the new owner's lock was moved")
+
+    for module, name in ((os, "rename"), (os, "replace"), (os, "unlink"), (Path, "unlink")):
+        monkeypatch.setattr(module, name, refuse)
+    RunLock(paths)._remove_dead(stale)
+    assert new.heartbeat()
+
+
+def test_an_owner_may_ask_for_its_own_lock_again(tmp_path: Path) -> None:
+    lock = RunLock(RunPaths(tmp_path))
+    lock.acquire()
+    with lock:
+        assert lock.heartbeat()
+    assert not lock.path.exists()

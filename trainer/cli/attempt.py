@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from trainer.rundir import EventWriter, RunPaths, complain
+from trainer.rundir import EventWriter, RunLock, RunPaths, complain
 
 
 @dataclass(frozen=True)
@@ -15,7 +15,8 @@ class Attempt:
 
     `process_start`: when the command began, in seconds since 1970. `resumes`: whether it goes on from what an earlier
     attempt left: `checkpoint`, or the latest. `debug`: whether the user's mistakes are shown with their traceback, too.
-    `is_forced`: whether it goes on with a state that the config was changed under.
+    `is_forced`: whether it goes on with a state that the config was changed under. `lock`: the run's, which the process
+    that carries the attempt out has taken.
     """
 
     paths: RunPaths
@@ -24,6 +25,7 @@ class Attempt:
     debug: bool = False
     checkpoint: Path | None = None
     is_forced: bool = False
+    lock: RunLock | None = None
 
     @property
     def resumes(self) -> bool:

@@ -15,11 +15,11 @@ from trainer.cli.find import RUNS, find_run
 from trainer.cli.order import Order
 from trainer.configs.overrides import Overrides
 from trainer.rundir import (
+    RunLock,
     RunPaths,
     create_run,
     create_run_at,
     process_age,
-    read_lock,
     run_name,
     take_up_run,
     write_error,
@@ -49,29 +49,35 @@ def attempt_of(
     Raises:
         TrainerError: what is wrong with the config or the directory.
     """
-    if order.resume == AUTO:
-        assert target is not None
-        loaded = configs.load(target, overrides)
-        paths, checkpoint = _named_run(order, loaded.config.name), None
-        if (number := paths.last_attempt + 1) > 1:
-            _refuse_trained(paths)
-            _refuse_another_meaning(order, paths, loaded)
-    elif order.resume is None:
-        assert target is not None
-        loaded = configs.load(target, overrides)
-        name = order.name or loaded.config.name or _default_name(loaded.task)
-        paths = create_run_at(order.run_dir) if order.run_dir else create_run(RUNS, name)
-        number, checkpoint = 1, None
-    else:
+    loaded: configs.Loaded | None = None
+    checkpoint: Path | None = None
+    if order.resume not in (None, AUTO):
         paths, checkpoint = _resumable(order)
-        loaded = configs.load(str(paths.config(paths.last_attempt).absolute()), overrides)
-        number = paths.last_attempt + 1
-        if overrides:
+    else:
+        assert target is not None
+        loaded = configs.load(target, overrides)
+        if order.resume == AUTO:
+            paths = _named_run(order, loaded.config.name)
+        else:
+            name = order.name or loaded.config.name or _default_name(loaded.task)
+            paths = create_run_at(order.run_dir) if order.run_dir else create_run(RUNS, name)
+    lock = RunLock(paths)
+    lock.acquire()  # before attempts are counted: of two that begin at once, one is refused and leaves nothing
+    try:
+        last = paths.last_attempt
+        if loaded is None:
+            if last == 0:
+                raise TrainerError("this run has no config to resume", where=str(paths.root))
+            loaded = configs.load(str(paths.config(last).absolute()), overrides)
+        if last > 0 and (overrides or order.resume == AUTO):
             _refuse_another_meaning(order, paths, loaded)
-    _write(paths.config(number), configs.dump_resolved(loaded))
-    circumstances = {"command": order.command, "directory": os.getcwd(), "started": process_start}
-    _write(paths.environment(number), json.dumps(circumstances, indent=1) + "\n")
-    return Attempt(paths, number, process_start, order.debug, checkpoint, order.force), loaded
+        _write(paths.config(last + 1), configs.dump_resolved(loaded))
+        circumstances = {"command": order.command, "directory": os.getcwd(), "started": process_start}
+        _write(paths.environment(last + 1), json.dumps(circumstances, indent=1) + "\n")
+    except BaseException:
+        lock.release()
+        raise
+    return Attempt(paths, last + 1, process_start, order.debug, checkpoint, order.force, lock), loaded
 
 
 def split_words(words: Sequence[str], *, resuming: bool) -> tuple[str | None, list[str]]:
@@ -109,9 +115,6 @@ def _resumable(order: Order) -> tuple[RunPaths, Path | None]:
     if checkpoint is not None and not checkpoint.is_dir():
         known = sorted(path.name for path in paths.checkpoints.glob("step-*"))
         raise TrainerError("no such checkpoint", where=str(checkpoint), expected=", ".join(known) or "one of the run's")
-    _refuse_trained(paths)
-    if paths.last_attempt == 0:
-        raise TrainerError("this run has no config to resume", where=str(paths.root))
     return paths, checkpoint
 
 
@@ -125,15 +128,6 @@ def _named_run(order: Order, name: str | None) -> RunPaths:
             expected="`name:` in the config, --name or --run-dir",
         )
     return take_up_run(Path(RUNS) / run_name(name))
-
-
-def _refuse_trained(paths: RunPaths) -> None:
-    owner = read_lock(paths)
-    if owner is not None and owner.alive:
-        raise TrainerError(
-            "this run is being trained", where=str(paths.root), found=f"pid {owner.pid} on {owner.host}",
-            hint="Watch it with `trainer watch`, or stop it with `trainer stop`, first.",
-        )  # fmt: skip
 
 
 def _refuse_another_meaning(order: Order, paths: RunPaths, loaded: configs.Loaded) -> None:

@@ -17,13 +17,13 @@ class ProgressLine:
         self._last = 0.0
 
     def of(self, what: str) -> Callable[[int, int], None]:
-        """A callback (done, total)."""
+        """A callback (done, total); a total of 0 is not known."""
 
         def show(done: int, total: int) -> None:
             now = time.monotonic()
             if self.is_shown and (now - self._last >= SECONDS_BETWEEN or done == total):
                 self._last = now
-                self.note(f"{what}: {done} of {total}")
+                self.note(f"{what}: {done} of {total}" if total else f"{what}: {done}")
 
         return show
 

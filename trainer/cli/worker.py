@@ -1,7 +1,7 @@
 """The worker: `python -P -m trainer.cli.worker ORDER`, the process that trains.
 
-    read and check the config → make the run directory → report to the command that started us
-      → take the lock → start the watch (signals, heartbeat, samples of the machine)
+    read and check the config → make the run directory, take its lock → report to the command that started us
+      → start the watch (signals, heartbeat, samples of the machine)
       → import the engine and the task → Learner.run() → `end` event → give the lock back
 
 The config is checked here and not by the command, so that the command can import the dashboard meanwhile, and so that
@@ -115,7 +115,7 @@ def watched(
     is_guest: bool = False,
 ) -> Iterator[tuple[RecordedSink, Watcher]]:
     """Within, the run is locked, its first events are written, and it is watched over; see `work`, `Watcher`."""
-    with attempt.writer(complain) as writer, RunLock(attempt.paths) as lock:
+    with attempt.lock or RunLock(attempt.paths) as lock, attempt.writer(complain) as writer:
         sink = RecordedSink(writer, also, attempt)
         config = loaded.config
         sink(RunEvent(

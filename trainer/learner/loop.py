@@ -192,7 +192,7 @@ class Learner:
         """Progress in reading becomes events; a record that belongs to no item is told of, and raised or skipped."""
 
         def on_progress(done: int, total: int) -> None:
-            reading.progress(done, total)
+            reading.progress(done, total or None)
             self.inbox.check()
 
         def on_problem(error: TrainerError) -> None:

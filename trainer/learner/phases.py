@@ -84,7 +84,10 @@ class CompilePhases:
         self._switch(None)
 
     def report(self, done: int, total: int, now: str) -> None:
-        """From the compiler: `done` of `total` kernels are ready, and it is on `now`."""
+        """From the compiler: `done` of `total` kernels are ready, and it is on `now`; 0 of 0 while they are planned."""
+        if self._running is not None and not total:
+            self._running.progress(0, 1, now)
+            return
         if self._running is not None and self._running.name == "trace":
             self._switch("compile")
         if self._running is not None:

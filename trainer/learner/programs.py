@@ -21,7 +21,7 @@ GRADIENT_NORM = "gradient_norm"
 """The role, and the predictions' name, of what the loop itself gives."""
 
 Progress = Callable[[int, int, str], None]
-"""Hears of compilation: done, total, what it is on."""
+"""Hears of compilation: done, total (0: not known yet), what it is on."""
 
 
 class Program:

@@ -2,12 +2,16 @@
 
 The file holds the owner's pid, host and a token; its modification time is the heartbeat, so that a heartbeat needs
 no space on a full disk and can't tear the contents.
+
+    the owner's process can be looked for (same host, boot and pid namespace)    it lives as long as that process
+    it can't                                                                     it lives as long as its heartbeat
 """
 
 from __future__ import annotations
 
 import json
 import os
+import sys
 import time
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,8 +19,11 @@ from pathlib import Path
 
 from trainer import TrainerError
 from trainer.rundir.layout import RunPaths
-from trainer.rundir.processes import host_name, process_is_alive, process_started
+from trainer.rundir.processes import host_name, pid_namespace, process_is_alive, process_started
 from trainer.rundir.writer import write_error
+
+if sys.platform != "win32":
+    import fcntl
 
 SILENT_AFTER_SECONDS = 60.0
 """An owner on another host counts as dead after this long without a heartbeat."""
@@ -24,12 +31,19 @@ SILENT_AFTER_SECONDS = 60.0
 
 @dataclass(frozen=True)
 class LockState:
-    """The owner of a run; `heartbeat` in seconds since 1970."""
+    """The owner of a run; `heartbeat`, and `since` when it has the run, in seconds since 1970."""
 
     pid: int
     host: str
     heartbeat: float
     alive: bool
+    since: float | None = None
+
+    def __str__(self) -> str:
+        since = (
+            "" if self.since is None else f", since {time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(self.since))}"
+        )
+        return f"pid {self.pid} on {self.host}{since}, last heard of {max(0.0, time.time() - self.heartbeat):.0f} s ago"
 
 
 class RunLock:
@@ -38,18 +52,19 @@ class RunLock:
     def __init__(self, paths: RunPaths) -> None:
         self.path = paths.lock
         pid = os.getpid()
-        self._contents = json.dumps(
-            {"pid": pid, "host": host_name(), "started": process_started(pid), "token": os.urandom(8).hex()}
-        )
+        owner = {"pid": pid, "host": host_name(), "namespace": pid_namespace(), "started": process_started(pid)}
+        self._contents = json.dumps({**owner, "since": round(time.time(), 3), "token": os.urandom(8).hex()})
 
     def acquire(self) -> None:
-        """Take the lock; a dead owner's is taken over.
+        """Take the lock, if it is not one's own already; a dead owner's is taken over.
 
         Raises:
             TrainerError: a living process trains this run, or the directory can't be written.
         """
         while not self._create():
             contents = _contents(self.path)
+            if contents == self._contents:
+                return
             if contents is None:
                 continue  # released between the two looks
             owner = _state(self.path, contents)
@@ -57,7 +72,7 @@ class RunLock:
                 raise TrainerError(
                     "another process trains this run",
                     where=str(self.path.parent),
-                    found=f"pid {owner.pid} on {owner.host}, last heard of {_ago(owner.heartbeat)}",
+                    found=str(owner),
                     hint="Watch it with `trainer watch`, or stop it with `trainer stop`, first.",
                 )
             self._remove_dead(contents)
@@ -102,15 +117,16 @@ class RunLock:
         return True
 
     def _remove_dead(self, contents: str) -> None:
-        """Take a dead owner's file away, unless another process has just taken it over."""
-        aside = self.path.with_name(f".run.lock-dead-{os.getpid()}")
-        try:
-            os.rename(self.path, aside)
-        except FileNotFoundError:
-            return
-        if _contents(aside) != contents:
-            os.link(aside, self.path)
-        aside.unlink()
+        """Take a dead owner's file away, unless another process has done that meanwhile.
+
+        Who holds the system's lock on the very file that has the path may remove it; it is nobody's after that.
+        """
+        with suppress(FileNotFoundError), open(self.path, encoding="utf-8") as file:
+            if sys.platform != "win32":
+                with suppress(OSError):  # a file system without such locks: two at the same instant may race
+                    fcntl.flock(file, fcntl.LOCK_EX)
+            if file.read() == contents and os.fstat(file.fileno()).st_ino == self.path.stat().st_ino:
+                self.path.unlink()
 
 
 def read_lock(paths: RunPaths) -> LockState | None:
@@ -134,14 +150,11 @@ def _state(path: Path, contents: str) -> LockState | None:
     try:
         fields = json.loads(contents)
         pid, host, started = int(fields["pid"]), str(fields["host"]), fields.get("started")
+        namespace, since = fields.get("namespace"), fields.get("since")
     except (ValueError, KeyError, TypeError):
         return LockState(0, "unknown", heartbeat, alive=False)
-    if host == host_name() and os.name == "posix":
+    if os.name == "posix" and host == host_name() and namespace in (None, pid_namespace()):
         alive = process_is_alive(pid, started)
     else:
         alive = time.time() - heartbeat < SILENT_AFTER_SECONDS
-    return LockState(pid, host, heartbeat, alive)
-
-
-def _ago(moment: float) -> str:
-    return f"{max(0.0, time.time() - moment):.0f} s ago"
+    return LockState(pid, host, heartbeat, alive, since)

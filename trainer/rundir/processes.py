@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import time
 
@@ -13,6 +14,16 @@ def host_name() -> str:
     import platform
 
     return platform.node()
+
+
+@functools.cache
+def pid_namespace() -> str | None:
+    """What pids are numbers within: this boot of this kernel, this container. None: the system does not say."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return f"{file.read().strip()} {os.readlink('/proc/self/ns/pid')}"
+    except OSError:
+        return None
 
 
 def process_started(pid: int) -> int | None:

@@ -8,6 +8,7 @@ from PIL import Image
 
 from trainer.datasets import check_item
 from trainer.datasets.known import sizes_of
+from trainer.datasets.readers import files
 from trainer.datasets.readers.image_folder import ImageFolder
 from trainer.datasets.readers.opening import Opening
 from trainer.datasets.readers.pairs import PairedImages
@@ -30,6 +31,22 @@ def test_a_folder_is_a_class_and_its_files_are_items(tmp_path, picture):
     check_item(item)
     np.testing.assert_array_equal(item["image"], pixels)
     assert item["label"] == 1 and item["size"].tolist() == [20, 30]
+
+
+@pytest.mark.parametrize("reader", [PairedImages, ImageFolder])
+def test_reading_a_large_folder_is_told_of_and_can_be_ended(tmp_path, picture, monkeypatch, reader):
+    monkeypatch.setattr(files, "FILES_BETWEEN", 2)
+    for number in range(5):
+        picture(f"one/{number}.png")
+    told = []
+    reader(tmp_path, opening=Opening(lambda done, total: told.append((done, total))))
+    assert told[:2] == [(2, 0), (4, 0)]
+
+    def stop(done, total):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        reader(tmp_path, opening=Opening(stop))
 
 
 def test_classes_may_be_given_in_another_order(tmp_path, picture):

@@ -52,7 +52,7 @@ class ImageFolder(PictureReader):
         self.names: list[str] = []
         labels: list[int] = []
         for label, name in enumerate(self.class_names):
-            files = files_in(self.folder / name, below=True) if name in present else []
+            files = files_in(self.folder / name, below=True, progress=opening.progress) if name in present else []
             self.names += [f"{name}/{file}" for file in files]
             labels += [label] * len(files)
             if opening.progress is not None:

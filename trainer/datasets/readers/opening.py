@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from trainer import TrainerError
 
 Progress = Callable[[int, int], None]
-"""Hears how much of how much is done, and often enough to be shown."""
+"""Hears how much of how much (0: not known) is done, often enough to be shown; what it raises ends the reading."""
 
 
 def _raise(error: TrainerError) -> None:

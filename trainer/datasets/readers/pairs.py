@@ -47,10 +47,10 @@ class PairedImages(PictureReader):
         self.images = root / images
         self.targets = None if targets is None else root / targets
         self.is_mirrored = direction == "right_to_left"
-        self.names = files_in(self.images, below=True)
+        self.names = files_in(self.images, below=True, progress=opening.progress)
         self._target_names: list[str | None] = []
         if self.targets is not None:
-            found = by_stem(files_in(self.targets, below=True), self.targets)
+            found = by_stem(files_in(self.targets, below=True, progress=opening.progress), self.targets)
             stems = list(by_stem(self.names, self.images))
             self._target_names = [found.get(stem) for stem in stems]
             for stray in sorted(set(found) - set(stems)):

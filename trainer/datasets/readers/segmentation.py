@@ -53,8 +53,8 @@ class SegmentationFolders(PictureReader):
         super().__init__(channels)
         self.images, self.masks = root / images, root / masks
         self.class_names: Sequence[str] = tuple(classes)
-        self.names = files_in(self.images, below=True)
-        found = by_stem(files_in(self.masks, below=True), self.masks)
+        self.names = files_in(self.images, below=True, progress=opening.progress)
+        found = by_stem(files_in(self.masks, below=True, progress=opening.progress), self.masks)
         stems = [stem + mask_suffix for stem in by_stem(self.names, self.images)]
         self._mask_names = [found.get(stem) for stem in stems]
         for stray in sorted(set(found) - set(stems)):

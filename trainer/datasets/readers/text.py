@@ -105,7 +105,7 @@ class TextClasses:
         opening: Opening = Opening(),  # noqa: B008 - frozen
     ) -> None:
         self.folder = root / folder
-        present = [name.removesuffix(".txt") for name in files_in(self.folder, (".txt",))]
+        present = [name.removesuffix(".txt") for name in files_in(self.folder, (".txt",), progress=opening.progress)]
         self.class_names: Sequence[str] = tuple(sorted(present) if classes is None else classes)
         self.lines: list[str] = []
         self._numbers: list[int] = []

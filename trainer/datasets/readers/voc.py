@@ -66,7 +66,10 @@ class VocDataset(PictureReader):
         super().__init__(channels)
         self.images, self.annotations, self.one_based = root / images, root / annotations, one_based
         if image_set is None:
-            self.names = [name.removesuffix(".xml") for name in files_in(self.annotations, (".xml",), below=True)]
+            self.names = [
+                name.removesuffix(".xml")
+                for name in files_in(self.annotations, (".xml",), below=True, progress=opening.progress)
+            ]
         else:
             self.names = [line.split()[0] for line in read_text(root / image_set).splitlines() if line.strip()]
         self.class_names: Sequence[str] = tuple(classes) if classes is not None else self._occurring(opening)

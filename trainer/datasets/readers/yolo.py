@@ -48,9 +48,11 @@ class YoloDataset(PictureReader):
         self.images = root / images
         self.label_folder = root / (labels if labels is not None else labels_beside(images))
         self.class_names: Sequence[str] = class_names(root, classes)
-        self.names = files_in(self.images, below=True)
+        self.names = files_in(self.images, below=True, progress=opening.progress)
         self._stems = list(by_stem(self.names, self.images))
-        self._labelled = set(by_stem(files_in(self.label_folder, (".txt",), below=True), self.label_folder))
+        self._labelled = set(
+            by_stem(files_in(self.label_folder, (".txt",), below=True, progress=opening.progress), self.label_folder)
+        )
         for stray in sorted(self._labelled - set(self._stems) - {"classes"}):
             opening.on_problem(
                 TrainerError(

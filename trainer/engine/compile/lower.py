@@ -55,9 +55,17 @@ class Lowered:
     leaves: dict[Node, Buffer]
 
 
-def lower(request: Request, policy: Policy, choose: Callable[[Any], Any] = defaults.choose) -> Lowered:
-    """Partition, group and render-ready launches of a graph; `choose` picks the parameters of each template."""
-    return Lowering(request, policy, choose).run()
+def lower(
+    request: Request,
+    policy: Policy,
+    choose: Callable[[Any], Any] = defaults.choose,
+    progress: Callable[[int, int, str], None] | None = None,
+) -> Lowered:
+    """Partition, group and render-ready launches of a graph; `choose` picks the parameters of each template.
+
+    `progress` is called before each launch is planned; how many kernels there will be is not known yet: 0.
+    """
+    return Lowering(request, policy, choose, progress).run()
 
 
 @dataclass
@@ -69,6 +77,7 @@ class Lowering:
     request: Request
     policy: Policy
     choose: Callable[[Any], Any]
+    progress: Callable[[int, int, str], None] | None = None
     launches: list[Launch] = field(default_factory=list)
     buffers: dict[Node, Buffer] = field(default_factory=dict)
     leaves: dict[Node, Buffer] = field(default_factory=dict)
@@ -90,7 +99,9 @@ class Lowering:
         groups, fused = fuse_epilogues(group(self.plan), self.plan, set(outputs))
         self._place_results()
         self._place_updates(groups, fused)
-        for item in groups:
+        for number, item in enumerate(groups):
+            if self.progress is not None:
+                self.progress(0, 0, f"planning {number} of {len(groups)}")
             if item.kind == "loop":
                 self._emit_loop(item)
             elif item.kind == "reduction":

@@ -230,7 +230,8 @@ def trace(
     that the function assigns to are updated in place.
 
     Args:
-        progress: called with (kernels compiled, kernels in all, what is compiled now).
+        progress: called with (kernels compiled, kernels in all, what is compiled now), and before that, while they are
+            planned, with (0, 0, how far that is). What it raises ends the call.
         check_every: with N > 0, trace again at every Nth call and raise if the graph has changed.
 
     Raises:

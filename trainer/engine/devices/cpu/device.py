@@ -124,7 +124,8 @@ class CpuDevice:
         news = [(storage, node) for (storage, _), node in zip(updates, targets, strict=True)]
         if updates or flush:
             settle_layouts(topological(outputs), news)
-        lowered = lower(Request(tuple(values), tuple(news), self.numerics, self.bfloat16), self.policy, self.choose)
+        request = Request(tuple(values), tuple(news), self.numerics, self.bfloat16)
+        lowered = lower(request, self.policy, self.choose, progress)
         if self.poison:
             lowered.launches = poisoned(lowered.launches)
         kernels = self.kernels.of(lowered.launches, progress)
