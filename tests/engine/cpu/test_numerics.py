@@ -71,6 +71,19 @@ def test_weights_are_transformed_once_for_all_who_read_them() -> None:
     assert text.count("transform weights 4x4 (") == 1 and text.count("winograd 4x4") == 2
 
 
+def test_weights_are_transformed_once_for_all_levels_of_a_pyramid() -> None:
+    convolution = nn.Conv2d(32, 32, 3, padding=1)
+    levels = [np.random.default_rng(side).normal(size=(4, 32, side, side)).astype(np.float32) for side in (32, 24)]
+    with engine.device(CpuDevice(threads=1, numerics="fast")):
+        traced = engine.trace(lambda *levels: [convolution(level) for level in levels])
+        found = [level.numpy() for level in traced(*map(engine.asarray, levels))]
+        text = engine.explain(traced)
+    assert text.count("winograd 4x4") == 2 and text.count("transform weights 4x4 (") == 1
+    with engine.device("reference"):
+        for level, ours in zip(levels, found, strict=True):
+            np.testing.assert_allclose(ours, convolution(engine.asarray(level)).numpy(), atol=1e-4)
+
+
 def test_another_class_is_refused() -> None:
     with pytest.raises(TrainerError, match="no such numerics class"):
         CpuDevice(threads=1, numerics="loose")  # type: ignore[arg-type]

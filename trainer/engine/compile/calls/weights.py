@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 
 
 def transformed_weights(lowering: Lowering, spec: WinogradSpec, packed: Address) -> Address:
-    """The transform of packed weights for Winograd's algorithm."""
-    plain = replace(spec, convolution=replace(spec.convolution, epilogue=Epilogue()))
+    """The transform of packed weights for Winograd's algorithm: the same whatever the images, as a pyramid's levels."""
+    any_image = replace(spec.convolution, images=1, spatial=(4, 4), padding=((1, 1), (1, 1)), epilogue=Epilogue())
+    plain = replace(spec, convolution=any_image)
     size, tasks, label = winograd.weights_size(plain), winograd.weight_tasks(plain), "transform weights"
     label = f"{label} {plain.outputs}x{plain.outputs}"
     dtype = plain.convolution.dtype
