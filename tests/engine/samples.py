@@ -493,6 +493,24 @@ def _scatter_add_along(draw: DrawFn) -> Sample:
     return Sample("scatter_add_along", (u, draw(_indices(shape, size))), (axis, size))
 
 
+# --- order ------------------------------------------------------------------------------------------------------------
+
+
+@st.composite
+def _argsort(draw: DrawFn) -> Sample:
+    shape = draw(st.one_of(shapes.filter(bool), st.sampled_from(((2, 70), (300,)))))
+    x = draw(arrays(draw(st.sampled_from((dtypes.bool_, *NUMBERS))), shape, low=0, high=6))
+    return Sample("argsort", (x,), (draw(st.integers(0, len(shape) - 1)), draw(st.booleans())))
+
+
+@st.composite
+def _suppress(draw: DrawFn) -> Sample:
+    count = draw(st.sampled_from((0, 1, 2, 7, 40)))
+    x = draw(arrays(dtypes.bool_, (*draw(shapes)[:2], count, count)))
+    values = x.values & (np.random.default_rng(draw(seeds)).random(x.values.shape) < draw(st.sampled_from((0.1, 0.5))))
+    return Sample("suppress", (Array(values, x.dtype, x.arrangement),))
+
+
 _STRATEGIES: dict[str, Callable[[], SearchStrategy[Sample]]] = {
     **{name: _elementwise(name) for name in _KINDS},
     "power": _power,
@@ -525,4 +543,6 @@ _STRATEGIES: dict[str, Callable[[], SearchStrategy[Sample]]] = {
     "scatter_add": _scatter_add,
     "take_along": _take_along,
     "scatter_add_along": _scatter_add_along,
+    "argsort": _argsort,
+    "suppress": _suppress,
 }

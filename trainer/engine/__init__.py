@@ -119,6 +119,7 @@ from trainer.engine.functions.reductions import (
     sum,
     var,
 )
+from trainer.engine.functions.sorting import argsort, sort, suppress, top_k
 from trainer.engine.gradients import gradients
 from trainer.engine.graph.dtypes import DType, bfloat16, bool_, float16, float32, float64, int32, int64, uint8
 from trainer.engine.promotion import can_cast, result_type
@@ -157,6 +158,7 @@ __all__ = [
     "arange",
     "argmax",
     "argmin",
+    "argsort",
     "asarray",
     "astype",
     "autocast",
@@ -264,6 +266,7 @@ __all__ = [
     "set_default_device",
     "sign",
     "sin",
+    "sort",
     "sqrt",
     "square",
     "squeeze",
@@ -272,11 +275,13 @@ __all__ = [
     "stop_gradient",
     "subtract",
     "sum",
+    "suppress",
     "take",
     "take_along_axis",
     "tanh",
     "tensordot",
     "tile",
+    "top_k",
     "trace",
     "tril",
     "triu",

@@ -112,6 +112,7 @@ def everything(x: Any, i: Any) -> list[Any]:
         engine.concat([engine.flip(x, axis=1), engine.pad(x, ((0, 0), (1, 2)), value=0.1)], axis=1),
         engine.cumulative_sum(engine.take(x, i, axis=0), axis=1),
         engine.argmax(x, axis=1),
+        engine.argsort(x, axis=0, descending=True),
         engine.random.uniform((1, 2), (3, 4), (5,)),
         engine.bitwise_left_shift(i, 1) // 3,
         (x > 0) & (x < 1),

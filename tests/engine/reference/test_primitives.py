@@ -208,8 +208,38 @@ _PLAIN: dict[str, Callable[..., Any]] = {
     "scatter_add": _scatter_add,
     "take_along": lambda axis, x, i: np.take_along_axis(x, np.clip(i, 0, x.shape[axis] - 1), axis),
     "scatter_add_along": _scatter_add_along,
+    "argsort": lambda axis, descending, x: (
+        np.apply_along_axis(
+            lambda row: sorted(range(len(row)), key=lambda place: _rank(row[place], descending)), axis, x
+        )
+        if x.size
+        else np.zeros(x.shape, np.int64)
+    ),
+    "suppress": lambda overlaps: _each_matrix(_staying, overlaps),
 }
 _ELSEWHERE = {"buffer": "the leaf", "random_bits": "test_philox.py, published vectors"}
+
+
+def _rank(value: Any, descending: bool) -> tuple[bool, float]:
+    """What Python sorts by, which is stable too: NaN as one that is greater than any number."""
+    missing = bool(np.isnan(value))
+    number = 0.0 if missing else float(value)
+    return (not missing, -number) if descending else (missing, number)
+
+
+def _staying(overlaps: np.ndarray) -> np.ndarray:
+    stay: list[int] = []
+    for candidate in range(len(overlaps)):
+        if not any(overlaps[earlier, candidate] for earlier in stay):
+            stay.append(candidate)
+    return np.isin(np.arange(len(overlaps)), stay)
+
+
+def _each_matrix(function: Callable[[np.ndarray], np.ndarray], matrices: np.ndarray) -> np.ndarray:
+    result = np.zeros(matrices.shape[:-1], bool)
+    for place in np.ndindex(matrices.shape[:-2]):
+        result[place] = function(matrices[place])
+    return result
 
 
 def _wins(row: np.ndarray, best: Callable[..., Any]) -> np.ndarray:

@@ -104,6 +104,12 @@ def _tag(name: str, value: Any, dtype: DType | None, refuse: Refuse) -> str | in
     return value
 
 
+def _flag(name: str, value: Any, dtype: DType | None, refuse: Refuse) -> bool:
+    if type(value) is not bool:
+        raise refuse(name, value, "true or false")
+    return value
+
+
 def _number(name: str, value: Any, dtype: DType | None, refuse: Refuse) -> bool | int | float:
     """A number that `dtype` has exactly."""
     if dtype is None:
@@ -128,6 +134,7 @@ _KINDS: dict[str, Callable[[str, Any, DType | None, Refuse], Any]] = {
     "axes": _counts,
     "axis": _count,
     "columns": _band,
+    "descending": _flag,
     "dilation": _pair,
     "dtype": dtype_from,
     "groups": _count,

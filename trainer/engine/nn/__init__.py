@@ -13,9 +13,18 @@ from trainer.engine.nn.activations import (
     Softplus,
     Tanh,
 )
+from trainer.engine.nn.boxes import (
+    box_area,
+    box_iou,
+    box_iou_loss,
+    distance_box_iou_loss,
+    generalized_box_iou_loss,
+    nms,
+)
 from trainer.engine.nn.containers import Flatten, Identity, ModuleList, Sequential, Unflatten
 from trainer.engine.nn.convolution import Conv2d, ConvTranspose2d
 from trainer.engine.nn.dropout import Dropout, Dropout2d
+from trainer.engine.nn.focal import quality_focal_loss, sigmoid_focal_loss
 from trainer.engine.nn.linear import Embedding, Linear
 from trainer.engine.nn.losses import binary_cross_entropy_with_logits, cross_entropy, l1_loss, mse_loss
 from trainer.engine.nn.module import LoadReport, Module
@@ -69,12 +78,20 @@ __all__ = [
     "Unflatten",
     "Upsample",
     "binary_cross_entropy_with_logits",
+    "box_area",
+    "box_iou",
+    "box_iou_loss",
     "cross_entropy",
     "declare",
     "declare_buffer",
     "dice_loss",
+    "distance_box_iou_loss",
     "functional",
+    "generalized_box_iou_loss",
     "initializers",
     "l1_loss",
     "mse_loss",
+    "nms",
+    "quality_focal_loss",
+    "sigmoid_focal_loss",
 ]

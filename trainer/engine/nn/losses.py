@@ -68,7 +68,7 @@ def cross_entropy(
         else:
             spread = log_total * engine.sum(weight) - engine.sum(shifted * factors, axis=1)
         target_loss = target_loss * (1 - label_smoothing) + spread * kept * (label_smoothing / classes)
-    return _reduce(target_loss, normalizer, reduction, sample_weight)
+    return reduced(target_loss, normalizer, reduction, sample_weight)
 
 
 def _soft_cross_entropy(
@@ -86,7 +86,7 @@ def _soft_cross_entropy(
         shares = shares * engine.reshape(weight, (1, classes, *(1,) * (logits.ndim - 2)))
     shifted = logits - largest(logits, 1)
     log_total = engine.log(engine.sum(engine.exp(shifted), axis=1, keepdims=True))
-    return _reduce(engine.sum((log_total - shifted) * shares, axis=1), None, reduction, sample_weight)
+    return reduced(engine.sum((log_total - shifted) * shares, axis=1), None, reduction, sample_weight)
 
 
 def binary_cross_entropy_with_logits(
@@ -110,20 +110,20 @@ def binary_cross_entropy_with_logits(
     else:
         factor = 1 + (pos_weight - 1) * targets
         loss = (1 - targets) * logits + factor * (softplus_of_negative_abs + relu(-logits))
-    return _reduce(loss if weight is None else loss * weight, None, reduction, sample_weight)
+    return reduced(loss if weight is None else loss * weight, None, reduction, sample_weight)
 
 
 def l1_loss(x: Tensor, y: Tensor, *, reduction: str = "mean", sample_weight: Tensor | None = None) -> Tensor:
     """|x − y|; shapes are equal."""
     _check_same("l1_loss", x, y)
-    return _reduce(engine.abs(widened(x) - widened(y)), None, reduction, sample_weight)
+    return reduced(engine.abs(widened(x) - widened(y)), None, reduction, sample_weight)
 
 
 def mse_loss(x: Tensor, y: Tensor, *, reduction: str = "mean", sample_weight: Tensor | None = None) -> Tensor:
     """(x − y)²; shapes are equal."""
     _check_same("mse_loss", x, y)
     difference = widened(x) - widened(y)
-    return _reduce(difference * difference, None, reduction, sample_weight)
+    return reduced(difference * difference, None, reduction, sample_weight)
 
 
 def _check_same(name: str, x: Tensor, y: Tensor) -> None:
@@ -131,7 +131,7 @@ def _check_same(name: str, x: Tensor, y: Tensor) -> None:
         raise TrainerError(f"{name} compares tensors of one shape", found=f"{x.shape} and {y.shape}")
 
 
-def _reduce(loss: Tensor, normalizer: Tensor | None, reduction: str, sample_weight: Tensor | None) -> Tensor:
+def reduced(loss: Tensor, normalizer: Tensor | None, reduction: str, sample_weight: Tensor | None) -> Tensor:
     """`loss` [N, ...] as mean (over `normalizer`'s sum, or the number of elements), sum, or as it is."""
     if reduction not in ("mean", "sum", "none"):
         raise TrainerError("unknown reduction", found=repr(reduction), expected="mean, sum or none")

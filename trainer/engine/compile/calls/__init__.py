@@ -18,6 +18,7 @@ from trainer.engine.compile.calls.indexing import (
     emit_scatter_add_along,
     emit_take_along,
 )
+from trainer.engine.compile.calls.order import emit_argsort, emit_suppress
 from trainer.engine.compile.calls.windows import (
     emit_cumulative_sum,
     emit_resample,
@@ -47,6 +48,8 @@ _EMITTERS: dict[str, Callable[[Lowering, Node, Fused | None], None]] = {
     "window_max_gradient": emit_window_max_gradient,
     "resample": emit_resample,
     "cumulative_sum": emit_cumulative_sum,
+    "argsort": emit_argsort,
+    "suppress": emit_suppress,
 }
 
 

@@ -40,6 +40,7 @@ from trainer.engine.graph.primitives.index import gather, scatter_add, scatter_a
 from trainer.engine.graph.primitives.marker import barrier, stop_gradient
 from trainer.engine.graph.primitives.moments import reduce_deviations, reduce_mean
 from trainer.engine.graph.primitives.movement import concatenate, expand, flip, pad, permute, reshape, slice_
+from trainer.engine.graph.primitives.order import argsort, suppress
 from trainer.engine.graph.primitives.reduction import (
     argmax,
     argmin,
@@ -87,6 +88,7 @@ __all__ = [
     "add",
     "argmax",
     "argmin",
+    "argsort",
     "barrier",
     "bitcast",
     "bitwise_and",
@@ -161,6 +163,7 @@ __all__ = [
     "sqrt",
     "stop_gradient",
     "subtract",
+    "suppress",
     "take_along",
     "tanh",
     "trunc",

@@ -1,0 +1,127 @@
+"""Overlaps of boxes, losses made of them, and non-maximum suppression, after torchvision's functions of these names.
+
+Boxes are [..., 4]: x_min, y_min, x_max, y_max.
+"""
+
+from __future__ import annotations
+
+from trainer import TrainerError, engine
+from trainer.engine import Tensor
+from trainer.engine.autocast import widened
+from trainer.engine.nn.losses import reduced
+
+EPSILON = 1e-7
+"""Added to areas that are divided by: two boxes without any area have the IoU 0."""
+
+
+def box_area(boxes: Tensor) -> Tensor:
+    """Width times height [...]."""
+    x_min, y_min, x_max, y_max = _sides("box_area", boxes)
+    return (x_max - x_min) * (y_max - y_min)
+
+
+def box_iou(boxes: Tensor, others: Tensor) -> Tensor:
+    """Intersection over union of each of `boxes` [..., N, 4] with each of `others` [..., M, 4]: [..., N, M]; 0 where
+    both are empty.
+    """
+    rows, columns = engine.expand_dims(boxes, axis=-2), engine.expand_dims(others, axis=-3)
+    shared, union = _shared(rows, columns)
+    return engine.where(union > 0, shared / engine.where(union > 0, union, 1), 0)
+
+
+def box_iou_loss(
+    boxes: Tensor, targets: Tensor, *, reduction: str = "none", sample_weight: Tensor | None = None
+) -> Tensor:
+    """1 − IoU of boxes with their targets, both [N, ..., 4]; [N, ...]."""
+    shared, union = _shared(*_checked("box_iou_loss", boxes, targets))
+    return reduced(1 - shared / (union + EPSILON), None, reduction, sample_weight)
+
+
+def generalized_box_iou_loss(
+    boxes: Tensor, targets: Tensor, *, reduction: str = "none", sample_weight: Tensor | None = None
+) -> Tensor:
+    """1 − GIoU of boxes with their targets, both [N, ..., 4] (Rezatofighi et al. 2019).
+
+    GIoU is the IoU minus the share of the smallest box around both that neither covers, so that boxes that don't meet
+    have a gradient too.
+    """
+    boxes, targets = _checked("generalized_box_iou_loss", boxes, targets)
+    shared, union = _shared(boxes, targets)
+    width, height = _around(boxes, targets)
+    around = width * height
+    giou = shared / (union + EPSILON) - (around - union) / (around + EPSILON)
+    return reduced(1 - giou, None, reduction, sample_weight)
+
+
+def distance_box_iou_loss(
+    boxes: Tensor, targets: Tensor, *, reduction: str = "none", sample_weight: Tensor | None = None
+) -> Tensor:
+    """1 − DIoU (Zheng et al. 2020), both [N, ..., 4].
+
+    DIoU is the IoU minus the squared distance of the middles by the squared diagonal of the smallest box around both.
+    """
+    boxes, targets = _checked("distance_box_iou_loss", boxes, targets)
+    shared, union = _shared(boxes, targets)
+    width, height = _around(boxes, targets)
+    one, other = _sides("boxes", boxes), _sides("targets", targets)
+    across = (one[0] + one[2] - other[0] - other[2]) / 2
+    down = (one[1] + one[3] - other[1] - other[3]) / 2
+    distance = (across * across + down * down) / (width * width + height * height + EPSILON)
+    return reduced(1 - shared / (union + EPSILON) + distance, None, reduction, sample_weight)
+
+
+def nms(boxes: Tensor, scores: Tensor, iou_threshold: float, *, classes: Tensor | None = None) -> Tensor:
+    """Which boxes greedy non-maximum suppression keeps, bool [..., N], in the order that they were given in.
+
+    From the highest score down (of equal ones the first), a box is dropped if its IoU with one that was kept is above
+    `iou_threshold`; with `classes` only boxes of the same class drop each other. It is part of the graph: N boxes come
+    in, N answers out, each picture of a batch for itself, in O(N²) comparisons, so hand it the best few hundred.
+
+    Args:
+        boxes, scores, classes: [..., N, 4], [..., N], [..., N].
+    """
+    _sides("nms", boxes)
+    if scores.shape != boxes.shape[:-1] or (classes is not None and classes.shape != scores.shape):
+        found = f"boxes {boxes.shape}, scores {scores.shape}" + (
+            "" if classes is None else f", classes {classes.shape}"
+        )
+        raise TrainerError("nms needs a score for each box", found=found)
+    order = engine.argsort(scores, descending=True)
+    ranked = engine.take_along_axis(
+        boxes, engine.broadcast_to(engine.expand_dims(order, axis=-1), boxes.shape), axis=-2
+    )
+    overlaps = box_iou(ranked, ranked) > iou_threshold
+    if classes is not None:
+        labels = engine.take_along_axis(classes, order, axis=-1)
+        overlaps = overlaps & (engine.expand_dims(labels, axis=-1) == engine.expand_dims(labels, axis=-2))
+    return engine.take_along_axis(engine.suppress(overlaps), engine.argsort(order), axis=-1)
+
+
+def _checked(name: str, boxes: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+    if boxes.shape != targets.shape:
+        raise TrainerError(f"{name} compares boxes in pairs", found=f"{boxes.shape} and {targets.shape}")
+    _sides(name, boxes)
+    return widened(boxes), widened(targets)
+
+
+def _sides(name: str, boxes: Tensor) -> tuple[Tensor, ...]:
+    if boxes.ndim < 1 or boxes.shape[-1] != 4:
+        raise TrainerError(f"{name} takes boxes of four numbers", found=f"shape {boxes.shape}", expected="[..., 4]")
+    return tuple(boxes[..., side] for side in range(4))
+
+
+def _shared(boxes: Tensor, others: Tensor) -> tuple[Tensor, Tensor]:
+    """Areas of intersection and union; both broadcast."""
+    one, other = _sides("boxes", boxes), _sides("boxes", others)
+    width = engine.minimum(one[2], other[2]) - engine.maximum(one[0], other[0])
+    height = engine.minimum(one[3], other[3]) - engine.maximum(one[1], other[1])
+    shared = engine.where((width > 0) & (height > 0), width * height, 0)
+    return shared, box_area(boxes) + box_area(others) - shared
+
+
+def _around(boxes: Tensor, others: Tensor) -> tuple[Tensor, Tensor]:
+    """Width and height of the smallest box around both."""
+    one, other = _sides("boxes", boxes), _sides("boxes", others)
+    width = engine.maximum(one[2], other[2]) - engine.minimum(one[0], other[0])
+    height = engine.maximum(one[3], other[3]) - engine.minimum(one[1], other[1])
+    return width, height
