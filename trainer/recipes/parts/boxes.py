@@ -1,0 +1,50 @@
+"""How boxes are written down at places of a picture: distances from a location to the four sides (Tian et al. 2019)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from trainer import engine
+from trainer.engine import Tensor
+
+
+@dataclass(frozen=True)
+class Locations:
+    """The places of all levels of a pyramid in one row, the finest level first, each level in row-major order.
+
+    Attributes:
+        points: float32 [L, 2], x and y in pixels of the picture: the middles of what the places see.
+        strides: float32 [L], pixels between two places of the level.
+        levels: int [L], the number of the level.
+    """
+
+    points: np.ndarray
+    strides: np.ndarray
+    levels: np.ndarray
+
+
+def locations(sizes: Sequence[tuple[int, int]], strides: Sequence[int]) -> Locations:
+    """Of levels with these heights and widths."""
+    points = [
+        stride * (np.stack(np.meshgrid(np.arange(width), np.arange(height)), axis=-1).reshape(-1, 2) + 0.5)
+        for (height, width), stride in zip(sizes, strides, strict=True)
+    ]
+    counts = [height * width for height, width in sizes]
+    return Locations(
+        np.concatenate(points).astype(np.float32),
+        np.repeat(np.array(strides, np.float32), counts),
+        np.repeat(np.arange(len(counts)), counts),
+    )
+
+
+def distances_to_sides(points: Tensor, boxes: Tensor) -> Tensor:
+    """From points [..., 2] to the left, top, right and bottom of boxes [..., 4], negative where they lie outside."""
+    return engine.concat([points - boxes[..., :2], boxes[..., 2:] - points], axis=-1)
+
+
+def boxes_from_distances(points: Tensor, distances: Tensor) -> Tensor:
+    """The inverse: boxes [..., 4] of points [..., 2] and their distances to the sides."""
+    return engine.concat([points - distances[..., :2], points + distances[..., 2:]], axis=-1)
