@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import shutil
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -59,6 +62,52 @@ def test_stopped_at_any_operation_a_run_comes_to_the_same_bits(tmp_path: Path, s
                 assert told(before, further) == told(events), where
             shutil.rmtree(killed.root)
     assert len(laid_out) > 100 and len(seen) >= 5
+
+
+KILLED_RUN = """
+import os, signal, sys
+from pathlib import Path
+from tests.faults.disks import Recorder
+from tests.faults.small_run import small_config, train
+from trainer.rundir import RunPaths
+
+class Killed(Recorder):
+    def _note(self, name, *words):
+        if len(self.asked) == int(sys.argv[2]):
+            os.kill(os.getpid(), signal.SIGKILL)
+        super()._note(name, *words)
+
+paths = RunPaths(Path(sys.argv[1]))
+train(paths, small_config(), lambda event: None, disk=Killed(paths.checkpoints))
+"""
+
+
+@pytest.mark.full
+def test_a_real_kill_leaves_what_the_journal_says(tmp_path: Path, repository: Path) -> None:
+    """The crashes above are laid out from a journal; here the process ends by SIGKILL, with its threads."""
+    whole = create_run(tmp_path, "whole")
+    journal = Recorder(whole.checkpoints)
+    train(whole, small_config(), lambda event: None, disk=journal).check()
+    for count in range(3, len(journal.asked), len(journal.asked) // 6):
+        killed = create_run(tmp_path, f"killed-{count}")
+        done = subprocess.run([sys.executable, "-c", KILLED_RUN, str(killed.root), str(count)], cwd=repository)
+        assert done.returncode == -signal.SIGKILL
+        expected = {
+            (_without_process(place), content) for place, content in journal.found(count, "killed").items() if content
+        }
+        found = {
+            (_without_process(path.relative_to(killed.checkpoints).parts), path.read_bytes())
+            for path in killed.checkpoints.rglob("*")
+            if path.is_file() and path.stat().st_size
+        }
+        assert {place for place, _ in found} == {place for place, _ in expected}
+        # Times stand in the state, and its hash in the manifest: of the rest every byte is the same.
+        arrays = [{pair for pair in pairs if pair[0].endswith(".safetensors")} for pairs in (found, expected)]
+        assert arrays[0] == arrays[1]
+
+
+def _without_process(place: tuple[str, ...]) -> str:
+    return "/".join(".".join(part.split(".")[:2]) if part.startswith(".") else part for part in place)
 
 
 def test_a_newest_checkpoint_that_lost_its_data_gives_way(tmp_path: Path) -> None:

@@ -94,7 +94,7 @@ def operations_of_a_run(folder: Path) -> tuple[int, int, Path]:
     return ends[1] + 8, ends[2], whole.checkpoints
 
 
-@pytest.mark.parametrize("every", [17, pytest.param(1, marks=pytest.mark.full)])
+@pytest.mark.parametrize("every", [17, pytest.param(3, marks=pytest.mark.full)])
 def test_a_run_goes_on_without_a_checkpoint_or_stops_as_configured(tmp_path: Path, every: int) -> None:
     first, last, whole = operations_of_a_run(tmp_path)
     assert last - first > 40
