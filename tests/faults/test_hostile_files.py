@@ -18,7 +18,7 @@ import pytest
 
 from tests.faults.small_run import small_config, train
 from trainer import TrainerError, configs, engine
-from trainer.learner.checkpoints import Array, read_checkpoint, write_checkpoint
+from trainer.learner.checkpoints import Array, checkpoint_folder, pointed, read_checkpoint, write_checkpoint
 from trainer.learner.checkpoints.format import _sealed, remove_checkpoint
 from trainer.learner.weights import read_weights
 from trainer.rundir import Event, create_run
@@ -161,6 +161,18 @@ def test_a_pipe_or_a_folder_in_place_of_a_file_is_refused_and_not_waited_for(tmp
         with pytest.raises(TrainerError, match="not a complete checkpoint") as raised:
             read_checkpoint(folder)
         assert str(folder / name) in str(raised.value)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+@pytest.mark.parametrize(
+    "make",
+    [os.mkfifo, os.mkdir, lambda path: path.write_bytes(b"step-4" * 10**6), lambda path: path.symlink_to(path)],
+    ids=["pipe", "folder", "long", "loop"],
+)
+def test_a_pointer_that_is_none_is_passed_over(tmp_path: Path, make: Any) -> None:
+    folder, _ = write_checkpoint(tmp_path, 4, WEIGHT, {})
+    make(tmp_path / "latest")
+    assert pointed(tmp_path, "latest") is None and checkpoint_folder(tmp_path) == folder
 
 
 def test_of_a_checkpoint_that_is_a_link_only_the_link_is_deleted(tmp_path: Path) -> None:

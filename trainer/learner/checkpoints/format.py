@@ -231,8 +231,9 @@ def point(checkpoints: Path, name: str, step: int, *, disk: Disk = DISK) -> None
 def pointed(checkpoints: Path, name: str) -> Path | None:
     """The folder that the file `name` names, or None when there is no such file, or it names no checkpoint."""
     try:
-        step = (checkpoints / name).read_text(errors="replace").strip()
-    except FileNotFoundError:
+        with open(checkpoints / name, "rb", opener=_regular) as file:
+            step = file.read(64).decode(errors="replace").strip()
+    except OSError:
         return None
     return checkpoints / step if _FOLDER.fullmatch(step) else None
 
