@@ -8,9 +8,11 @@ convolution, which costs an eighth of the paper's transposed convolution and lea
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from trainer import TrainerError, engine
 from trainer.engine import Tensor, nn
+from trainer.recipes.parts.blocks import convolution_block
 
 
 class UNet(nn.Module):
@@ -18,7 +20,8 @@ class UNet(nn.Module):
 
     Args:
         widths: channels at each size, from the largest to the smallest.
-        reduction: the first convolution has this stride and the result is enlarged by as much: 2 costs a quarter.
+        reduction: 1, or a power of two by which the first convolutions reduce the picture, each by 2; the result is
+            enlarged by as much. 2 costs a quarter of 1.
     """
 
     def __init__(
@@ -26,13 +29,15 @@ class UNet(nn.Module):
     ) -> None:
         first, *deeper = widths
         self.multiple = reduction << len(deeper)
-        self.stem = nn.Sequential(convolution(in_channels, first, stride=reduction), convolution(first, first))
+        self.stem = stem(in_channels, first, reduction)
         self.down, self.reduce, self.up = nn.ModuleList(), nn.ModuleList(), nn.ModuleList()
         for above, width in zip(widths, deeper, strict=False):
-            self.down.append(nn.Sequential(nn.MaxPool2d(2), convolution(above, width), convolution(width, width)))
+            self.down.append(
+                nn.Sequential(nn.MaxPool2d(2), convolution_block(above, width), convolution_block(width, width))
+            )
         for above, width in reversed(list(zip(widths, deeper, strict=False))):
             self.reduce.append(nn.Conv2d(width, above, 1))
-            self.up.append(nn.Sequential(convolution(2 * above, above), convolution(above, above)))
+            self.up.append(nn.Sequential(convolution_block(2 * above, above), convolution_block(above, above)))
         self.enlarge = nn.Upsample(scale_factor=2, mode="bilinear")
         self.head = nn.Conv2d(first, out_channels, 1)
         self.full = nn.Identity() if reduction == 1 else nn.Upsample(scale_factor=reduction, mode="bilinear")
@@ -54,10 +59,12 @@ class UNet(nn.Module):
         return self.full(self.head(x))
 
 
-def convolution(in_channels: int, out_channels: int, *, stride: int = 1) -> nn.Sequential:
-    """Convolution 3x3, batch norm, ReLU."""
-    return nn.Sequential(
-        nn.Conv2d(in_channels, out_channels, 3, stride, padding=1, bias=False),
-        nn.BatchNorm2d(out_channels),
-        nn.ReLU(),
-    )
+def stem(in_channels: int, width: int, reduction: int) -> nn.Sequential:
+    """Two convolutions; of a reduction one for each halving, each to twice the channels, and one more."""
+    halvings = reduction.bit_length() - 1
+    if reduction != 1 << halvings:
+        raise TrainerError("a U-Net reduces a picture by a power of two", found=reduction, expected="1, 2, 4, …")
+    widths = [in_channels, *(width >> left for left in reversed(range(max(halvings, 1))))]
+    stride = 2 if halvings else 1
+    first = [convolution_block(a, b, stride=stride) for a, b in pairwise(widths)]
+    return nn.Sequential(*first, convolution_block(width, width))
