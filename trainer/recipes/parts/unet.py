@@ -16,12 +16,14 @@ from trainer.recipes.parts.blocks import convolution_block
 
 
 class UNet(nn.Module):
-    """x [N, `in_channels`, H, W] as maps [N, `out_channels`, H, W]; H and W are multiples of `multiple`.
+    """x [N, `in_channels`, H, W] as maps [N, `out_channels`, H / `reduction`, W / `reduction`].
+
+    H and W are multiples of `multiple`.
 
     Args:
         widths: channels at each size, from the largest to the smallest.
-        reduction: 1, or a power of two by which the first convolutions reduce the picture, each by 2; the result is
-            enlarged by as much. 2 costs a quarter of 1.
+        reduction: 1, or a power of two by which the first convolutions reduce the picture: 2 costs a quarter of 1, and
+            what is found can be enlarged.
     """
 
     def __init__(
@@ -40,7 +42,6 @@ class UNet(nn.Module):
             self.up.append(nn.Sequential(convolution_block(2 * above, above), convolution_block(above, above)))
         self.enlarge = nn.Upsample(scale_factor=2, mode="bilinear")
         self.head = nn.Conv2d(first, out_channels, 1)
-        self.full = nn.Identity() if reduction == 1 else nn.Upsample(scale_factor=reduction, mode="bilinear")
 
     def forward(self, x: Tensor) -> Tensor:
         if x.shape[2] % self.multiple or x.shape[3] % self.multiple:
@@ -56,7 +57,7 @@ class UNet(nn.Module):
             x = down(x)
         for reduce, up in zip(self.reduce, self.up, strict=True):
             x = up(engine.concat([seen.pop(), self.enlarge(reduce(x))], axis=1))
-        return self.full(self.head(x))
+        return self.head(x)
 
 
 def stem(in_channels: int, width: int, reduction: int) -> nn.Sequential:

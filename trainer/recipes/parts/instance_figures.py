@@ -1,0 +1,55 @@
+"""COCO's figures of objects that are gathered from maps, beside the training."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+
+import numpy as np
+
+from trainer.datasets.fields import IGNORED
+from trainer.engine import Tensor
+from trainer.metrics import Predictions
+from trainer.metrics.detection import CocoFigures
+from trainer.metrics.metric import WEIGHT, Part, State
+from trainer.recipes.parts.instances import PER_CLASS, Grouping
+
+
+class InstanceFigures(CocoFigures):
+    """Average precision and recall of the masks that a `Grouping` makes of a network's maps, of one class of objects.
+
+    A step gives `image_id` [B], `maps` float32 [B, 4, H, W] (probability of the foreground, nearness, offsets down and
+    to the right) and `segments` int32 [B, H, W]. They leave the step as they are; objects are gathered in the process
+    that evaluates, while training goes on.
+    """
+
+    def __init__(self, grouping: Grouping, class_name: str = "object") -> None:
+        super().__init__("segm", (class_name,))
+        self.grouping = grouping
+        self.needs = ("image_id", "maps", "segments")
+
+    def partial(self, given: Predictions) -> Mapping[str, Tensor]:
+        return {name: given[name] for name in self.needs}
+
+    def fold(self, state: State, part: Part) -> State:
+        for row in np.flatnonzero(part[WEIGHT]).tolist():
+            right = part["segments"][row]
+            found, scores = self.gather(part["maps"][row], right)
+            numbers = np.unique(right[right >= PER_CLASS])
+            one = {
+                WEIGHT: np.ones(1),
+                "image_id": part["image_id"][row : row + 1],
+                "scores": scores[None],
+                "classes": np.zeros((1, len(scores)), np.int64),
+                "masks": found == np.arange(1, len(scores) + 1)[None, :, None, None],
+                "true_classes": np.zeros((1, len(numbers)), np.int64),
+                "true_masks": right == numbers[None, :, None, None],
+            }
+            state = super().fold(state, one)
+        return state
+
+    def gather(self, maps: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The objects and scores of a picture's maps [4, H, W], as `Grouping` has them; none where nothing counts."""
+        return self.grouping(np.where(right == IGNORED, 0, maps[0]), maps[1], maps[2:])
+
+    def state_key(self) -> Hashable:
+        return InstanceFigures, self.grouping

@@ -1,0 +1,172 @@
+"""Objects from maps of pixels: what to learn of each pixel, and how pixels are gathered into objects again.
+
+Each pixel says whether it belongs to an object, how near to its object's middle it lies, and which way that is. The
+peaks of nearness are the objects' middles, and each pixel goes to the middle that it points at (Cheng et al. 2020,
+"Panoptic-DeepLab", with peaks as wide as their objects, so that small ones have one and large ones have one only).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from trainer import engine
+from trainer.datasets import Dataset, Item
+from trainer.datasets.fields import IGNORED
+from trainer.engine import Tensor, float32, int32
+
+PER_CLASS = 1000
+"""A `mask` of segments holds class * PER_CLASS + number; 0 to 999 are no object, 255 of them don't count."""
+
+SPREAD = 0.5
+"""How wide a peak is, as a share of the radius of a disc of the object's area."""
+
+
+class InstanceMaps:
+    """Items {image, mask, image_id} of `dataset`'s, whose `masks` become one `mask` of segments.
+
+    Where masks overlap the smaller object is in front. Crowds don't count.
+    """
+
+    def __init__(self, dataset: Dataset) -> None:
+        self.dataset = dataset
+
+    @property
+    def class_names(self) -> Sequence[str]:
+        return self.dataset.class_names
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def source(self, index: int) -> str:
+        return self.dataset.source(index)
+
+    def __getitem__(self, index: int) -> Item:
+        item = self.dataset[index]
+        segments = np.zeros(item["image"].shape[:2], np.int32)
+        areas = item["masks"].sum((1, 2))
+        for number in np.argsort(-areas, kind="stable").tolist():
+            value = IGNORED if item["crowd"][number] else (item["labels"][number] + 1) * PER_CLASS + number
+            segments[item["masks"][number]] = value
+        return {"image": item["image"], "mask": segments, "image_id": item["image_id"]}
+
+
+@dataclass(frozen=True)
+class Targets:
+    """What is to be learned of pixels, each [B, H, W].
+
+    foreground: bool; nearness: 1 in the middle of an object, falling to 0 at and beyond its edge.
+    offset_y, offset_x: pixels to the object's middle; radius: of a disc of its area; 0, 0 and 1 where there is none.
+    """
+
+    foreground: Tensor
+    nearness: Tensor
+    offset_y: Tensor
+    offset_x: Tensor
+    radius: Tensor
+
+
+def targets(segments: Tensor) -> Targets:
+    """From segments [B, H, W] of int32; part of a traced step, so that no transform need know of it."""
+    rows, height, width = segments.shape
+    foreground = segments >= PER_CLASS
+    numbers = engine.reshape(engine.where(foreground, segments % PER_CLASS, -1), (rows, -1))
+    inside = engine.reshape(foreground.astype(float32), (rows, -1))
+    y = engine.broadcast_to(engine.reshape(engine.arange(height, dtype=float32), (1, height, 1)), segments.shape)
+    x = engine.broadcast_to(engine.reshape(engine.arange(width, dtype=float32), (1, 1, width)), segments.shape)
+
+    def of_object(values: Tensor) -> Tensor:
+        return engine.bincount(numbers, length=PER_CLASS, weights=engine.reshape(values, (rows, -1)) * inside)
+
+    def of_pixel(table: Tensor) -> Tensor:
+        found = engine.take_along_axis(table, engine.maximum(numbers, 0).astype(int32), axis=1)
+        return engine.reshape(found * inside, segments.shape)
+
+    pixels = of_object(engine.ones_like(y))
+    area = engine.maximum(pixels, 1.0)
+    within = foreground.astype(float32)
+    offset_y = of_pixel(of_object(y) / area) - y * within
+    offset_x = of_pixel(of_object(x) / area) - x * within
+    squared = engine.maximum(of_pixel(area) * (1 / np.pi), 1.0)
+    distance = (offset_y * offset_y + offset_x * offset_x) / (squared * (2 * SPREAD**2))
+    return Targets(foreground, engine.exp(-distance) * within, offset_y, offset_x, engine.sqrt(squared))
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """How pixels become objects.
+
+    Args:
+        foreground: from which probability on a pixel belongs to an object.
+        peak: the least nearness of a middle.
+        window: a middle is the nearest within so many pixels each way.
+        least: objects of fewer pixels are none; their pixels go to others or to the background.
+        reach: a pixel that points farther than so many pixels from every middle belongs to none.
+    """
+
+    foreground: float = 0.5
+    peak: float = 0.3
+    window: int = 2
+    least: int = 10
+    reach: float = 8.0
+
+    def __call__(
+        self, probability: np.ndarray, nearness: np.ndarray, offsets: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The number of each pixel's object, int32 [H, W], 0 for none, and the score of objects 1, 2, …, float64 [N].
+
+        Args:
+            probability, nearness: float [H, W].
+            offsets: float [2, H, W]: pixels down and to the right to the object's middle.
+        """
+        inside = probability >= self.foreground
+        middles = np.argwhere(inside & (nearness >= self.peak) & (nearness >= highest(nearness, self.window)))
+        segments = np.zeros(inside.shape, np.int32)
+        if not len(middles):
+            return segments, np.zeros(0)
+        pixels = np.argwhere(inside)
+        aims = pixels + offsets[:, inside].T
+        away = np.square(aims[:, None] - middles[None]).sum(2, dtype=np.float32)
+        stays = np.ones(len(middles), bool)
+        while True:
+            choice = np.where(stays, away, np.inf).argmin(1)
+            close = away[np.arange(len(pixels)), choice] <= self.reach**2
+            counts = np.bincount(choice[close], minlength=len(middles))
+            small = stays & (counts < self.least)
+            if not small.any():
+                break
+            stays[np.flatnonzero(small)[np.argmin(counts[small])]] = False
+            if not stays.any():
+                return segments, np.zeros(0)
+        numbers = np.cumsum(stays)
+        segments[inside] = np.where(close, numbers[choice], 0)
+        total = np.bincount(segments.reshape(-1), probability.reshape(-1).astype(np.float64), numbers[-1] + 1)[1:]
+        return segments, total / counts[stays]
+
+
+def annotations(segments: np.ndarray, scores: np.ndarray | None = None) -> dict[str, Any]:
+    """What a `Sample` says of objects [H, W]: their masks as run lengths down the columns, and their scores."""
+    masks = [run_lengths(segments == number) for number in np.unique(segments[segments > 0])]
+    return {"masks": masks, **({} if scores is None else {"scores": scores.round(4).tolist()})}
+
+
+def run_lengths(mask: np.ndarray) -> dict[str, Any]:
+    """COCO's {size, counts} of bool [H, W]: lengths of runs down the columns, the first one outside."""
+    line = mask.T.reshape(-1)
+    ends = np.flatnonzero(np.diff(line)) + 1
+    edges = [0, *([0] if line[0] else []), *ends.tolist(), line.size]
+    return {"size": list(mask.shape), "counts": np.diff(edges).tolist()}
+
+
+def highest(values: np.ndarray, window: int) -> np.ndarray:
+    """The highest value within so many pixels each way, [H, W]."""
+    for axis in (0, 1):
+        padded = np.pad(values, [(window, window) if each == axis else (0, 0) for each in (0, 1)], constant_values=-1)
+        extent = values.shape[axis]
+        values = np.max(
+            [np.take(padded, range(start, start + extent), axis) for start in range(2 * window + 1)], axis=0
+        )
+    return values
