@@ -17,10 +17,10 @@ from trainer.recipes.parts.instances import (
     SPREAD,
     Grouping,
     InstanceMaps,
-    annotations,
     highest,
     run_lengths,
     targets,
+    told_of,
 )
 
 SIZE = (60, 80)
@@ -104,7 +104,7 @@ def test_the_highest_within_a_window() -> None:
 
 
 def test_masks_of_samples_are_coco_s_run_lengths() -> None:
-    told = annotations(CROWDED, np.arange(7) / 7)
+    told = told_of(CROWDED, np.arange(7) / 7)
     assert [mask["size"] for mask in told["masks"]] == [list(SIZE)] * 7 and len(told["scores"]) == 7
     for number, mask in enumerate(told["masks"]):
         decoded = coding.decode(coding.frPyObjects(mask, *SIZE))

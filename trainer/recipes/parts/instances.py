@@ -147,7 +147,7 @@ class Grouping:
         return segments, total / counts[stays]
 
 
-def annotations(segments: np.ndarray, scores: np.ndarray | None = None) -> dict[str, Any]:
+def told_of(segments: np.ndarray, scores: np.ndarray | None = None) -> dict[str, Any]:
     """What a `Sample` says of objects [H, W]: their masks as run lengths down the columns, and their scores."""
     masks = [run_lengths(segments == number) for number in np.unique(segments[segments > 0])]
     return {"masks": masks, **({} if scores is None else {"scores": scores.round(4).tolist()})}
