@@ -14,6 +14,24 @@ from trainer.learner.checkpoints import Array, Checkpoint, first_difference
 CONFIG = "task: ./line.py:Line\noptimizer: {name: adam}\ntrain: {epochs: 4}\n"
 
 
+COUNTING = """
+
+class Counting:
+    class_names = ()
+    calls = 0
+
+    def __len__(self):
+        return 16
+
+    def source(self, index):
+        return f"item {index}"
+
+    def __getitem__(self, index):
+        self.calls += 1
+        return {"x": np.float32([index / 16]), "y": np.float32([self.calls / 100])}
+"""
+
+
 @pytest.fixture
 def line(commands: Commands) -> Commands:
     (commands.folder / "line.py").write_text(TASK)
@@ -36,7 +54,17 @@ def test_the_first_array_that_differs_is_named(line: Commands) -> None:
     (line.folder / "line.py").write_text(unseeded)
     done = line.finish("doctor", "resume", "line.yaml", "--steps", "2")
     assert done.returncode == 1, done.stderr
-    assert done.stdout.startswith("DIFFERENT after 4 steps") and "model/net.bias: 1 of 1 elements" in done.stdout
+    said = "DIFFERENT after 2 steps already, before the kill: model/net.bias: 1 of 1 elements"
+    assert done.stdout.startswith(said) and "numpy.random" in done.stdout
+
+
+@pytest.mark.full
+def test_what_a_new_process_does_not_have_is_told_from_what_is_random(line: Commands) -> None:
+    counting = TASK.replace('ArrayDataset({"x": x, "y": SLOPE * x})', "Counting()") + COUNTING
+    (line.folder / "line.py").write_text(counting)
+    done = line.finish("doctor", "resume", "line.yaml", "--steps", "3", "--json")
+    assert done.returncode == 1, done.stderr
+    assert not json.loads(done.stdout)["first_difference"]["before_the_kill"]
 
 
 def test_a_run_that_is_too_short_or_fails_is_said(line: Commands) -> None:

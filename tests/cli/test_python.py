@@ -187,7 +187,7 @@ def test_the_tasks_file_is_read_again_when_it_has_changed(line: dict[str, Any], 
     assert weights == pytest.approx([2.0, -300.0], rel=0.05)
 
 
-def interrupting_hook(times: int) -> Any:
+def interrupting_hook(times: int, number: signal.Signals = signal.SIGINT) -> Any:
     from trainer.learner import Hook
 
     class Interrupts(Hook):
@@ -196,7 +196,7 @@ def interrupting_hook(times: int) -> Any:
         def after_step(self, training: Any, moment: Any) -> None:
             if moment.step == 3:
                 for _ in range(times):
-                    signal.raise_signal(signal.SIGINT)
+                    signal.raise_signal(number)
 
     return Interrupts()
 
@@ -208,6 +208,23 @@ def test_an_interrupt_saves_and_returns_and_the_handler_is_as_before(line: dict[
     assert result.run is not None and (result.run.paths.checkpoints / "step-3").is_dir()
     assert signal.getsignal(signal.SIGINT) is before
     assert trainer.run(resume=result.run.paths.root, show=False).step == 8
+
+
+def test_a_script_that_is_terminated_has_saved_unless_it_handles_that_itself(line: dict[str, Any]) -> None:
+    """As a cluster does to `python train.py`."""
+    with pytest.raises(SystemExit) as ended:
+        trainer.run(line, show=False, name="night", hooks=[interrupting_hook(1, signal.SIGTERM)])
+    assert ended.value.code == 143 and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    run = trainer.open_run("runs/night")
+    assert (run.status, run.end and run.end.exit_code) == ("interrupted", 143)
+    assert (run.paths.checkpoints / "step-3").is_dir()
+    heard: list[int] = []
+    before = signal.signal(signal.SIGTERM, lambda number, frame: heard.append(number))
+    try:
+        assert trainer.run(line, show=False, hooks=[interrupting_hook(1, signal.SIGTERM)]).status == "done"
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert heard == [signal.SIGTERM]
 
 
 def test_a_second_interrupt_ends_it_at_once(line: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:

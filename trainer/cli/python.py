@@ -2,7 +2,8 @@
 
     check the config → make the run directory → import the engine and the task → Learner.run() → Result
 
-Nothing is detached, no signal but Ctrl-C is touched, and the process is never ended.
+Nothing is detached. Ctrl-C is taken, and where nobody else has taken them the signals that would end the process: it is
+saved first.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from trainer import TrainerError, configs
-from trainer.cli.exit_codes import INTERRUPTED
+from trainer.cli.exit_codes import BY_SIGNAL, INTERRUPTED, TERMINATED
 from trainer.cli.forms import Form
 from trainer.cli.live import live_table
 from trainer.cli.order import Order
@@ -83,6 +84,8 @@ def run(
 ) -> Result:
     """Train in this process, until it is done, stopped by request or by Ctrl-C (with a checkpoint; twice: at once).
 
+    After a SIGTERM the checkpoint is written and the process ends, with exit code 143.
+
         result = trainer.run("digits", train={"epochs": 2}, seed=1)
         result = trainer.run({"extends": "digits", "optimizer": {"name": "adam", "learning_rate": 1e-3}})
         result = trainer.run(resume=result.run.paths.root, **{"train.epochs": 4})
@@ -134,8 +137,9 @@ def _run_kept(
         learner = learner_for(attempt, loaded, task, sink, hooks=hooks)
         try:
             outcome = _until_interrupted(learner)
-        except KeyboardInterrupt:
-            sink(EndEvent("interrupted", INTERRUPTED, sink.step, reason="interrupted twice"))
+        except (KeyboardInterrupt, SystemExit) as error:
+            code = INTERRUPTED if isinstance(error, KeyboardInterrupt) else TERMINATED
+            sink(EndEvent("interrupted", code, sink.step, reason="interrupted twice"))
             raise
     outcome.check()
     after = open_run(attempt.paths.root)
@@ -163,12 +167,18 @@ def _run_only(loaded: Loaded, hooks: Sequence[Hook], *, show: bool) -> Result:
 
 def _until_interrupted(learner: Learner) -> Outcome:
     with _interrupts_go_to(learner.interrupt):
-        return learner.run()
+        outcome = learner.run()
+    if outcome.exit_code == TERMINATED:  # as it would have without us, but saved
+        raise SystemExit(TERMINATED)
+    return outcome
 
 
 @contextmanager
 def _interrupts_go_to(interrupt: Callable[[int], None]) -> Iterator[None]:
-    """Within, a first Ctrl-C is handed to the learner, a later one raises KeyboardInterrupt as ever."""
+    """Within, a first Ctrl-C is handed to the learner, a later one raises KeyboardInterrupt as ever.
+
+    So are SIGTERM and SIGHUP, if nobody has taken or ignored them, after which the process ends; a second one at once.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -177,15 +187,20 @@ def _interrupts_go_to(interrupt: Callable[[int], None]) -> Iterator[None]:
     def handle(number: int, frame: FrameType | None) -> None:
         if not first:
             first.append(time.monotonic())
-            interrupt(number)
+            interrupt(number if number == signal.SIGINT else signal.SIGTERM)
         elif time.monotonic() - first[0] > SAME_WISH_SECONDS:
-            raise KeyboardInterrupt
+            if number == signal.SIGINT:
+                raise KeyboardInterrupt
+            raise SystemExit(TERMINATED)
 
-    before = signal.signal(signal.SIGINT, handle)
+    taken = [number for number in BY_SIGNAL
+             if number == signal.SIGINT or signal.getsignal(number) is signal.SIG_DFL]  # fmt: skip
+    before = {number: signal.signal(number, handle) for number in taken}
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _shown() -> Callable[[Record], None]:

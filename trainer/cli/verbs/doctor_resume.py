@@ -56,16 +56,30 @@ def execute(arguments: argparse.Namespace) -> int:
             if code != -KILL:
                 print(f'error: nothing is compared, since "{what}" has failed', file=sys.stderr)
                 return code if code > 0 else FAILURE
-        one, other = (read_checkpoint(run / "checkpoints" / f"step-{2 * steps}") for run in (whole, killed))
-    found, count = first_difference(one, other), sum(map(len, one.arrays.values()))
+        found, before = None, False
+        for step in (steps, 2 * steps):
+            one, other = (read_checkpoint(run / "checkpoints" / f"step-{step}") for run in (whole, killed))
+            if (found := first_difference(one, other)) is not None:
+                before = step == steps
+                break
+    count = sum(map(len, one.arrays.values()))
     if arguments.json:
-        difference = None if found is None else {"where": found[0], "what": found[1]}
+        difference = None if found is None else {"where": found[0], "what": found[1], "before_the_kill": before}
         print(json.dumps({"equal": found is None, "steps": 2 * steps, "arrays": count, "first_difference": difference}))
     elif found is None:
         print(
             f"equal: {count} arrays and the state have the same bits after {2 * steps} steps, killed at {steps} or not"
         )
+    elif before:
+        print(f"DIFFERENT after {steps} steps already, before the kill: {found[0]}: {found[1]}")
+        print(
+            "No two runs of this config are the same. Look for what is random without the config's seed (random, "
+            "numpy.random), for clocks, and for what depends on the order in which threads come."
+        )
     else:
         print(f"DIFFERENT after {2 * steps} steps, at once and with a kill at {steps}: {found[0]}: {found[1]}")
-        print("Look for what is random or counted without the seed, or kept outside of the task's states.")
+        print(
+            "Two runs are the same up to the kill. Look for what is counted or kept in attributes of Python, "
+            "which a new process has not: an engine.State of the task is in its checkpoints."
+        )
     return DONE if found is None else FAILURE
