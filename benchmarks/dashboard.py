@@ -5,6 +5,8 @@ finished      processor time and terminal output of a finished run that is being
 live          the same for a run that reports ten metric records a second (a simulated worker writes them)
 quit          from pressing q to the end of the process
 million       a run of a million records: until the first chart, and until the whole run has been read
+cold start    a task like pix2pix's with nothing compiled: the longest time until its first step in which the screen
+              shows neither progress nor a clock that runs
 charts        redrawing 20 charts of 100,000 points each
 """
 
@@ -251,6 +253,14 @@ def million_complete() -> float:
     return 1e3 * seconds
 
 
+def cold_start_silence() -> float:
+    """Milliseconds for which nothing moved in the phases' panel, at most, from the first frame to the first step."""
+    from cold_start import longest_silence, record_start
+
+    folder = Path(tempfile.mkdtemp(dir=workspace()))
+    return 1e3 * longest_silence(record_start(folder))[0]
+
+
 def twenty_charts() -> float:
     """Milliseconds to draw 20 charts of 100,000 points."""
     return _draw_charts()()
@@ -292,6 +302,7 @@ FIGURES = [
     Figure("quit", ours=quit_seconds, bar=1000, rounds=3),
     Figure("million_first_chart", ours=million_first_chart, bar=500, rounds=3),
     Figure("million_complete", ours=million_complete, bar=10_000, rounds=3),
+    Figure("cold_start_silence", ours=cold_start_silence, bar=500, rounds=1),
     Figure("twenty_charts", ours=twenty_charts, bar=30, rounds=5),
 ]
 

@@ -64,7 +64,7 @@ def test_what_a_run_tells(blobs, config, tmp_path):
     events = []
     Learner(blobs, config(), paths=paths, sink=events.append).run().check()
     phases = [event.name for event in of(events, PhaseEvent) if event.state == "started"]
-    assert phases == ["data", "model", "train", "trace", "validate", "trace", "checkpoint"] + 3 * [
+    assert phases == ["device", "data", "model", "train", "trace", "validate", "trace", "checkpoint"] + 3 * [
         "validate", "checkpoint",
     ] + ["evaluate"]  # fmt: skip
     train = [event for event in of(events, MetricEvent) if event.split == "train"]

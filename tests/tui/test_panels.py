@@ -11,6 +11,8 @@ from trainer.tui.charts import CHARTS
 from trainer.tui.frame import Frame
 from trainer.tui.glyphs import ASCII, UNICODE, Glyphs, choose_glyphs
 from trainer.tui.keys import actions_of
+from trainer.tui.numbers import clock
+from trainer.tui.pace import pause_between_frames
 from trainer.tui.panels.chart import draw_chart_panel
 from trainer.tui.panels.footer import draw_footer
 from trainer.tui.panels.header import draw_header
@@ -164,3 +166,19 @@ def test_the_footer_lists_keys_or_says_what_became_of_a_request() -> None:
 )
 def test_the_environment_decides_what_can_be_drawn(environment: dict[str, str], glyphs: Glyphs) -> None:
     assert choose_glyphs(environment) is glyphs
+
+
+@pytest.mark.parametrize(
+    ("seconds", "told"),
+    [(0.0, "0.0 s"), (0.04, "40 ms"), (0.06, "0.1 s"), (12.34, "12.3 s"), (99.96, "1:40.0"), (187.42, "3:07.4"),
+     (599.94, "9:59.9"), (600.0, "10:00"), (7260.0, "2h01")],
+)  # fmt: skip
+def test_a_clock_that_runs_is_seen_to_run(seconds: float, told: str) -> None:
+    assert clock(seconds) == told and len(told) <= 6
+
+
+def test_frames_are_seldom_beside_a_busy_machine_but_not_before_the_first_step() -> None:
+    busy = SystemEvent(cpu=99.0)
+    assert pause_between_frames(RUNNING, busy, {}) == 1.0
+    assert pause_between_frames(RUNNING, busy, {}, has_stepped=False) == 0.25
+    assert pause_between_frames(PAUSED, busy, {}, has_stepped=False) == 1.0

@@ -1,6 +1,6 @@
 """The Learner: runs a task from its data to its end event.
 
-    data → model → [resume] → train: before_step → step → after_step, until it is over → test → end
+    device → data → model → [resume] → train: before_step → step → after_step, until it is over → test → end
 
 All that happens between two steps is a hook (`trainer.learner.hooks`): logging, validation, checkpoints, guards.
 """
@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from itertools import repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -32,7 +33,7 @@ from trainer.learner.weights import start_from
 from trainer.rundir import BadItemEvent, Event, EventSink, LogEvent, Request, RunPaths, WarningEvent
 
 if TYPE_CHECKING:
-    from trainer.configs import RunConfig
+    from trainer.configs import RunConfig, TuningConfig
     from trainer.engine import Profile
 
 
@@ -104,7 +105,7 @@ class Learner:
             TrainerError: the end could not be told of, since the run directory can't be written.
         """
         try:
-            with engine.device(device_for(self.config)), tuned(self.config.tuning, self._sink, self.inbox.check):
+            with self._on_device(self.config.tuning):
                 outcome = self._run()
         except Exception as error:
             outcome = outcome_of(error, self.progress.step, self.metrics)
@@ -160,6 +161,16 @@ class Learner:
                     training.hooks("on_start", training)
 
     # --- before training ------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _on_device(self, tuning: TuningConfig | None) -> Iterator[None]:
+        """Within, the config's device computes, tuned as `tuning` says. On a first start its own code is compiled."""
+        with ExitStack() as entered:
+            with phase("device", self._sink):
+                entered.enter_context(engine.device(device_for(self.config)))
+                if tuning is not None:
+                    entered.enter_context(tuned(tuning, self._sink, self.inbox.check))
+            yield
 
     def _prepare(self) -> Training:
         """Load the data, build the model."""
@@ -230,7 +241,7 @@ class Learner:
         Each decision is told of as an event. Steps are run on the first batches; nothing is trained.
         """
         tuning = self.config.tuning.model_copy(update={"mode": "upfront"})
-        with engine.device(device_for(self.config)), tuned(tuning, self._sink, self.inbox.check):
+        with self._on_device(tuning):
             training = self._prepare()
             _end_workers(training)  # a first batch is made right here
             training.rehearse()
@@ -245,7 +256,7 @@ class Learner:
         Raises:
             TrainerError: the config's device has no profiles.
         """
-        with engine.device(device_for(self.config)):
+        with self._on_device(None):
             training = self._prepare()
             _end_workers(training)
             training.prepare()

@@ -34,7 +34,7 @@ class RunEvent(Event):
 
 @dataclass(frozen=True, slots=True)
 class PhaseEvent(Event):
-    """How far a phase is. `name`: config, data, model, trace, compile, tune, train, validate, checkpoint, evaluate, …
+    """How far a phase is. `name`: config, load, device, data, model, trace, compile, tune, train, validate, …
 
     `state` is started, progress, finished or failed; `now` says what it is on, `remaining` is in seconds.
     """

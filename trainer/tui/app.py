@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -143,7 +144,8 @@ class Dashboard(App[str], inherit_bindings=False):
             self.feed.siblings.poll(self.feed.clock(), READ_SECONDS)
         self._look_for_answer()
         now, status = self.feed.clock(), self.feed.status()
-        pause = pause_between_frames(status, self.feed.view.system, self.environment)
+        view = self.feed.view
+        pause = pause_between_frames(status, view.system, self.environment, has_stepped=view.step is not None)
         if now - self._drawn_at >= pause - 0.01 or now < self._drawn_at:
             self._drawn_at = now
             self.draw()
@@ -289,6 +291,8 @@ class Dashboard(App[str], inherit_bindings=False):
             ask()
         self.is_first = False
         self.feed.read_preview()
+        # beside the frames to come: the first chart would wait for NumPy, for most of a second where cores are busy
+        asyncio.get_running_loop().run_in_executor(None, importlib.import_module, "trainer.tui.plot")
         self._drawn_at = 0.0
         self.run_worker(self._keep_advancing())
 

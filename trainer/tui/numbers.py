@@ -23,6 +23,16 @@ def duration(seconds: float) -> str:
     return f"{whole // 86400}d{whole % 86400 // 3600:02d}h"
 
 
+def clock(seconds: float) -> str:
+    """A length of time that still grows, so that one sees it grow: `0.4 s`, `48.2 s`, `3:07.4`, then as `duration`."""
+    tenths = round(10 * seconds) if math.isfinite(seconds) else -1
+    if 1 <= tenths < 1000:
+        return f"{tenths / 10:.1f} s"
+    if 1000 <= tenths < 6000:
+        return f"{tenths // 600}:{tenths % 600 / 10:04.1f}"
+    return duration(seconds)
+
+
 def number(value: float) -> str:
     """A metric's value in four significant digits: `0.1234`, `12.34`, `1.2e-05`, `nan`."""
     if not math.isfinite(value):

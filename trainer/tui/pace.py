@@ -27,13 +27,16 @@ SSH_SECONDS = 0.5
 BUSY_PERCENT = 95.0
 
 
-def pause_between_frames(status: Status, system: SystemEvent | None, environment: Mapping[str, str]) -> float:
+def pause_between_frames(
+    status: Status, system: SystemEvent | None, environment: Mapping[str, str], *, has_stepped: bool = True
+) -> float:
     """Seconds between two frames.
 
-    A quarter of a second; half a second over SSH; a second when the run is over or paused, or no core is idle.
+    A quarter of a second; half a second over SSH; a second when the run is over or paused, or no core is idle: but not
+    before the first step, which is waited for.
     """
     is_quiet = status.is_over or status.word == "PAUSED"
-    is_busy = system is not None and system.cpu is not None and system.cpu >= BUSY_PERCENT
+    is_busy = has_stepped and system is not None and system.cpu is not None and system.cpu >= BUSY_PERCENT
     if is_quiet or is_busy:
         return 1.0
     return SSH_SECONDS if "SSH_CONNECTION" in environment else 0.25

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trainer.tui.frame import Frame
-from trainer.tui.numbers import duration
+from trainer.tui.numbers import clock, duration
 from trainer.tui.text import Line, crop, crop_line
 from trainer.tui.view import Phase, speed_up
 
@@ -38,13 +38,14 @@ def _lines(phase: Phase, frame: Frame, width: int) -> list[Line]:
         glyph, role = glyphs.running, "busy"
     name_role = "strong" if role == "busy" else "text"
     now = phase.changed if frame.status.is_over else frame.now
-    clock = duration(phase.seconds(now)).rjust(CLOCK_WIDTH)
+    told_as = clock if role == "busy" else duration
+    took = told_as(phase.seconds(now)).rjust(CLOCK_WIDTH)
     room = max(0, width - 2 - NAME_WIDTH - 1 - CLOCK_WIDTH)
     line: Line = (
         (f"{glyph} ", role),
         (crop(phase.name, NAME_WIDTH, glyphs.ellipsis).ljust(NAME_WIDTH), name_role),
         (_count(phase, room).rjust(room), "text"),
-        (f" {clock}", "dim"),
+        (f" {took}", "dim"),
     )
     lines = [crop_line(line, width, glyphs.ellipsis)]
     gain = speed_up(frame.view.tunes.values()) if phase.name == "tune" else None

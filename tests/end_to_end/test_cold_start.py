@@ -1,0 +1,37 @@
+"""A first start on a terminal: until the first step there is a named phase with a clock in what is shown."""
+
+from __future__ import annotations
+
+import sys
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tui"))
+
+import cold_start
+
+
+@pytest.mark.full
+def test_every_screen_of_a_cold_start_has_a_phase_with_a_clock(tmp_path: Path) -> None:
+    moments = cold_start.record_start(tmp_path)
+    shown = [moment for moment in moments if cold_start.phases_in(moment.text).strip()]
+    running = [cold_start.running_phases(moment.text) for moment in shown]
+    assert running[-1] and len(shown) > 10
+    # one phase may have ended, and the next one not yet begun, in the instant in which a screen is drawn
+    assert all(here or following for here, following in pairwise(running)), running
+    names = list(dict.fromkeys(name for here in running for name, _ in here))
+    told = [name for name in names if name in ("load", "device", "model", "train")]
+    assert told == [
+        "load",
+        "device",
+        "model",
+        "train",
+    ]
+    assert {"trace", "compile"} <= set(names)
+    counts = [count for moment in shown for count in cold_start.COMPILED.findall(moment.text)]
+    assert len(set(counts)) > 3, "compiling tells how far it is"
+    for name in names:
+        clocks = [clock for here in running for other, clock in here if other == name]
+        assert clocks == sorted(clocks) or name in ("trace", "compile"), f"the clock of {name} runs"
