@@ -27,7 +27,9 @@ def detector(blobs: Any) -> Any:
             points = np.zeros((len(objects["classes"]), 2), np.float32)
             given = {f"given_{name}": values for name, values in objects.items()}
             shown = ArrayDataset({**given, "point": points, "label": np.zeros(len(points), np.int64)})
-            return DataSplits(train=super().data().train, valid=Loader(shown, 5))
+            train = super().data().train
+            train.dataset.dataset.class_names = NAMES
+            return DataSplits(train=train, valid=Loader(shown, 5))
 
         def valid_step(self, batch: Any) -> Any:
             roles = {name: batch[f"given_{name}"] for name in objects}
@@ -36,11 +38,12 @@ def detector(blobs: Any) -> Any:
     return Detector
 
 
-def test_a_training_is_told_of_pycocotools_figures(detector: Any, config: Any, tmp_path: Any) -> None:
+def test_a_training_is_told_of_pycocotools_figures_of_the_data_sets_classes(
+    detector: Any, config: Any, tmp_path: Any
+) -> None:
     events: list[Any] = []
     paths = create_run(tmp_path, "r")
-    metrics = {"valid": ({"name": "coco", "class_names": NAMES},)}
-    settings = config(metrics=metrics, train={"steps": 4})
+    settings = config(metrics={"valid": ({"name": "coco"},)}, train={"steps": 4})
     outcome = Learner(detector, settings, paths=paths, sink=events.append).run().check()
     expected = by_rows(batches("bbox"), "bbox", NAMES)
     told = {name: value for name, value in outcome.metrics.items() if name.startswith("valid/coco/")}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -73,6 +73,12 @@ class Measuring:
         self._pending: list[tuple[Occasion, Taken]] = []
         spike, best, stopping = config.train.spike, config.checkpoint.best, config.early_stopping
         self._awaited = {section.metric for section in (spike, best, stopping) if section is not None}
+
+    def name_classes(self, names: Sequence[str]) -> None:
+        """Tell the metrics that the config asks for how the data set's classes are called."""
+        for meter in {self.train, self.valid, self.test}:
+            for one in meter.tally.wanted:
+                one.metric.name_classes(names)
 
     def await_for(self, optimizers: Mapping[str, Optimizer]) -> None:
         """Note what the schedules of optimizers wait for."""

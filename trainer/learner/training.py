@@ -76,6 +76,7 @@ class Training:
         self.stopwatch = Stopwatch()
         self.reading: Reading | None = None
         self.measuring = Measuring(config, self.tell, paths)
+        self.measuring.name_classes(tuple(getattr(splits.train.dataset, "class_names", ())))
         self.listeners: list[Callable[[Event], None]] = []
         self.ema = None if config.train.ema is None else Ema(config.train.ema, model_states(self.parts))
         self.hooks = hooks_for(config, hooks)

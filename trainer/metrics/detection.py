@@ -41,7 +41,7 @@ class CocoFigures(Metric):
 
     Args:
         kind: `bbox`, `segm` or `keypoints`.
-        class_names: for the table of classes; without them classes go by number.
+        class_names: for the table of classes; without them those of the data set, or where it has none their numbers.
         use_categories: False takes all objects for one class.
         evaluator: `pycocotools` counts with that: the same figures, slower.
         sigmas: one a keypoint, for others than COCO's 17 of a person.
@@ -62,6 +62,9 @@ class CocoFigures(Metric):
         objects = [f"{side}{name}" for name in OF_KIND[kind] for side in ("", "true_")]
         self.needs = ("image_id", "classes", "scores", "true_classes", *objects)
         self._last: tuple[State, int, Evaluation] | None = None
+
+    def name_classes(self, names: Sequence[str]) -> None:
+        self.class_names = self.class_names or tuple(names)
 
     def partial(self, given: Predictions) -> Mapping[str, Tensor]:
         roles = {name: given[name] for name in (*self.needs, *OPTIONAL) if name in given}

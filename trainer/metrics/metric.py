@@ -10,7 +10,7 @@ state is arrays by name, which checkpoints hold and `merge` joins.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -67,6 +67,9 @@ class Metric:
 
     needs: tuple[str, ...] = ()
     folds_in: Place = "device"
+
+    def name_classes(self, names: Sequence[str]) -> None:
+        """Hears the names of the data set's classes before the first step, for reports."""
 
     def partial(self, given: Predictions) -> Mapping[str, Tensor]:
         """One batch's part of the state, inside the traced step; the same names and shapes for every batch.

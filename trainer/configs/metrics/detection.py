@@ -15,7 +15,7 @@ class CocoConfig(MetricConfig):
 
     name: Literal["coco"]
     kind: Literal["bbox", "segm", "keypoints"] = Field("bbox", description="What is compared: boxes, masks, keypoints.")
-    class_names: tuple[str, ...] = Field((), description="For the table of classes; none: numbers.")
+    class_names: tuple[str, ...] = Field((), description="For the table of classes; none: the data set's.")
     use_categories: bool = Field(True, description="False takes all objects for one class.")
     evaluator: Literal["own", "pycocotools"] = Field("own", description="Who counts: the same figures, slower.")
     sigmas: tuple[float, ...] | None = Field(None, description="One a keypoint; null: those of COCO's 17 of a person.")
