@@ -231,14 +231,37 @@ def write_live(root: Path, epochs: int, speed: float = 1.0) -> None:
                 sink(LogEvent(f"gradient norm {random.random():.3f}"))
 
 
+def write_flood(root: Path, rate: int, seconds: float) -> float:
+    """A run that writes `rate` metric records a second, as it can, for so long; the processor time that one took, µs."""
+    paths = make_folder(root)
+    begun = time.time()
+    with EventWriter(paths.events, attempt=1, process_start=begun) as sink, RunLock(paths) as lock:
+        sink(RunEvent("flood", "digits", "0.1.0", os.getpid(), os.uname().nodename, "cpu", 2))
+        sink(PhaseEvent("train", "started", unit="steps"))
+        step, used = 0, time.process_time()
+        while (now := time.time() - begun) < seconds:
+            while step < now * rate:
+                step += 1
+                sink(MetricEvent(step, step / 1000, "train", {"loss": math.exp(-step / 1e5), "accuracy": random.random()}))
+            lock.heartbeat()
+            time.sleep(0.01)
+        used = time.process_time() - used
+        sink(EndEvent("done", 0, step, seconds, {}))
+    return 1e6 * used / step
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--live", action="store_true")
     parser.add_argument("--epochs", type=int, default=8)
     parser.add_argument("--speed", type=float, default=1.0)
+    parser.add_argument("--flood", type=int, metavar="RECORDS_PER_SECOND")
+    parser.add_argument("--seconds", type=float, default=60.0)
     arguments = parser.parse_args()
-    if arguments.live:
+    if arguments.flood:
+        print(write_flood(arguments.folder, arguments.flood, arguments.seconds))
+    elif arguments.live:
         write_live(arguments.folder, arguments.epochs, arguments.speed)
     else:
         write_run(arguments.folder, arguments.epochs)

@@ -95,7 +95,7 @@ async def test_a_dead_worker_is_shown_with_the_last_lines_of_its_log(running: Ru
         refused = await settle(app, pilot)
         await pilot.press("q")
     assert "✗ DEAD" in text and "MemoryError: cannot allocate 12 GB" in text and "it/s" not in text
-    assert "can't checkpoint: the run is over" in refused
+    assert "can't checkpoint: the training process" in refused and "is gone" in refused
     assert app.return_value == "finished"
 
 
@@ -287,6 +287,27 @@ async def test_reading_goes_on_where_the_system_holds_the_dashboard_up(
         synthetic_run.append(running, LogEvent("still here"), 10.0)
         deadline = time.monotonic() + 30
         while app.feed.view.revision == before:
+            assert time.monotonic() < deadline
+            await pilot.pause(0.01)
+
+
+async def test_a_change_of_size_is_heard_where_the_system_holds_the_dashboard_up(
+    running: RunPaths, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = Timer._run
+
+    async def run_late(timer: Timer) -> None:
+        """Textual passes over what a timer has missed, unless it is told not to."""
+        if timer._repeat != 0 or not timer._skip:
+            await run(timer)
+
+    app = dashboard(running, clock)
+    async with app.run_test(size=(60, 24)) as pilot:
+        await settle(app, pilot)
+        monkeypatch.setattr(Timer, "_run", run_late)
+        await pilot.resize_terminal(160, 50)
+        deadline = time.monotonic() + 30
+        while app.screen.size != (160, 50):
             assert time.monotonic() < deadline
             await pilot.pause(0.01)
 

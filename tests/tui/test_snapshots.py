@@ -10,11 +10,13 @@ from pathlib import Path
 import pytest
 import snapshot
 import synthetic_run
-from conftest import Clock, dashboard, dead_pid, hold_lock, settle
+from conftest import Clock, dashboard, hold_lock, settle
 
 from trainer.rundir import EndEvent, LogEvent, MetricEvent, PhaseEvent, RequestEvent, RunPaths, TuneEvent
 
 START = synthetic_run.START
+NOBODY = 2**22 + 1
+"""A pid that no system gives."""
 
 
 def starting(root: Path) -> RunPaths:
@@ -118,7 +120,7 @@ async def test_a_screen_is_as_it_was_found_right(
     if state in ALIVE or state == "silent":
         hold_lock(paths, os.getpid(), clock.now - (20 if state == "silent" else 0))
     elif state == "crashed":
-        hold_lock(paths, dead_pid(), clock.now)
+        hold_lock(paths, NOBODY, clock.now)
         paths.log.write_text("loading\nMemoryError: cannot allocate 12 GB\n")
     app = dashboard(paths, clock)
     async with app.run_test(size=SIZES[size]) as pilot:

@@ -12,6 +12,12 @@ TERMINATED = 143
 
 ALL = (DONE, FAILURE, USER_MISTAKE, INTERRUPTED, TERMINATED)
 
+BY_WAY_OF_LEAVING = {
+    "detached": DONE, "finished": DONE, "stopped": DONE, "terminated": TERMINATED, "hung_up": TERMINATED,
+    "failed": FAILURE,
+}  # fmt: skip
+"""How a dashboard was left (`trainer.tui.TuiResult`), while its worker trains on or has none."""
+
 BY_SIGNAL: dict[int, int] = {int(signal.SIGINT): INTERRUPTED, int(signal.SIGTERM): TERMINATED}
 """The signals that end a run; a hang-up counts as being terminated."""
 if hasattr(signal, "SIGHUP"):

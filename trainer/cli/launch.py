@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trainer.cli.exit_codes import DONE, TERMINATED, early_exit_code
+from trainer.cli.exit_codes import BY_WAY_OF_LEAVING, DONE, TERMINATED, early_exit_code
 from trainer.cli.forms import Form
 from trainer.cli.forwarding import forwarded_signals
 from trainer.cli.order import Order
@@ -53,14 +53,16 @@ def train_on_dashboard(order: Order, *, has_mouse: bool, pictures: str | None) -
         raise
     if attempt is None:
         return early_exit_code(worker.process.returncode)
-    result = watch(attempt.paths.root, owner=True, has_mouse=has_mouse, pictures=pictures)
+    result = watch(
+        attempt.paths.root, owner=True, has_mouse=has_mouse, pictures=pictures, look_after=worker.over
+    )
     if result.action == "hung_up":  # there is nobody to say anything to
         worker.leave()
         return TERMINATED
-    if result.action in ("detached", "terminated") and not worker.over():
+    if result.action in ("detached", "terminated", "failed") and not worker.over():
         print(f"{attempt.paths.root} goes on training.\n{_how_to(attempt)}")
         worker.leave()
-        return TERMINATED if result.action == "terminated" else DONE
+        return BY_WAY_OF_LEAVING[result.action]
     worker.process.wait()
     worker.over()
     print("\n".join(summary(attempt)))

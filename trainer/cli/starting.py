@@ -26,6 +26,8 @@ class Worker:
     def __init__(self, order: Order, *, attached: bool) -> None:
         self._order = order
         self._attempt: Attempt | None = None
+        self._last_words = ""
+        self._is_settled = False
         reading, writing = os.pipe()
         self._report = open(reading, encoding="utf-8", errors="replace")  # noqa: SIM115  (closed by `over`)
         command = [sys.executable, "-P", "-m", "trainer.cli.worker", order.to_json(), "--report", str(writing)]
@@ -67,13 +69,16 @@ class Worker:
     def over(self) -> bool:
         """Whether the process has ended; once it has, the run has its `end` event, written by us where it could not."""
         code = self.process.poll()
-        if code is not None and not self._report.closed:
-            told = self._told()
-            self._report.close()
+        if code is not None and not self._is_settled:
+            if not self._report.closed:
+                told = self._told()
+                self._last_words = told["mistake"] if told else ""
+                self._report.close()
             if self._attempt is not None:
                 from trainer.cli.ending import settle
 
-                settle(self._attempt, code, told["mistake"] if told else "")
+                settle(self._attempt, code, self._last_words)
+            self._is_settled = True
         return code is not None
 
     def end(self) -> None:

@@ -7,11 +7,13 @@ import importlib
 import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from textual.app import App, SystemCommand
 from textual.screen import Screen
+from textual.timer import Timer
 
+from trainer import TrainerError
 from trainer.tui.feed import Feed
 from trainer.tui.forms import Form
 from trainer.tui.frame import Frame
@@ -21,6 +23,7 @@ from trainer.tui.pace import (
     BEHIND_SECONDS,
     FIRST_FRAME_SECONDS,
     FIRST_READ_SECONDS,
+    LOOK_AFTER_SECONDS,
     MESSAGE_SECONDS,
     READ_SECONDS,
     pause_between_frames,
@@ -60,6 +63,7 @@ class Dashboard(App[str], inherit_bindings=False):
         feed: the run.
         owner: this dashboard belongs to the command that started the run: it leaves by itself once the stop that was
             asked for here is done.
+        look_after: called about once a second.
         environment: the terminal's environment (TERM, LC_ALL, …).
         pictures: how samples are shown.
         note: something to be said at first.
@@ -76,6 +80,7 @@ class Dashboard(App[str], inherit_bindings=False):
         feed: Feed,
         *,
         owner: bool = False,
+        look_after: Callable[[], object] | None = None,
         environment: Mapping[str, str],
         pictures: Form = "half",
         note: str = "",
@@ -84,6 +89,7 @@ class Dashboard(App[str], inherit_bindings=False):
         self.theme = "ansi-dark"
         self.feed = feed
         self.owner = owner
+        self._look_after, self._looked_after_at = look_after, 0.0
         self.environment = environment
         self.glyphs = choose_glyphs(environment)
         self.palette = choose_palette(self.console.color_system)
@@ -120,10 +126,12 @@ class Dashboard(App[str], inherit_bindings=False):
 
     def frame(self) -> Frame:
         """The run as it stands now, ready to be drawn."""
+        lock = self.feed.lock
         return Frame(
             view=self.feed.view,
             status=self.feed.status(),
-            now=self.feed.clock(),
+            now=self.feed.worker_time,
+            heartbeat=None if lock is None else max(0.0, self.feed.clock() - lock.heartbeat),
             glyphs=self.glyphs,
             message=self._message,
             share_read=self.feed.share_read,
@@ -143,6 +151,7 @@ class Dashboard(App[str], inherit_bindings=False):
         if self._scope() == "runs":
             self.feed.siblings.poll(self.feed.clock(), READ_SECONDS)
         self._look_for_answer()
+        self._look_after_worker()
         now, status = self.feed.clock(), self.feed.status()
         view = self.feed.view
         pause = pause_between_frames(status, view.system, self.environment, has_stepped=view.step is not None)
@@ -170,6 +179,15 @@ class Dashboard(App[str], inherit_bindings=False):
         else:
             self._is_drawing_soon = True
             asyncio.get_running_loop().call_later(wait, self._draw_for_pointer)
+
+    def set_timer(self, *arguments: Any, **options: Any) -> Timer:
+        """Textual's timer that goes off once, which it passes over where the system holds it up for longer than its delay.
+
+        Textual waits for one of 8 ms after a change of the terminal's size, and if that is lost, for ever.
+        """
+        timer = super().set_timer(*arguments, **options)
+        timer._skip = False
+        return timer
 
     def say(self, message: str) -> None:
         """Show a message in the last line for some seconds."""
@@ -216,8 +234,8 @@ class Dashboard(App[str], inherit_bindings=False):
         self.say(self.feed.request("resume" if self.feed.view.paused else "pause"))
 
     def action_stop(self) -> None:
-        if self.feed.status().is_over:
-            self.say("the run is over; q leaves")
+        if (why := self.feed.why_over()) is not None:
+            self.say(f"{why}; q leaves")
             return
         self.push_screen(StopDialogue(self), self._stop_as_chosen)
 
@@ -311,6 +329,16 @@ class Dashboard(App[str], inherit_bindings=False):
 
     def _loop_time(self) -> float:
         return asyncio.get_running_loop().time()
+
+    def _look_after_worker(self) -> None:
+        now = self.feed.clock()
+        if self._look_after is not None and not 0 <= now - self._looked_after_at < LOOK_AFTER_SECONDS:
+            self._looked_after_at = now
+            try:
+                self._look_after()
+            except TrainerError as error:  # a full disk; whoever asked for the dashboard looks once more at its end
+                self._look_after = None
+                self.say(str(error))
 
     def _look_for_answer(self) -> None:
         answer = self.feed.acknowledgement()

@@ -10,6 +10,7 @@ import os
 import signal
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,7 +28,8 @@ from trainer.rundir import (
     send_request,
 )
 from trainer.tui.log_tail import LogTail
-from trainer.tui.status import Status, status_of
+from trainer.tui.pulse import Pulse
+from trainer.tui.status import DEAD, Status, status_of
 from trainer.tui.view import View
 
 if TYPE_CHECKING:
@@ -79,6 +81,8 @@ class Feed:
         self._traceback: LogTail | None = None
         self._preview: View | None = None
         self._lock_read = -LOCK_SECONDS
+        self._pulse = Pulse()
+        self._has_caught_up = self._has_said_dead = False
         self._samples: dict[str, Sample | None] = {}
 
     @cached_property
@@ -108,12 +112,37 @@ class Feed:
         now = self.clock()
         for record in self._events.poll(max_seconds):
             self.complete.apply(record)
+            if self._has_caught_up:
+                self._pulse.hear(record, now)
         if self._events.at_end:
+            self._has_caught_up = True
             self._preview = None
             self._read_output(now)
         if now - self._lock_read >= LOCK_SECONDS or now < self._lock_read:
             self._lock_read = now
-            self.lock = read_lock(self.paths)
+            self.lock = self._pulse.feel(read_lock(self.paths), now)
+            self._say_whether_dead(now)
+
+    @property
+    def worker_time(self) -> float:
+        """What the clock of the worker's machine says now, in seconds since 1970: records have their times from it."""
+        return self._pulse.clock_of(self.view.host, self.clock())
+
+    def _say_whether_dead(self, now: float) -> None:
+        """Say it once in the log, below its last lines, that the worker has gone without an end."""
+        is_dead = self._has_caught_up and self.status() == DEAD
+        if is_dead and not self._has_said_dead:
+            beat = None if self.lock is None else datetime.fromtimestamp(self.lock.heartbeat)
+            heard = f"; last heartbeat at {beat:%Y-%m-%d %H:%M:%S}" if beat is not None else ""
+            self.complete.say(now, "error", f"{self._worker()} is gone without an end{heard}")
+        self._has_said_dead = is_dead
+
+    def _worker(self) -> str:
+        """The training process in words."""
+        if self.lock is None:
+            return "the training process"
+        elsewhere = f" on {self.lock.host}" if self.lock.host != host_name() else ""
+        return f"the training process {self.lock.pid}{elsewhere}"
 
     def _read_output(self, now: float) -> None:
         """Take in what the worker printed, and once it has failed, its traceback."""
@@ -138,10 +167,17 @@ class Feed:
         """The state of the run now."""
         return status_of(self.view, self.lock, self.clock())
 
+    def why_over(self) -> str | None:
+        """Why the run takes no requests any more; None while it does."""
+        status = self.status()
+        if not status.is_over:
+            return None
+        return f"{self._worker()} is gone" if status == DEAD else f"the run is over ({status.word.lower()})"
+
     def request(self, what: str) -> str:
         """Ask the worker for something; says what was done. Refused requests are said, not raised."""
-        if self.status().is_over:
-            return f"can't {what}: the run is over"
+        if (why := self.why_over()) is not None:
+            return f"can't {what}: {why}"
         if self.is_read_only:
             return f"can't {what}: this dashboard may only look"
         try:
@@ -158,6 +194,8 @@ class Feed:
         answer = self.complete.requests.get(self.sent.id)
         if answer is not None:
             return f"{self.sent.what}: {answer.state}" + (f" ({answer.why})" if answer.why else "")
+        if (why := self.why_over()) is not None:
+            return f"{self.sent.what}: not answered, {why}"
         if self.clock() - self.sent.time > ACKNOWLEDGE_SECONDS:
             return f"{self.sent.what}: no answer from the training process yet"
         return f"{self.sent.what}: asked"

@@ -15,7 +15,8 @@ class Frame:
     """One moment of a run.
 
     Attributes:
-        now: seconds since 1970.
+        now: seconds since 1970, by the clock of the worker's machine.
+        heartbeat: seconds since the worker was last known to live; None without a worker.
         message: what became of the user's last request; empty when there is nothing to say.
         share_read: which share of the event file the view covers.
         scroll: lines by which the screen's text is scrolled away from where it starts.
@@ -34,6 +35,7 @@ class Frame:
     share_read: float = 1.0
     scroll: int = 0
     pane: str = ""
+    heartbeat: float | None = None
     config: tuple[str, ...] = ()
     screen: Scope = "overview"
     has_colour: bool = True

@@ -47,6 +47,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("detach", ("q", "ctrl+q"), "detach", "Leave this screen; training goes on", in_footer=True),
     Action("help", ("question_mark",), "help", "List every key", in_footer=True),
     Action("interrupt", ("ctrl+c",), "interrupt", "Ask how to stop; once more interrupts the training"),
+    Action("suspend_process", ("ctrl+z",), "suspend", "Back to the shell; `fg` returns here, training goes on"),
     Action("command_palette", ("ctrl+p",), "commands", "Search all commands", in_palette=False),
     Action("scroll_up", ("up",), "scroll up", "Scroll up, or to the row above"),
     Action("scroll_down", ("down",), "scroll down", "Scroll down, or to the row below"),

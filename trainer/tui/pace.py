@@ -22,6 +22,7 @@ BEHIND_SECONDS = 0.002
 POINTER_SECONDS = 0.1
 """Between two frames that the mouse asks for; over SSH as between any two frames."""
 
+LOOK_AFTER_SECONDS = 1.0
 MESSAGE_SECONDS = 6.0
 SSH_SECONDS = 0.5
 BUSY_PERCENT = 95.0

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib
 import os
+import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, cast
@@ -12,7 +14,7 @@ from typing import Literal, cast
 from trainer.tui.feed import Feed
 from trainer.tui.forms import choose_form
 
-Action = Literal["detached", "finished", "stopped", "terminated", "hung_up"]
+Action = Literal["detached", "finished", "stopped", "terminated", "hung_up", "failed"]
 _IMPORTED_BY_TEXTUAL_ON_THE_WAY = ("textual.pilot", "textual.scrollbar", "textual.layouts.factory")
 
 
@@ -21,7 +23,8 @@ class TuiResult:
     """How the dashboard was left.
 
     Training goes on (`detached`), the run was over (`finished`), or it was stopped (`stopped`); or the dashboard alone
-    was ended from outside, by a SIGTERM (`terminated`) or because its terminal is gone (`hung_up`).
+    was ended from outside, by a SIGTERM (`terminated`) or because its terminal is gone (`hung_up`), or by a fault of its
+    own (`failed`; the traceback is on the terminal).
     """
 
     action: Action
@@ -40,6 +43,7 @@ def watch(
     is_read_only: bool = False,
     has_mouse: bool = True,
     pictures: str | None = None,
+    look_after: Callable[[], object] | None = None,
 ) -> TuiResult:
     """Show a run's dashboard until the user leaves it.
 
@@ -50,20 +54,23 @@ def watch(
         is_read_only: no requests are sent.
         pictures: how samples are shown, `half` (half-blocks), `kitty` or `sixel`; None: as TRAINER_PICTURES says.
         has_mouse: take the mouse; without, it is the terminal's own, and selects text.
+        look_after: called about once a second; the owner sees to its worker, so that the run's records tell at once
+            what the worker could not tell any more.
 
     Raises:
         TrainerError: there is no such run directory, or no such form of pictures.
-        RuntimeError: the dashboard itself failed; Textual has put the traceback on the terminal.
     """
     from trainer.tui.app import Dashboard
 
     form, why = choose_form(pictures, os.environ)
     feed = Feed(run_path, time.time, is_read_only=is_read_only)
     try:
-        app = Dashboard(feed, owner=owner, environment=os.environ, pictures=form, note=why)
+        app = Dashboard(
+            feed, owner=owner, look_after=look_after, environment=os.environ, pictures=form, note=why
+        )
         action = app.run(mouse=has_mouse)
     finally:
         feed.close()
     if app.return_code:
-        raise RuntimeError("the dashboard failed, see above; the run is not affected")
-    return TuiResult(cast(Action, action or "detached"))
+        print("the dashboard failed, see above; the run is not affected", file=sys.stderr)
+    return TuiResult("failed" if app.return_code else cast(Action, action or "detached"))

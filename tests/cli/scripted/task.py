@@ -63,6 +63,10 @@ class Learner:
         for _ in range(3):
             self.step()
 
+    def chatter(self):
+        print("a line of its log", flush=True)
+        self.loop()
+
     def loop(self):
         while True:
             step = self.step()

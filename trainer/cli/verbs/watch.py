@@ -54,13 +54,13 @@ def execute(arguments: argparse.Namespace) -> int:
     if arguments.web:
         return _serve(paths.root, arguments)
     if on_terminal(arguments):
-        from trainer.cli.exit_codes import DONE, TERMINATED
+        from trainer.cli.exit_codes import BY_WAY_OF_LEAVING
         from trainer.tui import watch
 
         result = watch(
             paths.root, is_read_only=arguments.read_only, has_mouse=not arguments.no_mouse, pictures=arguments.pictures
         )
-        return TERMINATED if result.action in ("terminated", "hung_up") else DONE
+        return BY_WAY_OF_LEAVING[result.action]
     from trainer.rundir import open_run
 
     run = open_run(paths.root)

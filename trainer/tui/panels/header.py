@@ -5,6 +5,7 @@ from __future__ import annotations
 from trainer.tui.frame import Frame
 from trainer.tui.numbers import duration, rate
 from trainer.tui.panels.progress import epoch_text, remaining_seconds
+from trainer.tui.status import DEAD, SILENT
 from trainer.tui.text import Line, crop_line, join, line_width, spread
 from trainer.tui.view import View
 
@@ -33,6 +34,8 @@ def _parts(frame: Frame) -> list[tuple[int, Line]]:
         parts.append((7, ((view.task, "text"),)))
     parts.append((0, ((view.name, "strong"),)))
     parts.append((0, ((badge, f"badge_{status.role}"),)))
+    if frame.heartbeat is not None and status in (SILENT, DEAD):
+        parts.append((1, (("last heartbeat ", "dim"), (f"{duration(frame.heartbeat)} ago", "warn"))))
     if frame.share_read < 1:
         parts.append((2, ((f"reading {frame.share_read:.0%}", "warn"),)))
     if view.attempt > 1:
