@@ -242,7 +242,11 @@ def write_flood(root: Path, rate: int, seconds: float) -> float:
         while (now := time.time() - begun) < seconds:
             while step < now * rate:
                 step += 1
-                sink(MetricEvent(step, step / 1000, "train", {"loss": math.exp(-step / 1e5), "accuracy": random.random()}))
+                sink(
+                    MetricEvent(
+                        step, step / 1000, "train", {"loss": math.exp(-step / 1e5), "accuracy": random.random()}
+                    )
+                )
             lock.heartbeat()
             time.sleep(0.01)
         used = time.process_time() - used

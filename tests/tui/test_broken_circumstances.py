@@ -214,7 +214,9 @@ def test_a_flood_of_records_leaves_the_dashboard_answering(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("words", [("watch", "runs/scripted"), ("run", "config.yaml")])
 @pytest.mark.parametrize("term", ["dumb", "pipe"])
-def test_without_a_terminal_that_can_draw_there_are_plain_lines(trained: RunPaths, words: tuple[str, ...], term: str) -> None:
+def test_without_a_terminal_that_can_draw_there_are_plain_lines(
+    trained: RunPaths, words: tuple[str, ...], term: str
+) -> None:
     folder = trained.root.parents[1]
     if words[0] == "watch":
         synthetic_run.write_run(trained.root)
