@@ -1,6 +1,7 @@
 """The dashboard's figures, taken in a real pseudo-terminal of 160x50.
 
-first frame   from starting the command to the run's name and its phases on the screen, 95th percentile of 20
+first frame   from starting the command to the run's name and its phases on the screen: the 95th percentile of 20, and
+              the median beside that of a bare shell of widgets, launched in turns with it
 finished      processor time and terminal output of a finished run that is being looked at
 live          the same for a run that reports ten metric records a second (a simulated worker writes them)
 quit          from pressing q to the end of the process
@@ -8,6 +9,8 @@ million       a run of a million records: until the first chart, and until the w
 cold start    a task like pix2pix's with nothing compiled: the longest time until its first step in which the screen
               shows neither progress nor a clock that runs
 charts        redrawing 20 charts of 100,000 points each
+flood         a run that writes 10,000 records a second: how soon a key is answered, by how much the dashboard's memory
+              grows meanwhile, and what a record costs its writer, beside the same without a dashboard
 """
 
 from __future__ import annotations
@@ -34,6 +37,7 @@ sys.path.insert(0, str(ROOT / "tests" / "tui"))
 COLUMNS, ROWS = 160, 50
 LAUNCHES = 20
 LIVE_SECONDS = 8.0
+FLOOD_RATE, FLOOD_SECONDS = 10_000, 16.0
 PATIENCE_SECONDS = 60.0
 COMMAND = (sys.executable, "-P", "-m", "trainer.cli")
 
@@ -141,27 +145,51 @@ def percentile_95(values: Sequence[float]) -> float:
     return sorted(values)[max(0, -(-95 * len(values) // 100) - 1)]
 
 
+def launch_watch() -> float:
+    """Milliseconds until `trainer watch` shows a run."""
+    terminal = watching(finished_run())
+    seconds = terminal.until(b"phases", b"digits-7", b"config")
+    terminal.press(b"q")
+    terminal.wait()
+    return 1e3 * seconds
+
+
 def first_frame_of_watch() -> float:
-    """Milliseconds until `trainer watch` shows a run, 95th percentile of LAUNCHES."""
-    times = []
-    for _ in range(LAUNCHES):
-        terminal = watching(finished_run())
-        times.append(terminal.until(b"phases", b"digits-7", b"config"))
-        terminal.press(b"q")
-        terminal.wait()
-    return 1e3 * percentile_95(times)
+    """The 95th percentile of LAUNCHES of those."""
+    return percentile_95([launch_watch() for _ in range(LAUNCHES)])
+
+
+def launch_run() -> float:
+    """Milliseconds until `trainer run digits` shows its run, its worker loading beside it."""
+    name = f"frame-{time.monotonic_ns()}"
+    terminal = Terminal([*COMMAND, "run", "digits", "--name", name], workspace())
+    seconds = terminal.until(b"phases", name.encode(), b"config")
+    terminal.press(b"xa")  # it leaves by itself once its worker is gone, which would disturb the next launch
+    terminal.wait()
+    return 1e3 * seconds
 
 
 def first_frame_of_run() -> float:
-    """Milliseconds until `trainer run digits` shows its run, its worker loading beside it; 95th percentile."""
-    times = []
-    for number in range(LAUNCHES):
-        name = f"frame-{os.getpid()}-{number}-{time.monotonic_ns()}"
-        terminal = Terminal([*COMMAND, "run", "digits", "--name", name], workspace())
-        times.append(terminal.until(b"phases", name.encode(), b"config"))
-        terminal.press(b"xaq")
-        terminal.wait()
-    return 1e3 * percentile_95(times)
+    """The 95th percentile of LAUNCHES of those."""
+    return percentile_95([launch_run() for _ in range(LAUNCHES)])
+
+
+def _launch_bare(*words: str) -> float:
+    terminal = Terminal([sys.executable, "-P", str(ROOT / "benchmarks" / "bare_shell.py"), *words], workspace())
+    seconds = terminal.until(b"phases", b"bare", b"config")
+    terminal.press(b"q")
+    terminal.wait()
+    return 1e3 * seconds
+
+
+def bare_shell(_: str) -> float:
+    """Milliseconds until Textual shows a few boxes."""
+    return _launch_bare()
+
+
+def bare_shell_beside_worker(_: str) -> float:
+    """The same while a worker's imports load."""
+    return _launch_bare("--beside")
 
 
 def _settled(run: Path) -> Terminal:
@@ -261,6 +289,61 @@ def cold_start_silence() -> float:
     return 1e3 * longest_silence(record_start(folder))[0]
 
 
+def _flood(folder: Path, seconds: float) -> subprocess.Popen[str]:
+    script = str(ROOT / "tests" / "tui" / "synthetic_run.py")
+    words = [str(folder), "--flood", str(FLOOD_RATE), "--seconds", str(seconds)]
+    return subprocess.Popen(
+        [sys.executable, script, *words], env=checkout_environment(), stdout=subprocess.PIPE, text=True
+    )
+
+
+@cache
+def _flooded() -> tuple[float, float, float]:
+    """Milliseconds until a key is answered (the worst of some), megabytes grown, microseconds a record."""
+    folder = workspace() / "runs" / f"flood-{time.monotonic_ns()}"
+    writer = _flood(folder, FLOOD_SECONDS)
+    while not (folder / "run.lock").exists():
+        time.sleep(0.05)
+    terminal = watching(folder)
+    terminal.until(b"phases", b"it/s")
+    terminal.watch_for(2.0)
+    process = psutil.Process(terminal.pid)
+    memory, begun, answers = process.memory_info().rss, time.perf_counter(), []
+    while time.perf_counter() - begun < FLOOD_SECONDS / 2:
+        for _ in range(2):  # help is opened, and closed
+            start = time.perf_counter()
+            terminal.press(b"?")
+            while terminal.watch_for(0.001) < 500 and time.perf_counter() - start < 1:
+                pass
+            answers.append(time.perf_counter() - start)
+            terminal.watch_for(0.3)
+    grown = process.memory_info().rss - memory
+    told, _ = writer.communicate()
+    _leave(terminal)
+    return 1e3 * max(answers), grown / 1e6, float(told)
+
+
+def flood_key() -> float:
+    """Milliseconds from a key to what it shows, while 10,000 records a second are written: the worst of some."""
+    return _flooded()[0]
+
+
+def flood_memory() -> float:
+    """Megabytes by which the dashboard grows in half of FLOOD_SECONDS."""
+    return _flooded()[1]
+
+
+def flood_writer() -> float:
+    """Microseconds of processor time that a record costs its writer with a dashboard looking on."""
+    return _flooded()[2]
+
+
+def flood_writer_alone(_: str) -> float:
+    """The same with nobody looking on."""
+    writer = _flood(workspace() / "runs" / f"flood-{time.monotonic_ns()}", FLOOD_SECONDS / 2)
+    return float(writer.communicate()[0])
+
+
 def twenty_charts() -> float:
     """Milliseconds to draw 20 charts of 100,000 points."""
     return _draw_charts()()
@@ -295,6 +378,11 @@ def _draw_charts() -> Callable[[], float]:
 FIGURES = [
     Figure("first_frame_watch_p95", ours=first_frame_of_watch, bar=400, rounds=3),
     Figure("first_frame_run_p95", ours=first_frame_of_run, bar=400, rounds=3),
+    Figure("first_frame_watch_to_bare", ours=launch_watch, peer=bare_shell, bar=0.7, needs_peer_python=False, rounds=9),
+    Figure(
+        "first_frame_run_to_bare", ours=launch_run, peer=bare_shell_beside_worker, bar=0.7, needs_peer_python=False,
+        rounds=9,
+    ),
     Figure("finished_processor", ours=finished_processor, bar=1.0, unit="% of a core", rounds=3),
     Figure("finished_output", ours=finished_output, bar=200, unit="bytes/s", rounds=3),
     Figure("live_processor", ours=live_processor, bar=3.0, unit="% of a core", rounds=3),
@@ -304,7 +392,13 @@ FIGURES = [
     Figure("million_complete", ours=million_complete, bar=10_000, rounds=3),
     Figure("cold_start_silence", ours=cold_start_silence, bar=500, rounds=1),
     Figure("twenty_charts", ours=twenty_charts, bar=30, rounds=5),
-]
+    Figure("flood_key", ours=flood_key, bar=250, rounds=1, is_timing=False),
+    Figure("flood_memory", ours=flood_memory, bar=20, unit="MB", rounds=1, is_timing=False),
+    Figure(
+        "flood_writer", ours=flood_writer, peer=flood_writer_alone, bar=0.9, unit="µs", needs_peer_python=False,
+        rounds=1, is_timing=False,
+    ),
+]  # fmt: skip
 
 if __name__ == "__main__":
     raise SystemExit(run_figures(FIGURES))

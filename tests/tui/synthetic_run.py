@@ -232,7 +232,7 @@ def write_live(root: Path, epochs: int, speed: float = 1.0) -> None:
 
 
 def write_flood(root: Path, rate: int, seconds: float) -> float:
-    """A run that writes `rate` metric records a second, as it can, for so long; the processor time that one took, µs."""
+    """A run that writes `rate` records a second, as it can, for so long; the processor time that one took, in µs."""
     paths = make_folder(root)
     begun = time.time()
     with EventWriter(paths.events, attempt=1, process_start=begun) as sink, RunLock(paths) as lock:

@@ -181,9 +181,10 @@ class Dashboard(App[str], inherit_bindings=False):
             asyncio.get_running_loop().call_later(wait, self._draw_for_pointer)
 
     def set_timer(self, *arguments: Any, **options: Any) -> Timer:
-        """Textual's timer that goes off once, which it passes over where the system holds it up for longer than its delay.
+        """Textual's timer that goes off once, also where the system holds it up for longer than its delay.
 
-        Textual waits for one of 8 ms after a change of the terminal's size, and if that is lost, for ever.
+        Textual passes over those. One of 8 ms follows each change of the terminal's size: after one that was lost, no
+        further change was heard.
         """
         timer = super().set_timer(*arguments, **options)
         timer._skip = False

@@ -23,8 +23,8 @@ class TuiResult:
     """How the dashboard was left.
 
     Training goes on (`detached`), the run was over (`finished`), or it was stopped (`stopped`); or the dashboard alone
-    was ended from outside, by a SIGTERM (`terminated`) or because its terminal is gone (`hung_up`), or by a fault of its
-    own (`failed`; the traceback is on the terminal).
+    was ended from outside, by a SIGTERM (`terminated`) or because its terminal is gone (`hung_up`), or by its own fault
+    (`failed`; the traceback is on the terminal).
     """
 
     action: Action
