@@ -119,7 +119,7 @@ def changed_modes(output: bytes) -> dict[str, bool]:
     """The private modes that were left otherwise than a terminal has them at first, and whether they are on.
 
     At first the cursor is shown (25) and lines wrap (7); the alternate screen (1049), reports of the mouse (1000 to
-    1016), focus (1004) and size (2048), and bracketed paste (2004) are off, and the keyboard speaks as it always did.
+    1016), focus (1004), and bracketed paste (2004) are off, and the keyboard speaks as it always did.
     """
     modes: dict[str, bool] = {}
     for numbers, state in _MODE.findall(output):
