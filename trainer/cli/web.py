@@ -26,6 +26,17 @@ from trainer import TrainerError
 
 HOST = "127.0.0.1"
 COOKIE = "trainer_token"
+TAKE_KEYS = """<script>
+new MutationObserver((_, observer) => {
+  const keys = document.querySelector(".xterm-helper-textarea");
+  if (keys && document.body.classList.contains("-first-byte")) {
+    keys.focus();
+    observer.disconnect();
+  }
+}).observe(document.body, {attributes: true, childList: true, subtree: true});
+</script>
+"""
+"""Lets the page take keys from its first frame on; the library's own does so after a click."""
 
 
 class DashboardServer(Server):
@@ -69,6 +80,13 @@ class DashboardServer(Server):
         app: web.Application = await super()._make_app()
         app.middlewares.append(self._guard())
         return app
+
+    async def handle_index(self, request: web.Request) -> web.Response:
+        """The page."""
+        response = await super().handle_index(request)
+        assert isinstance(response, web.Response) and response.text is not None
+        response.text = response.text.replace("</body>", f"{TAKE_KEYS}</body>")
+        return response
 
     def _guard(self) -> Middleware:
         @web.middleware
