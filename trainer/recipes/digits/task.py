@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+import numpy as np
+
 from trainer.datasets import RandomShift, loaders, read_idx_pair, split
 from trainer.engine import Tensor, float32, nn
-from trainer.learner import Batch, DataSplits, Task
+from trainer.learner import Batch, DataSplits, Sample, Task
 from trainer.metrics import Mean, Predictions
 
 from .options import Options
+
+SHOWN_SAMPLES = 8
 
 
 class Digits(Task):
@@ -48,6 +54,15 @@ class Digits(Task):
     def valid_step(self, batch: Batch) -> dict[str, Mean | Predictions]:
         loss, classes = self.measure(batch)
         return {"loss": loss, "classes": classes}
+
+    def samples(self, batch: Batch) -> Iterable[Sample]:
+        """The first few digits, and what the network says they are."""
+        logits = self.network(pixels_to_floats(batch["image"])).numpy()
+        names = self.options.class_names
+        for index in range(min(SHOWN_SAMPLES, len(logits))):
+            said, true = names[int(logits[index].argmax())], names[int(batch["label"][index])]
+            caption = f"says {said}" if said == true else f"says {said}, is {true}"
+            yield Sample(f"digit-{index + 1:02}", np.asarray(batch["image"][index, 0]), caption)
 
     def measure(self, batch: Batch) -> tuple[Mean, Predictions]:
         """The loss of a batch, and what metrics are computed from; rows of weight 0 only fill it."""
