@@ -53,9 +53,7 @@ def train_on_dashboard(order: Order, *, has_mouse: bool, pictures: str | None) -
         raise
     if attempt is None:
         return early_exit_code(worker.process.returncode)
-    result = watch(
-        attempt.paths.root, owner=True, has_mouse=has_mouse, pictures=pictures, look_after=worker.over
-    )
+    result = watch(attempt.paths.root, owner=True, has_mouse=has_mouse, pictures=pictures, look_after=worker.over)
     if result.action == "hung_up":  # there is nobody to say anything to
         worker.leave()
         return TERMINATED

@@ -65,9 +65,7 @@ def watch(
     form, why = choose_form(pictures, os.environ)
     feed = Feed(run_path, time.time, is_read_only=is_read_only)
     try:
-        app = Dashboard(
-            feed, owner=owner, look_after=look_after, environment=os.environ, pictures=form, note=why
-        )
+        app = Dashboard(feed, owner=owner, look_after=look_after, environment=os.environ, pictures=form, note=why)
         action = app.run(mouse=has_mouse)
     finally:
         feed.close()
