@@ -13,6 +13,7 @@ import tempfile
 from pathlib import Path
 
 from PIL import Image
+from rich.color import Color
 from rich.console import Console
 from rich.style import Style
 from rich.text import Text
@@ -31,6 +32,10 @@ def page(captured: str, columns: int) -> str:
         for segment in line.render(console, end=""):
             for character in segment.text:
                 left = f"left:{column * CELL_WIDTH}px;{css(segment.style)}"
+                if character == "▀" and segment.style is not None and segment.style.bgcolor is not None:
+                    upper, lower = (colour.get_truecolor().hex for colour in halves(segment.style))
+                    left += f";background:linear-gradient({upper} 50%, {lower} 50%)"
+                    character = " "
                 if character != " " or "background" in left:
                     cells.append(f'<b style="{left}">{html.escape(character)}</b>')
                 column += 1
@@ -40,6 +45,12 @@ body {{ margin: 8px; background: {PAPER}; color: {INK}; font: 14px 'DejaVu Sans 
 p {{ position: relative; margin: 0; height: {CELL_HEIGHT}px; line-height: {CELL_HEIGHT}px; white-space: pre; }}
 b {{ position: absolute; top: 0; width: {CELL_WIDTH}px; height: {CELL_HEIGHT}px; font-weight: inherit; }}
 </style>{"".join(rows)}"""
+
+
+def halves(style: Style) -> tuple[Color, Color]:
+    """The colours of the upper and the lower half of a cell of a picture."""
+    assert style.color is not None and style.bgcolor is not None
+    return style.color, style.bgcolor
 
 
 def css(style: Style | None) -> str:

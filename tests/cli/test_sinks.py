@@ -75,6 +75,23 @@ def test_an_unknown_sink_is_refused_before_training(commands: Commands) -> None:
     assert done.returncode == 2 and "no sink tensorbored" in done.stderr
 
 
+COUNTED = """
+from trainer.cli.sinks import Sink
+
+
+class Counted(Sink):
+    def __init__(self, paths, file):
+        super().__init__(paths)
+        self.file, self.count = paths.root / file, 0
+
+    def record(self, record):
+        self.count += 1
+
+    def close(self):
+        self.file.write_text(str(self.count))
+"""
+
+
 class Kept(Sink):
     """Another package's sink."""
 
@@ -91,6 +108,19 @@ def test_another_package_may_offer_a_sink(tmp_path: Path, monkeypatch: pytest.Mo
     assert isinstance(make_sink("kept", make_folder(tmp_path / "run"), {}), Kept)
     with pytest.raises(TrainerError, match="can't be made with these options"):
         make_sink("kept", make_folder(tmp_path / "run"), {"colour": "red"})
+
+
+def test_a_package_that_is_installed_offers_a_sink_by_its_entry_point(tmp_path: Path, commands: Commands) -> None:
+    site, package = tmp_path / "site", tmp_path / "site" / "counted-1.0.dist-info"
+    package.mkdir(parents=True)
+    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: counted\nVersion: 1.0\n")
+    (package / "entry_points.txt").write_text("[trainer.sinks]\ncounted = counted_sink:Counted\n")
+    (site / "counted_sink.py").write_text(COUNTED)
+    paths = write_run(tmp_path / "run")
+    commands.environment["PYTHONPATH"] += f"{os.pathsep}{site}"
+    done = commands.finish("export", str(paths.root), "--to", "counted", "file=count.txt")
+    assert done.returncode == 0, done.stderr
+    assert (paths.root / "count.txt").read_text() == str(len(read_events(paths.events)))
 
 
 def test_a_sink_follows_its_attempt_to_the_end(tmp_path: Path) -> None:
@@ -136,15 +166,21 @@ def test_wandb_writes_an_offline_run(tmp_path: Path) -> None:
     pytest.importorskip("wandb", reason="wandb is not installed")
     paths = write_run(tmp_path / "run", has_shown=True)
     sink = make_sink("wandb", paths, {})
-    for record in read_events(paths.events)[:200]:
+    for record in read_events(paths.events):
         sink.record(record)
     sink.close()
-    assert list((paths.root / "wandb").glob("offline-run-*/*.wandb"))
+    (run,) = (paths.root / "wandb").glob("offline-run-*")
+    (file,) = run.glob("*.wandb")
+    told = file.read_bytes()
+    for name in (b"train/loss", b"valid/accuracy", b"test/accuracy", b"learning_rate"):
+        assert name in told
+    shown = {path.name.partition("_")[0] for path in run.glob("files/media/*/valid/*")}
+    assert shown == {"cells", "plain", "words"}
 
 
 def test_mlflow_keeps_parameters_and_metrics(tmp_path: Path) -> None:
     mlflow = pytest.importorskip("mlflow", reason="mlflow is not installed")
-    paths = write_run(tmp_path / "run", epochs=1)
+    paths = write_run(tmp_path / "run", epochs=1, has_shown=True)
     sink = make_sink("mlflow", paths, {})
     for record in read_events(paths.events):
         sink.record(record)
@@ -153,3 +189,6 @@ def test_mlflow_keeps_parameters_and_metrics(tmp_path: Path) -> None:
     (run,) = client.search_runs([client.get_experiment_by_name("trainer").experiment_id])
     assert run.info.status == "FINISHED" and run.data.params["optimizer.learning_rate"] == "0.001"
     assert run.data.metrics["test/accuracy"] == 0.9913
+    assert {file.path for file in client.list_artifacts(run.info.run_id, "samples/step-60")} == {
+        f"samples/step-60/{name}" for name in ("cells.png", "plain.png", "words.txt")
+    }

@@ -257,6 +257,16 @@ async def test_a_long_log_is_sampled_first_and_then_read_whole(tmp_path: Path, c
     assert feed.view.series["valid", "accuracy"].best("max") == (10_000, synthetic_run.PEAK)
 
 
+def test_a_run_that_was_not_read_to_its_end_is_not_called_dead(finished: RunPaths, clock: Clock) -> None:
+    feed = Feed(finished.root, clock)
+    clock.now += 3600
+    feed.poll(0.0)
+    assert feed.is_behind and feed.status().word == "READING" and feed.why_over() is None
+    while feed.is_behind:
+        feed.poll(1.0)
+    assert feed.status().word == "FINISHED"
+
+
 def test_a_folder_that_is_not_there_is_the_users_mistake(tmp_path: Path) -> None:
     with pytest.raises(TrainerError, match="no run directory"):
         watch(tmp_path / "nowhere")

@@ -39,9 +39,9 @@ async def test_metrics_has_a_chart_for_each_metric(shown: RunPaths, clock: Clock
             assert part in text
         await pilot.press("slash", *"accu", "enter")
         text = await settle(app, pilot)
-        assert "1 metrics with 'accu'" in text and "loss  train" not in text
+        assert "1 metric with 'accu'" in text and "loss  train" not in text
         await pilot.press("slash", "escape")
-        assert "1 metrics with 'accu'" in await settle(app, pilot)
+        assert "1 metric with 'accu'" in await settle(app, pilot)
         await pilot.press("slash", "ctrl+u", "enter")
         assert "3 metrics" in await settle(app, pilot)
 

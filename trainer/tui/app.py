@@ -6,6 +6,7 @@ import asyncio
 import importlib
 import os
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -90,6 +91,7 @@ class Dashboard(App[str], inherit_bindings=False):
         self.feed = feed
         self.owner = owner
         self._look_after, self._looked_after_at = look_after, 0.0
+        self._wake = asyncio.Event()
         self.environment = environment
         self.glyphs = choose_glyphs(environment)
         self.palette = choose_palette(self.console.color_system)
@@ -147,20 +149,28 @@ class Dashboard(App[str], inherit_bindings=False):
         Returns:
             After how many seconds there is something to do again.
         """
+        was_behind = self._is_behind()
         self.feed.poll(READ_SECONDS)
         if self._scope() == "runs":
             self.feed.siblings.poll(self.feed.clock(), READ_SECONDS)
+        is_behind = self._is_behind()
         self._look_for_answer()
         self._look_after_worker()
         now, status = self.feed.clock(), self.feed.status()
+<<<<<<< HEAD
         view = self.feed.view
         pause = pause_between_frames(status, view.system, self.environment, has_stepped=view.step is not None)
         if now - self._drawn_at >= pause - 0.01 or now < self._drawn_at:
+=======
+        pause = pause_between_frames(status, self.feed.view.system, self.environment)
+        has_caught_up = was_behind and not is_behind
+        if has_caught_up or now - self._drawn_at >= pause - 0.01 or now < self._drawn_at:
+>>>>>>> 3d63b08 (A tour of the dashboard as a new user takes it, with pictures of a real run, and what annoyed on the way mended)
             self._drawn_at = now
             self.draw()
         if self.owner and self.asked_to_stop and status.is_over:
             self.action_detach()
-        return BEHIND_SECONDS if self.feed.is_behind else pause
+        return BEHIND_SECONDS if is_behind else pause
 
     def draw(self) -> None:
         """Draw the run as it stands on every screen of the stack."""
@@ -321,7 +331,13 @@ class Dashboard(App[str], inherit_bindings=False):
         No timer of Textual's: one that the system keeps from starting for longer than its delay never goes off.
         """
         while True:
-            await asyncio.sleep(self.advance())
+            self._wake.clear()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._wake.wait(), self.advance())
+
+    def _is_behind(self) -> bool:
+        """Whether there is more to read at once for what is shown."""
+        return self.feed.is_behind or (self._scope() == "runs" and self.feed.siblings.is_behind)
 
     def _draw_for_pointer(self) -> None:
         self._is_drawing_soon, self._pointer_drawn_at = False, self._loop_time()
@@ -372,6 +388,7 @@ class Dashboard(App[str], inherit_bindings=False):
         if follow is not None:
             follow(isinstance(self.screen, RunScreen) and self.screen.is_followed)
         self.call_after_refresh(self.draw)
+        self._wake.set()
 
     def _scroll(self, lines: Callable[[RunScreen], int]) -> None:
         if isinstance(self.screen, RunScreen):

@@ -29,7 +29,7 @@ from trainer.rundir import (
 )
 from trainer.tui.log_tail import LogTail
 from trainer.tui.pulse import Pulse
-from trainer.tui.status import DEAD, Status, status_of
+from trainer.tui.status import DEAD, READING, Status, status_of
 from trainer.tui.view import View
 
 if TYPE_CHECKING:
@@ -164,8 +164,9 @@ class Feed:
         self._preview = preview
 
     def status(self) -> Status:
-        """The state of the run now."""
-        return status_of(self.view, self.lock, self.clock())
+        """The state of the run now. Whether one without a worker has an end is known once it was read, or sampled."""
+        status = status_of(self.view, self.lock, self.clock())
+        return READING if status == DEAD and not self._has_caught_up and self._preview is None else status
 
     def why_over(self) -> str | None:
         """Why the run takes no requests any more; None while it does."""

@@ -55,6 +55,11 @@ class Siblings:
             for record in tail.poll(left):
                 self.marked[path].apply(record)
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether there is more to read at once."""
+        return bool(self._waiting) or any(tail.size > 0 and not tail.at_end for tail in self._tails.values())
+
     def listed(self) -> list[RunSummary]:
         """All summaries so far, the latest run first."""
         return sorted(self.summaries.values(), key=lambda run: (-(run.started or 0.0), run.name))

@@ -31,6 +31,7 @@ class Status:
 
 STARTING = Status("STARTING", "starting", "busy")
 RUNNING = Status("RUNNING", "running", "busy", is_moving=True)
+READING = Status("READING", "starting", "busy")
 PAUSED = Status("PAUSED", "paused", "warn")
 STOPPING = Status("STOPPING", "stopped", "warn", is_moving=True)
 SILENT = Status("SILENT", "silent", "bad")

@@ -135,6 +135,10 @@ class View:
         time, step = next(seen for seen in self.steps_seen if end_time - seen[0] <= RATE_WINDOW_SECONDS)
         return (end_step - step) / (end_time - time) if end_time > time else None
 
+    def epoch_of(self, step: float) -> float | None:
+        """The epoch that ends with a step, where epochs are counted and are of one length."""
+        return step * self.epoch / self.step if self.step and self.epoch else None
+
     def _begin_attempt(self, attempt: int) -> None:
         if self.attempt:
             self.phases.clear()
@@ -207,7 +211,7 @@ def _tune(view: View, event: TuneEvent, time: float) -> None:
         gain = event.default_ms / event.best_ms
         said += f": {event.default_ms:.3g} to {event.best_ms:.3g} ms ({gain:.2f}x)"
     if event.candidates:
-        said += f", {event.candidates} candidates"
+        said += f", {event.candidates} candidate" + "s" * (event.candidates != 1)
     view.say(time, "info", said)
 
 

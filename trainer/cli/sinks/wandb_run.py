@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+from pathlib import Path
 from typing import Any
 
 import wandb
@@ -28,13 +30,19 @@ class WandbSink(Sink):
         if isinstance(event, MetricEvent):
             values = {f"{event.split}/{name}": value for name, value in event.values.items()}
             self._run.log({"step": event.step, "epoch": event.epoch, **values})
-        elif isinstance(event, SampleEvent) and event.file.endswith(".png"):
+        elif isinstance(event, SampleEvent):
             path = self.paths.inside(event.file)
             if path is not None:
-                image = wandb.Image(str(path), caption=event.caption)
-                self._run.log({"step": event.step, f"{event.split}/{event.name}": image})
+                self._run.log({"step": event.step, f"{event.split}/{event.name}": _shown(path, event.caption)})
         elif isinstance(event, EndEvent):
             self._run.summary.update({"status": event.status, **event.metrics})
 
     def close(self) -> None:
         self._run.finish()
+
+
+def _shown(path: Path, caption: str | None) -> Any:
+    """A picture, or a text as it stands."""
+    if path.suffix == ".png":
+        return wandb.Image(str(path), caption=caption)
+    return wandb.Html(f"<pre>{html.escape(path.read_text(encoding='utf-8', errors='replace'))}</pre>", inject=False)

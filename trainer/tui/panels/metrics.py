@@ -99,8 +99,8 @@ def place_of(state: MetricsState, place: int, columns: int, rows: int) -> int:
     return first_row * columns + place
 
 
-def told_title(chart: Chart, *, is_first: bool) -> str:
-    """The chart's name with the value of each line: at the cross-hair, or the latest."""
+def told_title(chart: Chart, view: View, *, is_first: bool) -> str:
+    """The chart's name with the value of each line, at the cross-hair or the latest, and the best with its epoch."""
     if is_first:
         return chart.title
     from trainer.tui.plot import values_at
@@ -108,7 +108,10 @@ def told_title(chart: Chart, *, is_first: bool) -> str:
     step = chart.window.cursor if chart.window.cursor is not None else float("inf")
     values: dict[str, float] = {layer.name: value for layer, value in values_at(chart, step)}
     told = "  ".join(f"{name} {number(value)}" for name, value in values.items())
-    best = "" if chart.best is None else f"  best {number(chart.best[1])} at {chart.best[0]:g}"
+    best = ""
+    if chart.best is not None:
+        epoch = view.epoch_of(chart.best[0])
+        best = f"  best {number(chart.best[1])} at {chart.best[0]:g}" + (f" (epoch {epoch:.3g})" if epoch else "")
     not_finite = sum({layer.name: layer.series.not_finite for layer in chart.layers}.values())
     bad = f"  {not_finite} not finite" if not_finite else ""
     scale = "  (log)" if chart.log_scale else ""

@@ -201,7 +201,7 @@ class Metrics(RunScreen):
             if chart is None:
                 return ""
             is_selected = place_of(self.state, place, *self._grid) == self.state.selected and len(self._charts) > 1
-            told = told_title(chart, is_first=frame.is_first)
+            told = told_title(chart, frame.view, is_first=frame.is_first)
             return f"{frame.glyphs.cursor} {told}" if is_selected else told
 
         return title
@@ -219,7 +219,8 @@ class Metrics(RunScreen):
         if not self._charts:
             nothing = f"no metric with {state.text!r} in its name" if state.text else "no metrics yet"
             return [((f" {nothing}", "dim"),)]
-        told = [f"{len(self._charts)} metrics" + (f" with {state.text!r}" if state.text else "")]
+        count = len(self._charts)
+        told = [f"{count} metric" + "s" * (count != 1) + (f" with {state.text!r}" if state.text else "")]
         told.append(f"smoothing {window.smoothing}")
         told += [f"steps {window.start:.0f} to {window.end:.0f}"] if window.end is not None else []
         told += [f"values at step {window.cursor:.0f}"] if window.cursor is not None else []
