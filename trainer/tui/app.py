@@ -157,15 +157,10 @@ class Dashboard(App[str], inherit_bindings=False):
         self._look_for_answer()
         self._look_after_worker()
         now, status = self.feed.clock(), self.feed.status()
-<<<<<<< HEAD
         view = self.feed.view
         pause = pause_between_frames(status, view.system, self.environment, has_stepped=view.step is not None)
-        if now - self._drawn_at >= pause - 0.01 or now < self._drawn_at:
-=======
-        pause = pause_between_frames(status, self.feed.view.system, self.environment)
         has_caught_up = was_behind and not is_behind
         if has_caught_up or now - self._drawn_at >= pause - 0.01 or now < self._drawn_at:
->>>>>>> 3d63b08 (A tour of the dashboard as a new user takes it, with pictures of a real run, and what annoyed on the way mended)
             self._drawn_at = now
             self.draw()
         if self.owner and self.asked_to_stop and status.is_over:
