@@ -77,4 +77,5 @@ async def test_a_run_on_a_machine_whose_clock_is_behind_is_shown_running(running
         synthetic_run.append(running, LogEvent("on we go"), clock.now - 420 - synthetic_run.START)
         text = await settle(app, pilot)
         (phase,) = (line for line in text.splitlines() if "● train" in line)
-    assert "● RUNNING" in text and phase.split("│")[1].split()[-2:] in (["9.9", "s"], ["11", "s"], ["10", "s"]), phase
+    seconds = float(phase.split("│")[1].split()[-2])
+    assert "● RUNNING" in text and 9 < seconds < 13, phase
