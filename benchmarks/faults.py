@@ -20,7 +20,7 @@ from damaged import Damage
 from killed import AIMS, Killed, Kills
 
 RUNS, DAMAGES = 100, 1000
-FEWEST = 5
+FEWEST = 2
 """How often each phase is to be hit at least."""
 
 

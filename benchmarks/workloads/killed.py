@@ -31,6 +31,7 @@ from trainer.rundir import (
     Record,
     ReportEvent,
     RunPaths,
+    TuneEvent,
     read_events,
 )
 
@@ -40,12 +41,12 @@ WALL_CLOCK = ("samples_per_second",)
 PATIENCE_SECONDS = 120.0
 SETTINGS = (
     "data.batch_size=48", "options.valid_images=1500", "options.test_images=7500",  # an epoch is 11 steps
-    "train.steps=30", "train.epochs=null", "train.accumulate=2", "train.ema={decay: 0.99}", "train.log_every_steps=3",
+    "train.steps=42", "train.epochs=null", "train.accumulate=2", "train.ema={decay: 0.99}", "train.log_every_steps=3",
     "schedule={name: plateau, metric: valid/loss, patience: 1, gamma: 0.5}",
     "early_stopping={metric: valid/loss, mode: min, patience: 20, warmup: 1}",
     "metrics.train=[accuracy]", "metrics.valid=[accuracy, f1, average_precision]",
-    "validate.every_steps=4", "validate.batches=3",
-    "checkpoint={every_steps: 3, keep_last: 2, keep_every: 4, best: {metric: valid/loss, mode: min, keep: 2}}",
+    "validate.every_steps=9", "validate.batches=3",
+    "checkpoint={every_steps: 7, keep_last: 2, keep_every: 4, best: {metric: valid/loss, mode: min, keep: 2}}",
     "tuning={mode: background, share: 0.5}", "threads=1",
 )  # fmt: skip
 PRECISIONS = ("bfloat16", "float16")
@@ -78,7 +79,7 @@ AIMS = {
     "data": Aim(phase("data"), 0.1),
     "compile": Aim(phase("compile"), 0.5, most=3, needs_cold_cache=True),
     "tune": Aim(phase("tune", "progress"), 0.02, most=6, needs_cold_cache=True),
-    "train": Aim(metrics_of("train"), 0.03, most=10),
+    "train": Aim(lambda event: isinstance(event, CheckpointEvent), 0.01, most=6),
     "validate": Aim(phase("validate"), 0.02, most=12),
     "checkpoint": Aim(phase("checkpoint"), 0.02, most=10),
     "evaluate": Aim(phase("evaluate"), 0.15),
@@ -197,17 +198,21 @@ _WITHIN = (
 
 def phase_of(events: Iterable[Event]) -> str:
     """In which phase an attempt was that has told so much."""
-    running, unwritten, last = set[str](), 0, ""
+    running, unwritten, last, is_tuning = set[str](), 0, "", False
     for event in events:
         if isinstance(event, PhaseEvent):
             (running.discard if event.state in ("finished", "failed") else running.add)(event.name)
             unwritten += (event.name, event.state) == ("checkpoint", "started")
         elif isinstance(event, CheckpointEvent):
             unwritten -= 1
+        elif isinstance(event, TuneEvent):
+            is_tuning |= event.source == "measured"
         elif isinstance(event, MetricEvent) and event.split == "test":
             last = "end"
     if last or unwritten:
         return last or "checkpoint"
+    if not is_tuning:  # the tuner has found all its decisions in the cache so far
+        running.discard("tune")
     return next((name for known, name in _WITHIN if known in running), "start-up")
 
 
