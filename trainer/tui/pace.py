@@ -19,8 +19,8 @@ FIRST_FRAME_SECONDS = 0.2
 BEHIND_SECONDS = 0.002
 """The pause between two reads while there is more to read: time for a key, not for a frame."""
 
-POINTER_SECONDS = 0.1
-"""Between two frames that the mouse asks for; over SSH as between any two frames."""
+POINTER_SECONDS = 0.3
+"""Between two frames that the mouse asks for: a cross-hair that moves in all charts is some kilobytes each time."""
 
 LOOK_AFTER_SECONDS = 1.0
 MESSAGE_SECONDS = 6.0

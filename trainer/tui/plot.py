@@ -141,10 +141,12 @@ def values_at(chart: Chart, step: float) -> list[tuple[Layer, float]]:
 
 
 def _paint_cursor(canvas: _Canvas, step: float, glyphs: Glyphs) -> None:
-    """A line where nothing else stands."""
+    """A dotted line where nothing else stands: a third of the cells to be written again as it moves."""
     column = canvas.column_of(step)
     if 0 <= column < canvas.characters.shape[1]:
         for row in np.flatnonzero(canvas.characters[:, column] == ord(" ")).tolist():
+            if row % 3:
+                continue
             canvas.mark(row, column, glyphs.vertical, "dim")
 
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from trainer.rundir import EventTail, RunPaths, RunSummary, list_runs, open_run, summarize
-from trainer.tui.comparison import compare
 from trainer.tui.view import View
 
 LIST_SECONDS = 5.0
@@ -75,6 +74,8 @@ class Siblings:
 
     def differences(self) -> Mapping[str, tuple[Any, ...]]:
         """By dotted key, the value in each marked run's configuration, where they differ."""
+        from trainer.tui.comparison import compare  # reads YAML: most of a second where cores are busy
+
         return compare([open_run(path) for path in self.marked]).config if len(self.marked) > 1 else {}
 
     def close(self) -> None:
