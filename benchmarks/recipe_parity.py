@@ -5,7 +5,7 @@ Our side is the recipe's own task in the learner's traced step (`workloads/recor
 
     NAME_float64     the largest relative difference of any loss of the first 20 steps, in units of 10^-9
     NAME_float32     the largest of the first 100 steps' differences in units of PyTorch's own spread: how far apart its
-                     losses have come by then between contiguous and channels-last and between one thread and two
+                     losses come between contiguous and channels-last and between one thread and two
     digits_accuracy  of whole trainings over three seeds: the difference of the mean accuracies on the test split, in
                      units of the standard error of an accuracy that is measured on so many images
 """
@@ -33,6 +33,7 @@ SAME, SAME_STEPS = 1e-9, 20
 SPREADS, SPREAD_STEPS = 3.0, 100
 WAYS = ((), ("--threads", "1"), ("--channels-last",), ("--channels-last", "--threads", "1"))
 """How PyTorch runs a step; the first is what we are compared with."""
+NEAR = 5
 ROUNDING = 2.0**-23
 """Losses of float32 are not told apart below this relative difference."""
 SEEDS = (0, 1, 2)
@@ -76,18 +77,19 @@ def spreads_apart(recipe: str, python: str) -> float:
 
 
 def in_spreads(ours: Losses, runs: Sequence[Losses]) -> list[float]:
-    """Of each step the largest difference of a loss from the first of `runs`, by their spread until then.
+    """Of each step the largest difference of a loss from the first of `runs`, by the spread of `runs`.
 
-    Runs that differ by rounding come apart step by step, and cross now and then: a step's spread is the largest so far.
+    Runs that differ by rounding come apart step by step, and cross now and then. One step's difference is one draw,
+    near nothing by chance as often as not, so a step's spread is the largest until NEAR steps later.
     """
-    first, *others = runs
-    spread = {name: 0.0 for name in first[0]}
-    away = []
-    for step, told in enumerate(first):
-        for name, value in told.items():
-            apart = max(abs(other[step][name] - value) for other in others)
-            spread[name] = max(spread[name], apart, ROUNDING * abs(value))
-        away.append(max(abs(ours[step][name] - value) / spread[name] for name, value in told.items()))
+    first = runs[0]
+    away = [0.0] * len(first)
+    for name in first[0]:
+        apart = [max(run[step][name] for run in runs) - min(run[step][name] for run in runs)
+                 for step in range(len(first))]  # fmt: skip
+        for step, told in enumerate(first):
+            spread = max(*apart[: step + NEAR + 1], ROUNDING * abs(told[name]))
+            away[step] = max(away[step], abs(ours[step][name] - told[name]) / spread)
     return away
 
 

@@ -50,7 +50,7 @@ class Outside:
         """Microseconds of one step."""
         self.inside = 0.0
         started = time.thread_time()
-        self.training.step([batch])
+        self.training.step(iter([batch]))
         return 1e6 * (time.thread_time() - started - self.inside)
 
 
@@ -69,7 +69,7 @@ class Arm:
         """Compile the step, and have the processes that fold started."""
         self.training.prepare()
         self.batches = [self.training.splits.train.batch(0, number) for number in range(20)]
-        self.training.step([self.batches[0]])
+        self.training.step(iter([self.batches[0]]))
         self.training.measuring.train.take().wait(aside=True)
         self.outside = Outside(self.training)
         self.outside.watch()
