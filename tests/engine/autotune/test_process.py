@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -53,6 +55,16 @@ def test_a_sound_candidate_comes_back_compiled_with_its_times(helper: Helper) ->
 
 def test_nothing_is_answered_that_was_not_asked(helper: Helper) -> None:
     assert not helper.is_busy and helper.poll() is None
+
+
+def test_a_helper_that_a_signal_to_the_group_has_ended_is_closed_all_the_same(helper: Helper) -> None:
+    ask(helper, DEFAULT.parameters)
+    process = helper._process
+    assert process is not None
+    os.kill(process.pid, signal.SIGTERM)
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+    helper.close()
+    assert helper._process is None
 
 
 def test_a_helper_that_is_closed_starts_again_when_it_is_asked(helper: Helper) -> None:

@@ -89,7 +89,7 @@ class Helper:
                 return answer
             if not select.select([self._process.stdout], [], [], max(0.0, until - time.monotonic()))[0]:
                 if time.monotonic() - self._asked > STANDSTILL_SECONDS:
-                    self._process.kill()
+                    self._kill()
                     return self._ended("timeout")
                 return None
             chunk = os.read(self._process.stdout.fileno(), 1 << 20)
@@ -100,8 +100,13 @@ class Helper:
     def close(self) -> None:
         """End the process, whatever it is at."""
         if self._process is not None:
-            self._process.kill()
+            self._kill()
             self._ended()
+
+    def _kill(self) -> None:
+        """Not Popen.kill, which takes the status of one that has ended already: a signal to the whole group, say."""
+        assert self._process is not None
+        os.kill(self._process.pid, signal.SIGKILL)
 
     def _start(self) -> None:
         self._errors, self._received, self._spent = tempfile.TemporaryFile(), b"", 0.0  # noqa: SIM115, closed at its end
