@@ -8,8 +8,11 @@ import trainer
 from trainer.rundir import (
     EndEvent,
     EventWriter,
+    Liveness,
+    LogEvent,
     MetricEvent,
     PhaseEvent,
+    Record,
     ResumedEvent,
     RunLock,
     RunPaths,
@@ -122,3 +125,19 @@ def test_an_unknown_metric_names_those_that_there_are(paths: RunPaths) -> None:
 def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(trainer.TrainerError, match="no run directory"):
         trainer.open_run(tmp_path)
+
+
+def test_the_status_needs_no_more_than_the_end_of_the_latest_attempt(paths: RunPaths) -> None:
+    live = Liveness(paths)
+    for attempt, event in (
+        (1, LogEvent("a")),
+        (1, EndEvent("stopped", 0)),
+        (2, LogEvent("b")),
+        (1, EndEvent("failed", 1)),
+    ):
+        live.see(Record(event, 0.0, 0.0, attempt))
+    assert live.status == "lost"  # of a process that is gone
+    with RunLock(paths):
+        assert live.status == "running"
+    live.see(Record(EndEvent("done", 0), 0.0, 0.0, 2))
+    assert live.status == "done"

@@ -47,7 +47,14 @@ class Printer:
         self.print([record])
 
 
-def follow(paths: RunPaths, form: Form, *, over: Callable[[], bool], attempt: int = 0) -> None:
+def follow(
+    paths: RunPaths,
+    form: Form,
+    *,
+    over: Callable[[], bool],
+    attempt: int = 0,
+    see: Callable[[Record], None] = lambda record: None,
+) -> None:
     """Print events until `over` says that no more will come.
 
     Args:
@@ -55,6 +62,7 @@ def follow(paths: RunPaths, form: Form, *, over: Callable[[], bool], attempt: in
         form: plain lines or JSON.
         over: asked before each look.
         attempt: print the records of this attempt only; 0 for all.
+        see: is shown each record that was printed, too.
     """
     printer = Printer(form, sys.stdout)
     pause = SECONDS_BETWEEN_FIRST_LOOKS
@@ -63,6 +71,8 @@ def follow(paths: RunPaths, form: Form, *, over: Callable[[], bool], attempt: in
             finished = over()
             records = [record for record in tail.poll() if attempt in (0, record.attempt)]
             printer.print(records)
+            for record in records:
+                see(record)
             if finished:
                 return
             if records:

@@ -36,7 +36,7 @@ from trainer.rundir.layout import (
 from trainer.rundir.lock import LockState, RunLock, read_lock
 from trainer.rundir.processes import host_name, process_age, process_is_alive
 from trainer.rundir.reader import EventTail, first_records, last_records, read_events, sample_events
-from trainer.rundir.run import Metrics, Run, Series, open_run
+from trainer.rundir.run import Liveness, Metrics, Run, Series, open_run
 from trainer.rundir.summary import RunSummary, summarize
 from trainer.rundir.writer import EventWriter, complain, write_error
 
@@ -49,6 +49,7 @@ __all__ = [
     "EventSink",
     "EventTail",
     "EventWriter",
+    "Liveness",
     "LockState",
     "LogEvent",
     "MetricEvent",

@@ -76,6 +76,29 @@ class Metrics(Mapping[str, Series]):
                 columns.take_back(event.from_step)
 
 
+class Liveness:
+    """What the status of a run follows from, of records that it is shown one by one and does not keep."""
+
+    def __init__(self, paths: RunPaths) -> None:
+        self.paths, self.attempt, self.end, self.last_time = paths, 1, None, 0.0
+        self.end: EndEvent | None
+
+    def see(self, record: Record) -> None:
+        """Take in the next record; those of an attempt that was superseded change nothing."""
+        if record.attempt < self.attempt:
+            return
+        if record.attempt > self.attempt:
+            self.attempt, self.end = record.attempt, None
+        self.last_time = record.time
+        if isinstance(record.event, EndEvent):
+            self.end = record.event
+
+    @property
+    def status(self) -> str:
+        """done, stopped, interrupted or failed; running or starting; or lost: its process is gone without an end."""
+        return status_of(self.paths, self.end, self.last_time)
+
+
 class Run:
     """A view of one run directory; `refresh` takes in what was written since.
 

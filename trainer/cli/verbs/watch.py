@@ -61,15 +61,16 @@ def execute(arguments: argparse.Namespace) -> int:
             paths.root, is_read_only=arguments.read_only, has_mouse=not arguments.no_mouse, pictures=arguments.pictures
         )
         return BY_WAY_OF_LEAVING[result.action]
-    from trainer.rundir import open_run
+    from trainer.rundir import Liveness, last_records
 
-    run = open_run(paths.root)
+    run = Liveness(paths)
+    for record in last_records(paths.events):
+        run.see(record)
 
     def over() -> bool:
-        run.refresh()
         return run.status not in ("running", "starting")
 
-    follow(paths, Form.JSON if arguments.json else Form.PLAIN, over=over)
+    follow(paths, Form.JSON if arguments.json else Form.PLAIN, over=over, see=run.see)
     if run.status == "lost":
         from trainer import TrainerError
 
