@@ -178,6 +178,16 @@ def test_requests_that_a_run_does_not_get_to_are_refused(blobs: Any, config: Any
     assert answers == [("a", "received"), ("b", "received"), ("b", "done"), ("a", "refused")]
 
 
+def test_a_checkpoint_has_the_resolved_config_in_it(blobs: Any, config: Any, tmp_path: Path) -> None:
+    """Taken out of its run directory it still says what it is of."""
+    paths = create_run(tmp_path, "config")
+    attempt(blobs, config(**SETTINGS), paths, At({10: "stop"}))
+    kept = json.loads((checkpoint_folder(paths.root) / "state.json").read_text())["config"]
+    assert kept["train"]["accumulate"] == 2 and kept["validate"]["batches"] is None
+    kept.pop("extends")
+    assert type(config()).model_validate_json(json.dumps(kept)) == config(**SETTINGS)
+
+
 def test_versions_are_in_the_checkpoint_and_others_are_warned_of(blobs: Any, config: Any, tmp_path: Path) -> None:
     from trainer.learner import progress
 

@@ -90,6 +90,7 @@ class Progress:
             "metrics": {name: _plain(value) for name, value in metrics.items()},
             "seed": config.seed,
             "numerics": config.numerics.model_dump(mode="json"),
+            "config": config.model_dump(mode="json", by_alias=True),
             "config_sha256": config_hash(config),
             "versions": versions(),
         }

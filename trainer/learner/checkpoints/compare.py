@@ -9,8 +9,8 @@ import numpy as np
 
 from trainer.learner.checkpoints.format import Array, Checkpoint
 
-WALL_CLOCK = ("seconds",)
-"""What the state says about time, which no two runs have in common."""
+NOT_COMPARED = ("seconds", "config")
+"""What two equal states may differ in: time, and values that they do not rest on (`config_sha256` is of the others)."""
 
 
 def first_difference(one: Checkpoint, other: Checkpoint) -> tuple[str, str] | None:
@@ -26,7 +26,7 @@ def _differences(one: Checkpoint, other: Checkpoint) -> Iterator[tuple[str, str]
         elif said := _difference(arrays[name], others[name]):
             yield name, said
     for key in sorted(one.state.keys() | other.state.keys()):
-        if key not in WALL_CLOCK and (found := _first(one.state.get(key), other.state.get(key), key)):
+        if key not in NOT_COMPARED and (found := _first(one.state.get(key), other.state.get(key), key)):
             yield found
 
 
