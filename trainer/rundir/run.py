@@ -80,8 +80,8 @@ class Liveness:
     """What the status of a run follows from, of records that it is shown one by one and does not keep."""
 
     def __init__(self, paths: RunPaths) -> None:
-        self.paths, self.attempt, self.end, self.last_time = paths, 1, None, 0.0
-        self.end: EndEvent | None
+        self.paths, self.attempt, self.last_time = paths, 1, 0.0
+        self.end: EndEvent | None = None
 
     def see(self, record: Record) -> None:
         """Take in the next record; those of an attempt that was superseded change nothing."""
