@@ -28,7 +28,7 @@ from harness import Figure
 FOLDER = Path(__file__).parent / "workloads"
 sys.path.insert(0, str(FOLDER))
 
-RECIPES = ("digits",)
+RECIPES = ("digits", "detection")
 SAME, SAME_STEPS = 1e-9, 20
 SPREADS, SPREAD_STEPS = 3.0, 100
 WAYS = ((), ("--threads", "1"), ("--channels-last",), ("--channels-last", "--threads", "1"))

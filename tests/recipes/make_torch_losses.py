@@ -23,6 +23,13 @@ from recorded import record
 STEPS = 5
 OVERRIDES: Mapping[str, Sequence[str]] = {
     "digits": (),
+    "detection": (
+        "data.batch_size=2",
+        "options.width=8",
+        "options.blocks=[1, 1, 1, 1]",
+        "options.pyramid_channels=16",
+        "options.head_depth=1",
+    ),
 }
 
 

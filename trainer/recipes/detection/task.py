@@ -1,0 +1,129 @@
+"""FCOS (Tian et al. 2019) with a small residual network and a feature pyramid: what is where in a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from trainer import engine
+from trainer.datasets import loaders
+from trainer.engine import Tensor, float32, nn
+from trainer.learner import Batch, DataSplits, Task
+from trainer.learner.samples import Sample
+from trainer.metrics import Mean, Predictions
+from trainer.recipes.parts.boxes import Locations, boxes_from_distances, locations
+from trainer.recipes.parts.fcos import Detections, FcosHead, assign, detect
+from trainer.recipes.parts.feature_pyramid import FeaturePyramid
+from trainer.recipes.parts.resnet import ResNet
+
+from .options import Options
+
+STRIDES = (8, 16, 32)
+
+
+class Detector(nn.Module):
+    """Images uint8 [N, 3, H, W] to class logits [N, L, C] and distances [N, L, 4] to the sides, in strides."""
+
+    def __init__(self, options: Options, classes: int) -> None:
+        self.backbone = ResNet(options.blocks, width=options.width, classes=0)
+        self.pyramid = FeaturePyramid(self.backbone.channels[1:], options.pyramid_channels)
+        self.head = FcosHead(options.pyramid_channels, classes, depth=options.head_depth, levels=len(STRIDES))
+
+    def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:
+        levels = self.backbone.features(images.astype(float32) * (1 / 127.5) - 1)[1:]
+        return self.head(self.pyramid(levels))
+
+
+class Detection(Task):
+    """Finds the objects of pictures: their boxes and classes."""
+
+    options: Options
+
+    def data(self) -> DataSplits:
+        splits = self.read_splits()
+        self.class_names = tuple(splits["train"].class_names)
+        return DataSplits(**loaders(splits, self.config))
+
+    def build(self) -> None:
+        self.network = Detector(self.options, len(self.class_names))
+        self.optimizer = self.optimizer_for(self.network)
+
+    def train_step(self, batch: Batch) -> dict[str, Mean]:
+        losses = self.losses(batch)
+        self.optimizer.minimize(losses["loss"].value)
+        return losses
+
+    def valid_step(self, batch: Batch) -> dict[str, Mean | Predictions]:
+        """Figures are those of the pictures as they were before they were resized."""
+        found = self.detections(batch["image"])
+        scale = self.original_scale(batch)
+        objects = Predictions(
+            image_id=batch["image_id"],
+            classes=found.classes,
+            scores=found.scores,
+            boxes=found.boxes * scale,
+            true_classes=batch["labels"],
+            true_boxes=batch["boxes"] * scale,
+            weight=batch["weight"],
+            **{name: batch[name] for name in ("crowd",) if name in batch},
+        )
+        return {**self.losses(batch), "objects": objects}
+
+    def losses(self, batch: Batch) -> dict[str, Mean]:
+        """Each place learns the IoU of its box as the score of its class (Li et al. 2020), and its box by GIoU."""
+        logits, distances = self.network(batch["image"])
+        places = self.places(batch["image"])
+        boxes = boxes_at(places, distances)
+        targets = assign(places, batch["boxes"], batch["labels"], self.options.ranges, radius=self.options.radius)
+        counts = targets.is_positive.astype(float32) * engine.expand_dims(batch["weight"], axis=1)
+        positives = engine.maximum(engine.sum(counts), 1)
+        quality = engine.stop_gradient(1 - nn.box_iou_loss(boxes, targets.boxes))
+        is_class = engine.expand_dims(targets.classes, axis=-1) == engine.arange(logits.shape[2])
+        wanted = engine.where(is_class, engine.expand_dims(quality, axis=-1), 0)
+        class_loss = nn.quality_focal_loss(logits, wanted, reduction="sum", sample_weight=batch["weight"]) / positives
+        box_loss = engine.sum(nn.generalized_box_iou_loss(boxes, targets.boxes) * counts) / positives
+        total = class_loss + self.options.box_weight * box_loss
+        named = {"loss": total, "class_loss": class_loss, "box_loss": box_loss}
+        return {name: Mean(value, positives) for name, value in named.items()}
+
+    def detections(self, images: Tensor) -> Detections:
+        """The best of each picture, boxes in its pixels."""
+        logits, distances = self.network(images)
+        options = self.options
+        return detect(
+            logits,
+            boxes_at(self.places(images), distances),
+            candidates=options.candidates,
+            least_score=options.least_score,
+            iou_threshold=options.iou_threshold,
+            most=options.detections,
+        )
+
+    def places(self, images: Tensor) -> Locations:
+        """Where the network looks in pictures of this size."""
+        height, width = images.shape[2:]
+        return locations([(-(-height // stride), -(-width // stride)) for stride in STRIDES], STRIDES)
+
+    def original_scale(self, batch: Batch) -> Tensor:
+        """What turns boxes into those of the picture before it was resized: float32 [N, 1, 4]."""
+        height, width = batch["image"].shape[2:]
+        sizes = batch["size"].astype(float32)
+        down, across = sizes[:, 0] * (1 / height), sizes[:, 1] * (1 / width)
+        return engine.expand_dims(engine.stack([across, down, across, down], axis=1), axis=1)
+
+    def samples(self, batch: Batch) -> Iterable[Sample]:
+        """The first pictures with what is found in them."""
+        found = self.detections(batch["image"][:4])
+        for row, image in enumerate(batch["image"].numpy()[:4]):
+            good = found.scores.numpy()[row] >= 0.4
+            classes = [self.class_names[number] for number in found.classes.numpy()[row][good]]
+            scores = np.round(found.scores.numpy()[row][good], 3).tolist()
+            boxes = np.round(found.boxes.numpy()[row][good], 1).tolist()
+            annotations = {"boxes": boxes, "classes": classes, "scores": scores}
+            yield Sample(f"image_{row}", image.transpose(1, 2, 0), annotations=annotations)
+
+
+def boxes_at(places: Locations, distances: Tensor) -> Tensor:
+    """Boxes [N, L, 4] in pixels of distances to the sides in strides."""
+    return boxes_from_distances(engine.asarray(places.points), distances * engine.asarray(places.strides[:, None]))
