@@ -10,6 +10,7 @@ import struct
 import subprocess
 import sys
 import termios
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -166,3 +167,25 @@ def test_pictures_in_pixels_come_after_the_first_frame_and_none_is_left(
         assert process.wait(20) == 0
     if form == "kitty":
         assert rest.index(b"\x1b_Ga=d,d=A") < rest.index(b"\x1b[?1049l")
+
+
+def test_whether_input_ends_may_be_asked_in_two_threads_at_once() -> None:
+    """Of the loop that reads keys and of the thread that ends it, one was refused now and then, and q did nothing."""
+    from trainer.tui.driver import _EndOfInput
+
+    master, slave = pty.openpty()
+    end = _EndOfInput(slave)
+    answers: list[bool] = []
+
+    def ask() -> None:
+        answers.append(any(end.is_set() for _ in range(5_000)))
+
+    threads = [threading.Thread(target=ask) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert answers == [False] * 3, "a thread that was refused gives no answer"
+    os.close(master)
+    assert end.is_set(), "its terminal is gone"
+    os.close(slave)

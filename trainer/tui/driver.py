@@ -117,18 +117,23 @@ class DashboardDriver(LinuxDriver):
 
 
 class _EndOfInput(threading.Event):
-    """What Textual's input loop asks before each look: whether it was told to end, or the terminal is gone."""
+    """What Textual's input loop asks before each look: whether it was told to end, or the terminal is gone.
+
+    The loop's thread and the one that ends it ask at the same time, which one poll object between them refuses (and
+    Textual would pass over that, and wait for the loop for ever).
+    """
 
     def __init__(self, descriptor: int) -> None:
         super().__init__()
         self.terminal_is_gone = False
-        self._poll = select.poll()
-        self._poll.register(descriptor, 0)  # a hang-up is reported even though nothing is asked for
+        self._descriptor = descriptor
 
     def is_set(self) -> bool:
         """Whether to end."""
         if not self.terminal_is_gone:
-            self.terminal_is_gone = any(state & (select.POLLHUP | select.POLLERR) for _, state in self._poll.poll(0))
+            poll = select.poll()
+            poll.register(self._descriptor, 0)  # a hang-up is reported even though nothing is asked for
+            self.terminal_is_gone = any(state & (select.POLLHUP | select.POLLERR) for _, state in poll.poll(0))
         return super().is_set() or self.terminal_is_gone
 
 
