@@ -178,8 +178,10 @@ def test_wandb_writes_an_offline_run(tmp_path: Path) -> None:
     assert shown == {"cells", "plain", "words"}
 
 
-def test_mlflow_keeps_parameters_and_metrics(tmp_path: Path) -> None:
+def test_mlflow_keeps_parameters_and_metrics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mlflow = pytest.importorskip("mlflow", reason="mlflow is not installed")
+    (elsewhere := tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(elsewhere)
     paths = write_run(tmp_path / "run", epochs=1, has_shown=True)
     sink = make_sink("mlflow", paths, {})
     for record in read_events(paths.events):
@@ -192,3 +194,4 @@ def test_mlflow_keeps_parameters_and_metrics(tmp_path: Path) -> None:
     assert {file.path for file in client.list_artifacts(run.info.run_id, "samples/step-60")} == {
         f"samples/step-60/{name}" for name in ("cells.png", "plain.png", "words.txt")
     }
+    assert not list(elsewhere.iterdir()), "nothing lands in the folder that one is in"

@@ -25,7 +25,7 @@ class MlflowSink(Sink):
     """A run of the run's name, with the configuration as parameters.
 
     Args:
-        tracking_uri: the store; a file in the run directory where none is named.
+        tracking_uri: the store; where none is named, a database in the run directory, and the samples beside it.
         experiment: made where there is none of this name.
     """
 
@@ -33,7 +33,10 @@ class MlflowSink(Sink):
         super().__init__(paths)
         self._client: Any = MlflowClient(tracking_uri or f"sqlite:///{paths.root.resolve() / 'mlflow.db'}")
         known = self._client.get_experiment_by_name(experiment)
-        identity = self._client.create_experiment(experiment) if known is None else known.experiment_id
+        # a database says nothing of where samples go: MLflow would put them into the folder one happens to be in
+        samples = None if tracking_uri else (paths.root.resolve() / "mlflow").as_uri()
+        made = known is None and self._client.create_experiment(experiment, artifact_location=samples)
+        identity = made or known.experiment_id
         self._run = self._client.create_run(identity, run_name=paths.name).info.run_id
         values = [(key, value) for key, value in leaves(configuration(paths)) if not isinstance(value, dict)]
         parameters = [Param(key, str(value)[:MOST_LETTERS]) for key, value in values]
