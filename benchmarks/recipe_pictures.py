@@ -8,22 +8,40 @@ from pathlib import Path
 
 from PIL import Image, ImageDraw, ImageFont
 
+from trainer.tui.annotations import Layers
+from trainer.tui.pictures import read_sample, render
+
 GAP = 4
 WIDTH, HEIGHT, MARGIN = 720, 320, 48
 COLOURS = ("#1f6fb4", "#d1622b", "#2f8f4e", "#8257a5", "#a08a1e")
 
 
+LARGEST = 288
+"""Pixels of a picture among others, each way."""
+
+
 def grid(files: Sequence[Path], *, widest: int = 900) -> Image.Image:
     """Pictures in rows, as many a row as make about a square and are no wider than `widest` pixels together."""
-    pictures = [Image.open(file).convert("RGB") for file in files]
+    pictures = [drawn(file) for file in files]
     width, height = max(one.width for one in pictures), max(one.height for one in pictures)
     square = round(math.sqrt(len(pictures) * height / width)) or 1
     columns = max(1, min(len(pictures), square, (widest + GAP) // (width + GAP)))
+    if any(file.stem.endswith("-right") for file in files):  # what was found and what is right, side by side
+        columns = max(2, columns - columns % 2)
     rows = math.ceil(len(pictures) / columns)
     whole = Image.new("RGB", (columns * (width + GAP) - GAP, rows * (height + GAP) - GAP), "white")
     for index, picture in enumerate(pictures):
         whole.paste(picture, (index % columns * (width + GAP), index // columns * (height + GAP)))
     return whole
+
+
+def drawn(file: Path) -> Image.Image:
+    """A sample's picture with what the dashboard draws over it."""
+    sample = read_sample(file)
+    if sample is None or sample.image is None:
+        raise ValueError(f"{file} is no picture")
+    height, width = sample.size
+    return Image.fromarray(render(sample, min(width, LARGEST), min(height, LARGEST), Layers()))
 
 
 def curves(series: Mapping[str, Sequence[tuple[float, float]]], title: str) -> Image.Image:
