@@ -3,7 +3,7 @@
     python benchmarks/recipes.py digits clothes --seed 0            one run each, appended to results/NAME.jsonl
     python benchmarks/recipes.py clothes --seed 1 threads=1         the same numbers by one thread (the seconds aren't)
     python benchmarks/recipes.py digits --short                     a few steps, to see that it works; not appended
-    python benchmarks/recipes.py clothes --estimate                 how long all of it would take, from two epochs
+    python benchmarks/recipes.py clothes --estimate                 how long all of it would take, from a few epochs
     python benchmarks/recipes.py clothes --picture                  also: the run's last samples as the recipe's picture
     python benchmarks/recipes.py --curves                           draws every recipe's curve.png from its results
     python benchmarks/recipes.py --table                            what the results say, a line a recipe; runs nothing
@@ -24,7 +24,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,7 +37,7 @@ from trainer.rundir import EndEvent, MetricEvent, Run, SampleEvent, read_events
 
 RESULTS = Path(__file__).parent / "results"
 SHORT = ("train.epochs=null", "train.steps=12", "train.log_every_steps=2", "schedule.warmup_steps=2")
-NEUTRAL = ("threads=", "data.workers=")  # what changes no bit of a result
+NEUTRAL = ("threads=", "data.workers=", "data.worker_kind=", "tuning.mode=")  # what changes no bit of a result
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,7 @@ class Row:
         curve: the validation metric that is drawn over the epochs.
         short: overrides for a run of a few steps.
         loss: the training metric that falls even within those.
+        further: what else is measured of a run, beside the metrics of its end event.
     """
 
     seconds: float
@@ -58,11 +59,28 @@ class Row:
     most: Mapping[str, float] | None = None
     short: tuple[str, ...] = SHORT
     loss: str = "train/loss"
+    further: Callable[[Run], Mapping[str, float]] = lambda run: {}
+
+
+def frechet_by_its_first(run: Run) -> dict[str, float]:
+    """The Fréchet distance after the last epoch, and the greatest in the second half of the run, by the first one."""
+    values = run.metrics["valid/ema/frechet"].value
+    late = values[len(values) // 2 :]
+    return {"frechet_by_first": values[-1] / values[0], "late_frechet_by_first": max(late) / values[0]}
 
 
 ROWS = {
+    "clothes": Row(900, "valid/ema/accuracy", least={"test/ema/accuracy": 0.74}),
     "detection": Row(900, "valid/ema/coco/AP", least={"test/ema/coco/AP50": 0.86, "test/ema/coco/AP": 0.54}),
     "digits": Row(60, "valid/accuracy", least={"test/accuracy": 0.99}),
+    "lsgan": Row(
+        900,
+        "valid/ema/frechet",
+        most={"frechet_by_first": 0.5, "late_frechet_by_first": 0.5},
+        short=("train.epochs=null", "train.steps=12", "train.log_every_steps=2"),
+        loss="train/discriminator_loss",
+        further=frechet_by_its_first,
+    ),
 }
 
 
@@ -99,6 +117,7 @@ def result(name: str, seed: int, training: Training, overrides: Sequence[str]) -
     """A line of results/NAME.jsonl."""
     row = ROWS[name]
     metrics = {key: value for key, value in training.end.metrics.items() if key.startswith("test")}
+    metrics |= row.further(training.run)
     is_timed = training.disturbance <= DISTURBED_SHARE and not overrides
     reached = reaches(row, metrics)
     ok = reached and (training.seconds <= row.seconds if is_timed else None)
@@ -129,24 +148,29 @@ def curve(run: Run, metric: str) -> list[tuple[float, float]]:
 
 
 def estimate(name: str, folder: Path) -> dict[str, Any]:
-    """Seconds of a whole run on this machine as it is, from a run of two epochs: the second one is repeated."""
+    """Seconds of a whole run on this machine as it is, from its beginning to the second validation.
+
+    What lies between the first and the second one, epochs, validation and all, is repeated to the end.
+    """
     from trainer.configs import load
 
-    epochs = load(name).config.train.epochs
+    config = load(name).config
+    epochs, every = config.train.epochs, config.validate.every_epochs or 1
     assert epochs is not None
-    training = train(name, ("train.epochs=2", "schedule.warmup_steps=null"), folder)
+    training = train(name, (f"train.epochs={2 * every}", "schedule.warmup_steps=null"), folder)
     records = list(read_events(training.run.paths.events))
     ends = [
         record.since_start
         for record in records
         if isinstance(record.event, MetricEvent) and record.event.split == "valid"
     ]
-    seconds = training.seconds + (epochs - 2) * (ends[1] - ends[0])
+    epoch = (ends[1] - ends[0]) / every
+    seconds = training.seconds + (epochs - 2 * every) * epoch
     return {
         "recipe": name,
         "revision": revision(),
         "estimated_seconds": round(seconds, 1),
-        "epoch_seconds": round(ends[1] - ends[0], 2),
+        "epoch_seconds": round(epoch, 2),
         "disturbance": round(training.disturbance, 3),
         "ok": seconds <= ROWS[name].seconds if training.disturbance <= DISTURBED_SHARE else None,
     }
@@ -195,7 +219,8 @@ def keep_picture(name: str, run: Run) -> None:
     samples = [record.event for record in read_events(run.paths.events)]
     files = [(event.step, event.file) for event in samples if isinstance(event, SampleEvent)]
     last = [run.paths.root / file for step, file in files if step == files[-1][0]]
-    grid(last).save(RESULTS.parents[1] / "trainer" / "recipes" / name / f"{name}.png", optimize=True)
+    palette = grid(last).quantize(256)  # a third of the bytes
+    palette.save(ROOT / "trainer" / "recipes" / name / f"{name}.png", optimize=True)
 
 
 def keep_curve(name: str) -> None:
@@ -212,11 +237,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", action="store_true", help="one JSON object a line, as it is appended")
     parser.add_argument("--short", action="store_true", help="a few steps; appends nothing")
-    parser.add_argument("--estimate", action="store_true", help="two epochs, and what all of them would take")
+    parser.add_argument("--estimate", action="store_true", help="a few epochs, and what all of them would take")
     parser.add_argument("--picture", action="store_true", help="keep the run's last samples as the recipe's picture")
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="copy the run to DIR/NAME-SEED")
     parser.add_argument("--curves", action="store_true", help="draw curves from the results; runs nothing")
     parser.add_argument("--table", action="store_true", help="what the results say; runs nothing")
-    arguments = parser.parse_args(argv)
+    arguments = parser.parse_intermixed_args(argv)  # values may stand behind options
     overrides = [word for word in arguments.words if "=" in word]
     names = [word for word in arguments.words if "=" not in word] or list(ROWS)
     if unknown := set(names) - set(ROWS):
@@ -239,6 +265,7 @@ def run_all(names: Sequence[str], overrides: Sequence[str], arguments: argparse.
     """A line of results for each recipe, as they end."""
     for name in names:
         folder = Path(tempfile.mkdtemp(prefix=f"{name}-"))
+        kept = None if arguments.keep is None else arguments.keep / f"{name}-{arguments.seed}"
         try:
             if arguments.estimate:
                 yield estimate(name, folder)
@@ -254,6 +281,8 @@ def run_all(names: Sequence[str], overrides: Sequence[str], arguments: argparse.
                 keep_picture(name, training.run)
             yield line
         finally:
+            if kept is not None and (folder / "run").is_dir():
+                shutil.copytree(folder / "run", kept, symlinks=True, dirs_exist_ok=True)
             shutil.rmtree(folder, ignore_errors=True)
 
 

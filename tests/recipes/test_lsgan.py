@@ -1,0 +1,83 @@
+"""The lsgan recipe: what the losses of the paper teach each network, and whose features measure its pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from trainer import engine
+from trainer.configs import load
+from trainer.engine import nn
+from trainer.engine.safetensors import decoded
+from trainer.learner import Plan
+
+
+@pytest.fixture(autouse=True)
+def on_the_reference_device() -> Iterator[None]:
+    with engine.device("reference"):
+        yield
+
+
+@pytest.fixture
+def task() -> Any:
+    loaded = load("lsgan", ["options.filters=2", "options.noise=4", "options.halvings=3"])
+    made = loaded.task.import_module().LSGAN(loaded.config, loaded.options)
+    made.size, made.plan = 16, Plan(10, 10)
+    made.build()
+    return made
+
+
+def batch() -> dict[str, engine.Tensor]:
+    photos = np.random.default_rng(0).integers(0, 256, (6, 3, 16, 16), dtype=np.uint8)
+    return {"image": engine.asarray(photos), "weight": engine.ones((6,), dtype=engine.float32)}
+
+
+def weights(network: nn.Module) -> dict[str, np.ndarray]:
+    return {name: state.numpy().copy() for name, state in network.named_states().items()}
+
+
+def test_pictures_have_the_photos_size_and_judgements_no_bounds(task: Any) -> None:
+    with nn.RandomState(0).step():
+        made = task.generator(task.fixed_noise(6))
+        assert made.shape == (6, 3, 16, 16) and float(engine.max(engine.abs(made)).item()) < 1
+        assert task.discriminator(made).shape == (6, 1)
+
+
+def test_the_losses_are_the_papers(task: Any) -> None:
+    with nn.RandomState(0).step():
+        noise = nn.random.active().normal("noise", (6, 4))
+        made, photos = task.generator(noise), batch()["image"].astype(engine.float32) * (1 / 127.5) - 1
+        of_photos, of_made = task.discriminator(photos).numpy(), task.discriminator(made).numpy()
+    with nn.RandomState(0).step():
+        losses = {name: loss.value.item() for name, loss in task.train_step(batch()).items()}
+    expected = 0.5 * np.mean((of_photos - 1) ** 2) + 0.5 * np.mean(of_made**2)
+    assert losses["discriminator_loss"] == pytest.approx(expected, rel=1e-4)
+    assert losses["generator_loss"] > 0
+
+
+def test_one_step_changes_both_networks_and_the_same_noise_is_shown_each_time(task: Any) -> None:
+    before = weights(task.generator), weights(task.discriminator)
+    np.testing.assert_array_equal(task.fixed_noise(3).numpy(), task.fixed_noise(6).numpy()[:3])
+    with nn.RandomState(0).step():
+        for loss in task.train_step(batch()).values():
+            loss.value.item()
+    for network, old in zip((task.generator, task.discriminator), before, strict=True):
+        changed = weights(network)
+        assert all(not np.array_equal(changed[name], old[name]) for name in old if name.endswith("weight"))
+
+
+def test_the_features_are_those_of_the_clothes_networks_first_stages() -> None:
+    loaded = load("lsgan")
+    (metric,) = loaded.config.metrics.valid
+    file = metric.model.weights  # type: ignore[attr-defined]
+    features = loaded.task.import_module("features").ClothesFeatures()
+    arrays, _ = decoded(file.read_bytes(), str(file))
+    assert {name: values.shape for name, (values, _) in arrays.items()} == {
+        name: state.shape for name, state in features.named_states().items()
+    }
+    photos = np.random.default_rng(0).uniform(-1, 1, (2, 3, 64, 64)).astype(np.float32)
+    features.load_state_dict({name: values for name, (values, _) in arrays.items()})
+    assert features.eval()(engine.asarray(photos)).shape == (2, 128)

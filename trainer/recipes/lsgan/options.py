@@ -1,0 +1,18 @@
+"""What can be set under `options:` of the lsgan recipe."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from trainer.configs import Section
+
+
+class Options(Section):
+    """Options of the task."""
+
+    noise: int = Field(128, gt=0, description="Numbers from which a picture is made.")
+    filters: int = Field(32, gt=0, description="Channels at half of the picture's size; doubled at each halving.")
+    halvings: int = Field(4, gt=0, description="How often the picture's size is halved by the discriminator.")
+    fake: float = Field(0.0, description="What the discriminator is to say of pictures that were made (a).")
+    real: float = Field(1.0, description="What it is to say of photos (b).")
+    wished: float = Field(1.0, description="What the generator wants it to say of what it made (c).")
