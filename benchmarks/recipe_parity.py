@@ -6,6 +6,8 @@ Our side is the recipe's own task in the learner's traced step (`workloads/recor
     NAME_float64     the largest relative difference of any loss of the first 20 steps, in units of 10^-9
     NAME_float32     the largest of the first 100 steps' differences in units of PyTorch's own spread: how far apart its
                      losses come between contiguous and channels-last and between one thread and two
+    pix2pix_quality  of trainings of four epochs: the largest relative difference of L1 distance and SSIM on the test
+                     split, in percent; takes a quarter of an hour, and is measured when it is named
     digits_accuracy  of whole trainings over three seeds: the difference of the mean accuracies on the test split, in
                      units of the standard error of an accuracy that is measured on so many images
 """
@@ -28,7 +30,7 @@ from harness import Figure
 FOLDER = Path(__file__).parent / "workloads"
 sys.path.insert(0, str(FOLDER))
 
-RECIPES = ("digits", "detection")
+RECIPES = ("digits", "detection", "pix2pix")
 SAME, SAME_STEPS = 1e-9, 20
 SPREADS, SPREAD_STEPS = 3.0, 100
 WAYS = ((), ("--threads", "1"), ("--channels-last",), ("--channels-last", "--threads", "1"))
@@ -37,6 +39,7 @@ NEAR = 5
 ROUNDING = 2.0**-23
 """Losses of float32 are not told apart below this relative difference."""
 SEEDS = (0, 1, 2)
+SHORTER = ("train.epochs=4", "schedule.milestones=[2]")
 
 Losses = list[dict[str, float]]
 
@@ -111,6 +114,19 @@ def accuracy_difference(recipe: str, python: str) -> float:
     return abs(sum(ours) - sum(theirs)) / len(SEEDS) / math.sqrt(mean * (1 - mean) / images)
 
 
+def quality_difference(recipe: str, python: str) -> float:
+    """The largest relative difference of a test metric after the same steps on the same batches, in percent."""
+    from recorded import record
+
+    with tempfile.TemporaryDirectory() as folder:
+        record(recipe, Path(folder), steps=None, overrides=SHORTER, tested=True)
+        ours = json.loads((Path(folder) / "metrics.json").read_text(encoding="utf-8"))
+        threads = str(len(os.sched_getaffinity(0)))
+        theirs = replayed(python, recipe, Path(folder), "--tested", "--threads", threads)["metrics"]
+    print(f"{recipe}: {[ours[name] for name in theirs]} beside PyTorch's {theirs}", file=sys.stderr)
+    return max(100 * abs(ours[name] - value) / abs(value) for name, value in theirs.items())
+
+
 def figures(python: str) -> list[Figure]:
     """Two figures for each recipe, and the accuracy of digits."""
     once = functools.partial(Figure, rounds=1, is_timing=False)
@@ -121,4 +137,7 @@ def figures(python: str) -> list[Figure]:
             once(f"{name}_float32", functools.partial(spreads_apart, name, python), bar=SPREADS, unit="spreads")
         )
     accuracy = functools.partial(accuracy_difference, "digits", python)
+    if "pix2pix_quality" in sys.argv:
+        quality = functools.partial(quality_difference, "pix2pix", python)
+        made.append(once("pix2pix_quality", quality, bar=2.0, unit="%"))
     return [*made, once("digits_accuracy", accuracy, bar=2.0, unit="standard errors")]

@@ -81,6 +81,7 @@ ROWS = {
         loss="train/discriminator_loss",
         further=frechet_by_its_first,
     ),
+    "pix2pix": Row(1200, "valid/l1", short=("train.epochs=null", "train.steps=8", "train.log_every_steps=2")),
 }
 
 

@@ -2,7 +2,7 @@
 
     python tests/recipes/make_torch_losses.py PYTHON_WITH_TORCH
 
-The steps are recorded as `benchmarks/parity.py` does and replayed in
+The steps are recorded as `benchmarks/parity.py` does, with small networks where the recipe's are large, and replayed in
 plain PyTorch (made with 2.13.0); the tests only read the file and take from here how steps are recorded.
 """
 
@@ -13,6 +13,9 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+import numpy as np
+from PIL import Image
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks" / "workloads"))
@@ -30,12 +33,26 @@ OVERRIDES: Mapping[str, Sequence[str]] = {
         "options.pyramid_channels=16",
         "options.head_depth=1",
     ),
+    "pix2pix": ("options.filters=3", "options.depth=5", "data.transforms={train: [], valid: []}"),
 }
 
 
 def recorded(recipe: str, folder: Path) -> Losses:
     """The losses of a recipe's first steps in float64, and in `folder`/steps what PyTorch needs to do the same."""
-    return record(recipe, folder / "steps", steps=STEPS, dtype="float64", overrides=OVERRIDES[recipe])
+    overrides = list(OVERRIDES[recipe])
+    if recipe == "pix2pix":
+        overrides.append(f"data.root={pairs(folder / 'pairs')}")
+    return record(recipe, folder / "steps", steps=STEPS, dtype="float64", overrides=overrides)
+
+
+def pairs(folder: Path) -> Path:
+    """Random pairs of pictures of 32 x 32, side by side."""
+    random = np.random.default_rng(0)
+    for split in ("train", "val"):
+        (folder / split).mkdir(parents=True)
+        for number in range(STEPS):
+            Image.fromarray(random.integers(0, 256, (32, 64, 3), dtype=np.uint8)).save(folder / split / f"{number}.png")
+    return folder
 
 
 def main() -> None:

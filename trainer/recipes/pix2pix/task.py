@@ -1,0 +1,90 @@
+"""Pictures from pictures: pix2pix, a conditional generative adversarial network with an L1 loss (Isola et al. 2017)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from trainer import engine
+from trainer.datasets import loaders
+from trainer.engine import Tensor, float32, nn, uint8
+from trainer.learner import Batch, DataSplits, Sample, Task
+from trainer.metrics import Mean, Predictions
+from trainer.recipes.parts.normal_weights import with_normal_weights
+from trainer.recipes.parts.patchgan import PatchDiscriminator
+from trainer.recipes.parts.pix2pix_generator import Pix2PixGenerator
+
+from .map_tiles import CLASSES, read_map_tiles
+from .options import Options
+
+
+class Pix2Pix(Task):
+    """Makes of an `image` the picture that it stands for, the `target`; shown are photos for maps."""
+
+    options: Options
+
+    def data(self) -> DataSplits:
+        root = self.data_root()
+        splits = read_map_tiles(root, self.opening) if (root / CLASSES).exists() else self.read_splits()
+        return DataSplits(**loaders(splits, self.config))
+
+    def build(self) -> None:
+        options = self.options
+        generator = Pix2PixGenerator(filters=options.filters, depth=options.depth, dropout=options.dropout)
+        self.generator = with_normal_weights(generator)
+        self.discriminator = with_normal_weights(PatchDiscriminator(filters=options.filters))
+        self.generator_optimizer = self.optimizer_for(self.generator, "generator")
+        self.discriminator_optimizer = self.optimizer_for(self.discriminator, "discriminator")
+
+    def train_step(self, batch: Batch) -> dict[str, Mean]:
+        source, target, weight = to_floats(batch["image"]), to_floats(batch["target"]), batch["weight"]
+        made = self.generator(source)
+
+        real, fake = self.discriminator(source, target), self.discriminator(source, made)
+        told_apart = (cross_entropy(real, is_real=True) + cross_entropy(fake, is_real=False)) * 0.5
+        discriminator = Mean(told_apart, weight)
+        self.discriminator_optimizer.minimize(discriminator.value)
+
+        taken_for_real = self.discriminator(source, made)  # by the discriminator as it is now
+        adversarial = Mean(cross_entropy(taken_for_real, is_real=True), weight)
+        l1 = Mean(nn.l1_loss(made, target, reduction="none"), weight)
+        loss = adversarial.value + self.options.l1_weight * l1.value
+        self.generator_optimizer.minimize(loss)
+        return {"loss": Mean(loss), "l1": l1, "adversarial": adversarial, "discriminator": discriminator}
+
+    def valid_step(self, batch: Batch) -> dict[str, Mean | Predictions]:
+        target = to_floats(batch["target"])
+        made = self.generator(to_floats(batch["image"]))
+        l1 = Mean(nn.l1_loss(made, target, reduction="none"), batch["weight"])
+        pictures = Predictions(predicted=to_shares(made), target=to_shares(target), weight=batch["weight"])
+        return {"l1": l1, "pictures": pictures}
+
+    def samples(self, batch: Batch) -> Iterable[Sample]:
+        """Input, output and target side by side."""
+        made = to_pixels(self.generator(to_floats(batch["image"]))).numpy()
+        for number in range(min(self.options.samples, len(made))):
+            row = [batch["image"].numpy()[number], made[number], batch["target"].numpy()[number]]
+            picture = np.concatenate(row, axis=2).transpose(1, 2, 0)
+            yield Sample(f"pair-{number + 1}", picture, "input, output, target")
+
+
+def cross_entropy(logits: Tensor, *, is_real: bool) -> Tensor:
+    """Of each patch's logit, where all patches are real or all are not."""
+    right = engine.full_like(logits, float(is_real))
+    return nn.binary_cross_entropy_with_logits(logits, right, reduction="none")
+
+
+def to_floats(pixels: Tensor) -> Tensor:
+    """uint8 0 to 255 as float32 -1 to 1."""
+    return pixels.astype(float32) * (1 / 127.5) - 1
+
+
+def to_shares(picture: Tensor) -> Tensor:
+    """-1 to 1 as 0 to 1, the range in which pictures are compared."""
+    return (picture + 1) * 0.5
+
+
+def to_pixels(picture: Tensor) -> Tensor:
+    """-1 to 1 as uint8 0 to 255."""
+    return engine.round((picture + 1) * 127.5).astype(uint8)
