@@ -73,6 +73,14 @@ ROWS = {
     "clothes": Row(900, "valid/ema/accuracy", least={"test/ema/accuracy": 0.74}),
     "detection": Row(900, "valid/ema/coco/AP", least={"test/ema/coco/AP50": 0.86, "test/ema/coco/AP": 0.54}),
     "digits": Row(60, "valid/accuracy", least={"test/accuracy": 0.99}),
+    "lsgan": Row(
+        900,
+        "valid/ema/frechet",
+        most={"frechet_by_first": 0.5, "late_frechet_by_first": 0.5},
+        short=("train.epochs=null", "train.steps=12", "train.log_every_steps=2"),
+        loss="train/discriminator_loss",
+        further=frechet_by_its_first,
+    ),
     "pix2pix": Row(1200, "valid/l1", short=("train.epochs=null", "train.steps=24", "train.log_every_steps=8")),
 }
 
