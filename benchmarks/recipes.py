@@ -77,7 +77,7 @@ ROWS = {
         900,
         "valid/ema/frechet",
         most={"frechet_by_first": 0.5, "late_frechet_by_first": 0.5},
-        short=("train.epochs=null", "train.steps=12", "train.log_every_steps=2"),
+        short=("train.epochs=null", "train.steps=64", "train.log_every_steps=32"),
         loss="train/discriminator_loss",
         further=frechet_by_its_first,
     ),
