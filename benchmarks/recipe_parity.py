@@ -35,7 +35,6 @@ SAME, SAME_STEPS = 1e-9, 20
 SPREADS, SPREAD_STEPS = 3.0, 100
 WAYS = ((), ("--threads", "1"), ("--channels-last",), ("--channels-last", "--threads", "1"))
 """How PyTorch runs a step; the first is what we are compared with."""
-NEAR = 5
 ROUNDING = 2.0**-23
 """Losses of float32 are not told apart below this relative difference."""
 SEEDS = (0, 1, 2)
@@ -83,7 +82,7 @@ def in_spreads(ours: Losses, runs: Sequence[Losses]) -> list[float]:
     """Of each step the largest difference of a loss from the first of `runs`, by the spread of `runs`.
 
     Runs that differ by rounding come apart step by step, and cross now and then. One step's difference is one draw,
-    near nothing by chance as often as not, so a step's spread is the largest until NEAR steps later.
+    near nothing by chance as often as not, so a step's spread is the largest up to it.
     """
     first = runs[0]
     away = [0.0] * len(first)
@@ -91,7 +90,7 @@ def in_spreads(ours: Losses, runs: Sequence[Losses]) -> list[float]:
         apart = [max(run[step][name] for run in runs) - min(run[step][name] for run in runs)
                  for step in range(len(first))]  # fmt: skip
         for step, told in enumerate(first):
-            spread = max(*apart[: step + NEAR + 1], ROUNDING * abs(told[name]))
+            spread = max(*apart[: step + 1], ROUNDING * abs(told[name]))
             away[step] = max(away[step], abs(ours[step][name] - told[name]) / spread)
     return away
 
