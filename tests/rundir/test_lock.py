@@ -14,7 +14,7 @@ import pytest
 
 from trainer import TrainerError
 from trainer.rundir import RunLock, RunPaths, host_name, read_lock
-from trainer.rundir.lock import SILENT_AFTER_SECONDS
+from trainer.rundir.lock import SILENT_AFTER_SECONDS, WATCHED_SECONDS
 from trainer.rundir.processes import process_started
 
 
@@ -78,7 +78,28 @@ def test_an_owner_elsewhere_lives_as_long_as_its_heartbeat(tmp_path: Path) -> No
         RunLock(paths).acquire()
     long_ago = time.time() - 2 * SILENT_AFTER_SECONDS
     os.utime(paths.lock, (long_ago, long_ago))
-    RunLock(paths).acquire()
+    waits, said = list[float](), list[str]()
+    RunLock(paths, notice=said.append, sleep=waits.append).acquire()
+    assert sum(waits) == WATCHED_SECONDS and "another-host" in said[0]
+
+
+def test_an_owner_elsewhere_whose_clock_is_behind_is_not_taken_for_dead(tmp_path: Path) -> None:
+    """Its heartbeat looks old, but it moves."""
+    paths = RunPaths(tmp_path)
+    write_lock(paths, 1, "another-host")
+    behind = time.time() - 10 * SILENT_AFTER_SECONDS
+    os.utime(paths.lock, (behind, behind))
+    with pytest.raises(TrainerError, match="another-host"):
+        RunLock(paths, sleep=lambda seconds: os.utime(paths.lock, (behind + 2, behind + 2))).acquire()
+
+
+def test_an_owner_elsewhere_that_ends_while_it_is_watched_is_followed(tmp_path: Path) -> None:
+    paths = RunPaths(tmp_path)
+    write_lock(paths, 1, "another-host")
+    os.utime(paths.lock, (1000.0, 1000.0))
+    RunLock(paths, sleep=lambda seconds: paths.lock.unlink(missing_ok=True)).acquire()
+    state = read_lock(paths)
+    assert state is not None and state.pid == os.getpid()
 
 
 @pytest.mark.skipif(process_started(os.getpid()) is None, reason="the system has no namespaces of pids")

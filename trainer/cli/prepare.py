@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -61,7 +62,7 @@ def attempt_of(
         else:
             name = order.name or loaded.config.name or _default_name(loaded.task)
             paths = create_run_at(order.run_dir) if order.run_dir else create_run(RUNS, name)
-    lock = RunLock(paths)
+    lock = RunLock(paths, notice=lambda text: print(text, file=sys.stderr, flush=True))
     lock.acquire()  # before attempts are counted: of two that begin at once, one is refused and leaves nothing
     try:
         last = paths.last_attempt

@@ -5,6 +5,8 @@ no space on a full disk and can't tear the contents.
 
     the owner's process can be looked for (same host, boot and pid namespace)    it lives as long as that process
     it can't                                                                     it lives as long as its heartbeat
+
+Two machines' clocks may be minutes apart, so a heartbeat that looks old is watched before its owner's place is taken.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import json
 import os
 import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,16 +31,26 @@ if sys.platform != "win32":
 SILENT_AFTER_SECONDS = 60.0
 """An owner on another host counts as dead after this long without a heartbeat."""
 
+WATCHED_SECONDS, LOOKS = 8.0, 16
+"""How long, and in how many looks, an old heartbeat is watched: a worker writes one every two seconds, which another
+machine may see some seconds later."""
+
 
 @dataclass(frozen=True)
 class LockState:
-    """The owner of a run; `heartbeat`, and `since` when it has the run, in seconds since 1970."""
+    """The owner of a run.
+
+    Attributes:
+        heartbeat: when it was last heard of, and `since`: when it has the run, in seconds since 1970.
+        is_within_sight: its process can be looked for from here, so that the heartbeat does not matter.
+    """
 
     pid: int
     host: str
     heartbeat: float
     alive: bool
     since: float | None = None
+    is_within_sight: bool = False
 
     def __str__(self) -> str:
         since = (
@@ -47,10 +60,22 @@ class LockState:
 
 
 class RunLock:
-    """Held by the process that trains a run: `acquire`, `heartbeat` every few seconds, `release`."""
+    """Held by the process that trains a run: `acquire`, `heartbeat` every few seconds, `release`.
 
-    def __init__(self, paths: RunPaths) -> None:
+    Args:
+        notice: told why `acquire` takes seconds.
+        sleep: waits for some seconds.
+    """
+
+    def __init__(
+        self,
+        paths: RunPaths,
+        *,
+        notice: Callable[[str], object] = lambda _: None,
+        sleep: Callable[[float], object] = time.sleep,
+    ) -> None:
         self.path = paths.lock
+        self._notice, self._sleep = notice, sleep
         pid = os.getpid()
         owner = {"pid": pid, "host": host_name(), "namespace": pid_namespace(), "started": process_started(pid)}
         self._contents = json.dumps({**owner, "since": round(time.time(), 3), "token": os.urandom(8).hex()})
@@ -68,7 +93,7 @@ class RunLock:
             if contents is None:
                 continue  # released between the two looks
             owner = _state(self.path, contents)
-            if owner is not None and owner.alive:
+            if owner is not None and (owner.alive or self._is_heard_of(owner)):
                 raise TrainerError(
                     "another process trains this run",
                     where=str(self.path.parent),
@@ -100,6 +125,21 @@ class RunLock:
     def __exit__(self, *exception: object) -> None:
         with suppress(OSError):  # what can't be deleted is a dead process's from now on, and no obstacle
             self.release()
+
+    def _is_heard_of(self, owner: LockState) -> bool:
+        """Whether the owner's heartbeat moves while it is watched; of one whose process can be looked for, it doesn't.
+
+        Its clock may be behind this machine's.
+        """
+        if owner.is_within_sight or not owner.pid:
+            return False
+        self._notice(f"{self.path}: of {owner}; watching for {WATCHED_SECONDS:.0f} s whether it is heard of")
+        for _ in range(LOOKS):
+            self._sleep(WATCHED_SECONDS / LOOKS)
+            with suppress(FileNotFoundError):
+                if self.path.stat().st_mtime != owner.heartbeat:
+                    return _contents(self.path) is not None
+        return False
 
     def _create(self) -> bool:
         """Make the lock file with its contents in one step: written aside, then linked, which fails if one exists."""
@@ -153,8 +193,6 @@ def _state(path: Path, contents: str) -> LockState | None:
         namespace, since = fields.get("namespace"), fields.get("since")
     except (ValueError, KeyError, TypeError):
         return LockState(0, "unknown", heartbeat, alive=False)
-    if os.name == "posix" and host == host_name() and namespace in (None, pid_namespace()):
-        alive = process_is_alive(pid, started)
-    else:
-        alive = time.time() - heartbeat < SILENT_AFTER_SECONDS
-    return LockState(pid, host, heartbeat, alive, since)
+    is_within_sight = os.name == "posix" and host == host_name() and namespace in (None, pid_namespace())
+    alive = process_is_alive(pid, started) if is_within_sight else time.time() - heartbeat < SILENT_AFTER_SECONDS
+    return LockState(pid, host, heartbeat, alive, since, is_within_sight)

@@ -91,7 +91,7 @@ def tuning(
         on_progress: called with (how far, of how much, what is tried now). Raising from it ends a run that is tuning
             upfront, with all states as they were.
         on_step_time: called with a `StepTime` for each traced step: once it has warmed up, and again when all its
-            kernels are decided. For that two of its runs are stamped, which costs less than can be measured.
+            kernels are decided. For that two of its runs are stamped.
         device: whose programs (default: the current device).
 
     Raises:
