@@ -112,4 +112,5 @@ def test_a_run_that_is_to_stop_says_why_and_keeps_the_last_checkpoints(
     assert kept == [2, 4]
     assert [read_checkpoint(run.paths.checkpoints / f"step-{step}").state["step"] for step in kept] == kept
     assert max(run.metrics["train/loss"].step) >= 5
-    assert (run.end is None) == (how == "full")  # which can't be written there
+    if how == "read-only" or run.end is not None:  # on a full disk it depends on a few bytes whether it can be written
+        assert run.end is not None and run.end.status == "failed"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from pathlib import Path
+from statistics import fmean
 
 import pytest
 from PIL import Image
@@ -95,7 +96,8 @@ def test_in_a_short_run_the_loss_falls_and_the_files_appear(name: str, tmp_path:
     training = train(name, ROWS[name].short, tmp_path)
     assert training.end.status == "done"
     losses = open_run(training.run.paths.root).metrics[ROWS[name].loss].value
-    assert len(losses) >= 3 and losses[-1] < losses[0]
+    half = len(losses) // 2
+    assert half and fmean(losses[-half:]) < fmean(losses[:half])
     assert any(key.startswith("test/") for key in training.end.metrics)
     assert list((training.run.paths.root / "checkpoints").glob("step-*"))
 
