@@ -82,6 +82,18 @@ ROWS = {
         further=frechet_by_its_first,
     ),
     "pix2pix": Row(1200, "valid/l1", short=("train.epochs=null", "train.steps=24", "train.log_every_steps=8")),
+    "nuclei": Row(
+        1200,
+        "valid/objects/AP",
+        least={"test/iou": 0.88, "test/objects/AP": 0.45, "test/objects/AP50": 0.75},
+        short=(*SHORT, "options.widths=[8, 12]", "options.flips=false"),
+    ),
+    "segmentation": Row(
+        1200,
+        "valid/ema/mean_iou",
+        least={"test/ema/mean_iou": 0.60},
+        short=(*SHORT, "options.widths=[8, 12]", "options.flips=false", "data.batch_size=2"),
+    ),
 }
 
 

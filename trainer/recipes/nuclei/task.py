@@ -1,0 +1,122 @@
+"""Instance segmentation of nuclei: a U-Net (Ronneberger et al. 2015) whose pixels point at the middle of their nucleus
+(Cheng et al. 2020, "Panoptic-DeepLab")."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields
+
+import numpy as np
+
+from trainer import engine
+from trainer.datasets import loaders
+from trainer.datasets.fields import IGNORED
+from trainer.engine import Tensor, float32, int64, nn
+from trainer.learner import Batch, DataSplits, Sample, Task
+from trainer.metrics import Mean, Measured, Predictions
+from trainer.recipes.parts.instance_figures import InstanceFigures
+from trainer.recipes.parts.instances import PER_CLASS, Grouping, InstanceMaps, targets, told_of
+from trainer.recipes.parts.unet import UNet
+
+from .looks import Alike
+from .options import Options
+
+MIRRORS = ((2,), (3,), (2, 3))
+"""Axes along which pictures are mirrored to be looked at again."""
+
+POINTING = 8.0
+"""Pixels that an offset of 1 of the network stands for."""
+
+
+class Nuclei(Task):
+    """Finds each nucleus and its outline."""
+
+    options: Options
+
+    def data(self) -> DataSplits:
+        splits = {name: Alike(InstanceMaps(part)) for name, part in self.read_splits().items()}
+        names = splits["train"].class_names
+        self.class_name = names[0] if len(names) == 1 else "object"
+        return DataSplits(**loaders(splits, self.config))
+
+    def build(self) -> None:
+        options = self.options
+        self.network = UNet(1, 4, options.widths)
+        self.optimizer = self.optimizer_for(self.network)
+        rules = {rule.name: getattr(options, rule.name) for rule in fields(Grouping)}
+        self.figures = InstanceFigures(Grouping(**rules), self.class_name)
+
+    def train_step(self, batch: Batch) -> dict[str, Measured | Predictions]:
+        losses = self.losses(self.network(normalized(batch["image"])), batch)
+        self.optimizer.minimize(losses["loss"].value)
+        return {**losses}
+
+    def valid_step(self, batch: Batch) -> dict[str, Measured | Predictions]:
+        image, segments, rows = normalized(batch["image"]), batch["mask"], batch["weight"]
+        outputs = self.network(image)
+        maps = self.averaged(image, outputs)
+        labels = engine.where(segments == IGNORED, segments, (segments > IGNORED).astype(segments.dtype))
+        objects = self.figures.on(image_id=batch["image_id"], maps=maps, segments=segments, weight=rows)
+        pixels = Predictions(scores=maps[:, 0], labels=labels, weight=rows)
+        return {**self.losses(outputs, batch), "objects": objects, "pixels": pixels}
+
+    def samples(self, batch: Batch) -> Iterator[Sample]:
+        """Pictures with the nuclei that were found, and with those that are there."""
+        image = normalized(batch["image"])
+        maps = self.averaged(image, self.network(image)).numpy()
+        pictures, right = batch["image"].numpy()[:, 0], batch["mask"].numpy()
+        for number, (picture, found, segments) in enumerate(zip(pictures, maps, right, strict=True)):
+            whole = np.ix_(*(np.flatnonzero((segments != IGNORED).any(axis)) for axis in (1, 0)))  # without its border
+            objects, scores = self.figures.gather(found, segments)
+            yield Sample(f"{number}-found", picture[whole], f"{len(scores)} found", told_of(objects[whole], scores))
+            true = np.where(segments >= PER_CLASS, segments, 0)[whole]
+            yield Sample(f"{number}-right", picture[whole], f"{len(np.unique(true)) - 1} are there", told_of(true))
+
+    def losses(self, outputs: Tensor, batch: Batch) -> dict[str, Mean]:
+        """Cross entropy and soft Dice of the foreground, cross entropy of nearness, offsets by the radius."""
+        right, segments, rows = targets(batch["mask"]), batch["mask"], batch["weight"]
+        counted = (segments != IGNORED).astype(float32) * engine.reshape(rows, (-1, 1, 1))
+        inside = right.foreground.astype(float32) * engine.reshape(rows, (-1, 1, 1))
+
+        def mean(values: Tensor, weights: Tensor) -> Tensor:
+            return engine.sum(values * weights) / engine.maximum(engine.sum(weights), 1.0)
+
+        is_object = right.foreground.astype(float32)
+        foreground = mean(cross_entropy(outputs[:, 0], is_object), counted)
+        labels = engine.where(segments == IGNORED, IGNORED, right.foreground.astype(int64))
+        dice = nn.dice_loss(outputs[:, :1], labels, ignore_index=IGNORED, sample_weight=rows)
+        nearness = mean(cross_entropy(outputs[:, 1], right.nearness), counted)
+        off = engine.abs(outputs[:, 2] * POINTING - right.offset_y) + engine.abs(
+            outputs[:, 3] * POINTING - right.offset_x
+        )
+        offsets = mean(off / right.radius, inside)
+        parts = {"foreground": foreground, "dice": dice, "nearness": nearness, "offsets": offsets}
+        total = foreground + dice + nearness + offsets
+        return {name: Mean(value, engine.sum(rows)) for name, value in {"loss": total, **parts}.items()}
+
+    def averaged(self, image: Tensor, outputs: Tensor) -> Tensor:
+        """The maps of pictures, the mean of them and of their mirror images'."""
+        maps = self.maps(outputs)
+        if self.options.flips:
+            maps = (maps + sum(self.mirrored(image, axes) for axes in MIRRORS)) * (1 / (1 + len(MIRRORS)))
+        return maps
+
+    def maps(self, outputs: Tensor) -> Tensor:
+        """[B, 4, H, W]: probability of the foreground, nearness, offsets in pixels down and to the right."""
+        return engine.concat([engine.logistic(outputs[:, :2]), outputs[:, 2:] * POINTING], axis=1)
+
+    def mirrored(self, image: Tensor, axes: tuple[int, ...]) -> Tensor:
+        """The maps of the mirror image, mirrored back: offsets along a mirrored axis change their sign."""
+        maps = engine.flip(self.maps(self.network(engine.flip(image, axis=axes))), axis=axes)
+        signs = engine.asarray([1.0, 1.0, -1.0 if 2 in axes else 1.0, -1.0 if 3 in axes else 1.0], dtype=float32)
+        return maps * engine.reshape(signs, (1, 4, 1, 1))
+
+
+def cross_entropy(logits: Tensor, shares: Tensor) -> Tensor:
+    """Of each pixel, against how far it is what it is taken for."""
+    return nn.binary_cross_entropy_with_logits(logits, shares, reduction="none")
+
+
+def normalized(images: Tensor) -> Tensor:
+    """uint8 0 to 255 as float32 around 0."""
+    return images.astype(float32) * (1 / 64) - 1

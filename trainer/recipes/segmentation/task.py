@@ -1,0 +1,92 @@
+"""Semantic segmentation with a U-Net (Ronneberger, Fischer and Brox 2015): a class for each pixel of a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trainer import engine
+from trainer.datasets import loaders
+from trainer.datasets.fields import IGNORED
+from trainer.engine import Tensor, float32, nn
+from trainer.learner import Batch, DataSplits, Sample, Task
+from trainer.metrics import Mean, Predictions
+from trainer.recipes.parts.tiles import Tiles
+from trainer.recipes.parts.unet import UNet
+
+from .options import Options
+
+MIRRORS = ((2,), (3,), (2, 3))
+"""Axes along which pictures are mirrored to be looked at again."""
+
+
+class Segmentation(Task):
+    """Says of each pixel what it shows."""
+
+    options: Options
+
+    def data(self) -> DataSplits:
+        """Windows of training pictures at random, all of the others once."""
+        splits = self.read_splits()
+        self.class_names = list(splits["train"].class_names)
+        tile, margin = self.options.tile, self.options.margin
+        tiled = {name: part if name == "train" else Tiles(part, tile, margin) for name, part in splits.items()}
+        return DataSplits(**loaders(tiled, self.config))
+
+    def build(self) -> None:
+        options = self.options
+        self.network = UNet(3, len(self.class_names), options.widths, options.reduction)
+        self.optimizer = self.optimizer_for(self.network)
+
+    def train_step(self, batch: Batch) -> dict[str, Mean | Predictions]:
+        logits = self.network(normalized(batch["image"]))
+        losses = self.losses(logits, batch)
+        self.optimizer.minimize(losses["loss"].value)
+        pixels = Predictions(logits=logits, labels=self.reduced(batch["mask"]), weight=batch["weight"])
+        return {**losses, "pixels": pixels}
+
+    def valid_step(self, batch: Batch) -> dict[str, Mean | Predictions]:
+        image = normalized(batch["image"])
+        logits = self.network(image)
+        pixels = Predictions(scores=self.scores(image, logits), labels=batch["mask"], weight=batch["weight"])
+        return {**self.losses(logits, batch), "pixels": pixels}
+
+    def scores(self, image: Tensor, logits: Tensor) -> Tensor:
+        """How likely each class is at each pixel, [B, C, H, W]: the mean of pictures and of their mirror images."""
+        scores = nn.functional.softmax(logits, axis=1)
+        if self.options.flips:
+            scores = (scores + sum(self.mirrored(image, axes) for axes in MIRRORS)) * (1 / (1 + len(MIRRORS)))
+        return nn.functional.interpolate(scores, size=image.shape[2:], mode="bilinear")
+
+    def reduced(self, mask: Tensor) -> Tensor:
+        """The classes in the middle of what each of the network's pixels stands for."""
+        step = self.options.reduction
+        return mask[:, step // 2 :: step, step // 2 :: step]
+
+    def samples(self, batch: Batch) -> Iterator[Sample]:
+        """Windows with what each pixel was taken for, and with what it is."""
+        image = normalized(batch["image"])
+        found = engine.argmax(self.scores(image, self.network(image)), axis=1).numpy()
+        pictures = batch["image"].numpy().transpose(0, 2, 3, 1)
+        for number, (picture, chosen, right) in enumerate(zip(pictures, found, batch["mask"].numpy(), strict=True)):
+            for name, mask in (("found", chosen), ("right", right)):
+                yield Sample(f"{number}-{name}", picture.copy(), name, mask=mask, class_names=tuple(self.class_names))
+
+    def losses(self, logits: Tensor, batch: Batch) -> dict[str, Mean]:
+        """Cross entropy of the pixels that count, and soft Dice over the batch, in which every class counts alike."""
+        mask, rows = self.reduced(batch["mask"]), batch["weight"]
+        counted = (mask != IGNORED).astype(float32) * engine.reshape(rows, (-1, 1, 1))
+        cross_entropy = nn.cross_entropy(logits, mask, ignore_index=IGNORED, reduction="none")
+        mean = engine.sum(cross_entropy * counted) / engine.maximum(engine.sum(counted), 1.0)
+        dice = nn.dice_loss(logits, mask, ignore_index=IGNORED, sample_weight=rows)
+        parts = {"loss": mean + self.options.dice * dice, "cross_entropy": mean, "dice": dice}
+        return {name: Mean(value, engine.sum(rows)) for name, value in parts.items()}
+
+    def mirrored(self, image: Tensor, axes: tuple[int, ...]) -> Tensor:
+        """Probabilities of the mirror image, mirrored back."""
+        logits = self.network(engine.flip(image, axis=axes))
+        return engine.flip(nn.functional.softmax(logits, axis=1), axis=axes)
+
+
+def normalized(images: Tensor) -> Tensor:
+    """uint8 0 to 255 as float32 around 0."""
+    return images.astype(float32) * (1 / 64) - 2
