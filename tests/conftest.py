@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,12 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """The full tier runs with freed memory filled with NaN, so that nothing reads what it should not."""
+    """The full tier runs with freed memory filled with NaN, so that nothing reads what it should not.
+
+    Ctrl-C is heard: what a script starts in the background ignores it, and programs of tests would inherit that.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if str(config.getoption("markexpr")).strip() == "full":
         os.environ.setdefault("TRAINER_POISON", "1")
 
