@@ -2,7 +2,7 @@
 
 from trainer.datasets.cache import Cached, ItemCache
 from trainer.datasets.collate import Collation, collate
-from trainer.datasets.dataset import ArrayDataset, BatchedDataset, Dataset, Subset, split
+from trainer.datasets.dataset import ArrayDataset, BatchedDataset, Dataset, Subset, Wrapped, split
 from trainer.datasets.fields import FIELDS, Batch, Field, Item, check_item
 from trainer.datasets.idx import read_idx, read_idx_pair
 from trainer.datasets.loader import BadItem, EpochBatches, Loader
@@ -44,6 +44,7 @@ __all__ = [
     "Subset",
     "Transform",
     "Weighted",
+    "Wrapped",
     "check_item",
     "collate",
     "loaders",

@@ -5,12 +5,11 @@ from __future__ import annotations
 import pickle
 import struct
 import threading
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from trainer.datasets.dataset import Dataset
+from trainer.datasets.dataset import Dataset, Wrapped
 from trainer.datasets.fields import Item
 from trainer.datasets.workers.memory import Memory
 
@@ -107,18 +106,12 @@ class ItemCache:
         return True
 
 
-class Cached:
+class Cached(Wrapped):
     """A data set whose items are read once and then come from a cache. Arrays of items can't be written to."""
 
     def __init__(self, dataset: Dataset, cache: ItemCache) -> None:
-        self.dataset, self.cache = dataset, cache
-
-    @property
-    def class_names(self) -> Sequence[str]:
-        return self.dataset.class_names
-
-    def __len__(self) -> int:
-        return len(self.dataset)
+        super().__init__(dataset)
+        self.cache = cache
 
     def __getitem__(self, index: int) -> Item:
         item = self.cache.get(index)
@@ -126,9 +119,6 @@ class Cached:
             item = self.dataset[index]
             self.cache.put(index, item)
         return item
-
-    def source(self, index: int) -> str:
-        return self.dataset.source(index)
 
 
 def _aligned(place: int) -> int:

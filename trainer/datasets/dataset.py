@@ -80,6 +80,23 @@ class ArrayDataset:
         return f"{self.name}[{index}]"
 
 
+class Wrapped:
+    """Item for item another data set's; a subclass says in `__getitem__` what becomes of each."""
+
+    def __init__(self, dataset: Dataset) -> None:
+        self.dataset = dataset
+
+    @property
+    def class_names(self) -> Sequence[str]:
+        return self.dataset.class_names
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def source(self, index: int) -> str:
+        return self.dataset.source(index)
+
+
 class Subset:
     """The items `indices` of another data set, under numbers of their own."""
 

@@ -9,7 +9,7 @@ from itertools import groupby
 import numpy as np
 
 from trainer import TrainerError
-from trainer.datasets.dataset import Dataset
+from trainer.datasets.dataset import Dataset, Wrapped
 from trainer.datasets.fields import Item
 from trainer.datasets.transforms.draws import ItemDraws
 from trainer.datasets.transforms.geometry import Size, image_size, warp
@@ -19,7 +19,7 @@ _TRIES = 8
 """So many others are tried where some can't be read: the one that asks is not to blame for them."""
 
 
-class Pipeline:
+class Pipeline(Wrapped):
     """The items of `dataset` after `transforms`, as a pure function of (seed, epoch, index): `item(index, epoch)`.
 
     As a `Dataset` it gives the items of epoch 0: take parts of a data set first, and make pipelines of the parts. A
@@ -27,24 +27,14 @@ class Pipeline:
     """
 
     def __init__(self, dataset: Dataset, transforms: Sequence[Transform], seed: int = 0) -> None:
-        self.dataset: Dataset = dataset
+        super().__init__(dataset)
         self.transforms: tuple[Transform, ...] = tuple(transforms)
         self.seed = seed
         if isinstance(dataset, Pipeline):
             self.dataset, self.transforms = dataset.dataset, (*dataset.transforms, *transforms)
 
-    @property
-    def class_names(self) -> Sequence[str]:
-        return self.dataset.class_names
-
-    def __len__(self) -> int:
-        return len(self.dataset)
-
     def __getitem__(self, index: int) -> Item:
         return self.item(index, 0)
-
-    def source(self, index: int) -> str:
-        return self.dataset.source(index)
 
     def item(self, index: int, epoch: int) -> Item:
         """Item `index` as it is in `epoch`.

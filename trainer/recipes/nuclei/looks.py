@@ -2,31 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
-from trainer.datasets import Dataset, Item
+from trainer.datasets import Item, Wrapped
 
 DARK, BRIGHT = 1.0, 99.8
 """Per cent of the pixels that become black at most, and that stay below white."""
 
 
-class Alike:
+class Alike(Wrapped):
     """The items of `dataset` with `image` (uint8, grey) stretched from black to white, bright pictures inverted."""
-
-    def __init__(self, dataset: Dataset) -> None:
-        self.dataset = dataset
-
-    @property
-    def class_names(self) -> Sequence[str]:
-        return self.dataset.class_names
-
-    def __len__(self) -> int:
-        return len(self.dataset)
-
-    def source(self, index: int) -> str:
-        return self.dataset.source(index)
 
     def __getitem__(self, index: int) -> Item:
         item = self.dataset[index]

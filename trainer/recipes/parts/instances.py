@@ -7,14 +7,13 @@ peaks of nearness are the objects' middles, and each pixel goes to the middle th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from trainer import engine
-from trainer.datasets import Dataset, Item
+from trainer.datasets import Item, Wrapped
 from trainer.datasets.fields import IGNORED
 from trainer.engine import Tensor, float32, int32
 
@@ -25,24 +24,11 @@ SPREAD = 0.5
 """How wide a peak is, as a share of the radius of a disc of the object's area."""
 
 
-class InstanceMaps:
+class InstanceMaps(Wrapped):
     """Items {image, mask, image_id} of `dataset`'s, whose `masks` become one `mask` of segments.
 
     Where masks overlap the smaller object is in front. Crowds don't count.
     """
-
-    def __init__(self, dataset: Dataset) -> None:
-        self.dataset = dataset
-
-    @property
-    def class_names(self) -> Sequence[str]:
-        return self.dataset.class_names
-
-    def __len__(self) -> int:
-        return len(self.dataset)
-
-    def source(self, index: int) -> str:
-        return self.dataset.source(index)
 
     def __getitem__(self, index: int) -> Item:
         item = self.dataset[index]
