@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import shutil
 import struct
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +16,7 @@ from trainer.configs import Loaded, RecipeIndex, load
 from trainer.learner import Learner, Outcome, Plan, Task
 from trainer.rundir import Event, MetricEvent
 
-
-@pytest.fixture(autouse=True)
-def on_the_reference_device() -> Iterator[None]:
-    with engine.device("reference"):
-        yield
+pytestmark = pytest.mark.usefixtures("on_the_reference_device")
 
 
 def task_class(loaded: Loaded) -> Any:

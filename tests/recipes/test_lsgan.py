@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -14,11 +13,7 @@ from trainer.engine import nn
 from trainer.engine.safetensors import decoded
 from trainer.learner import Plan
 
-
-@pytest.fixture(autouse=True)
-def on_the_reference_device() -> Iterator[None]:
-    with engine.device("reference"):
-        yield
+pytestmark = pytest.mark.usefixtures("on_the_reference_device")
 
 
 @pytest.fixture

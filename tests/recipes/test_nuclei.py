@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +20,7 @@ from trainer.recipes.parts.instances import PER_CLASS
 SMALL = ("options.widths=[4, 6]", "data.workers=0")
 
 
-@pytest.fixture(autouse=True)
-def on_the_reference_device() -> Iterator[None]:
-    with engine.device("reference"):
-        yield
+pytestmark = pytest.mark.usefixtures("on_the_reference_device")
 
 
 def made(*overrides: str) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +22,6 @@ PUBLISHED_PAIRS = Path(__file__).resolve().parents[3] / "shared" / "data" / "aer
 SMALL = ["options.filters=2", "options.depth=5", "data.workers=0", "tuning.mode=off"]
 TRANSFORMS = {"train": [{"name": "resize", "size": 36}, {"name": "random_crop", "size": 32}],
               "valid": [{"name": "resize", "size": 32}]}  # fmt: skip
-
-
-@pytest.fixture
-def on_the_reference_device() -> Iterator[None]:
-    with engine.device("reference"):
-        yield
 
 
 def make_task(*overrides: str) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import pairwise
 
 import numpy as np
@@ -14,11 +13,7 @@ from trainer.recipes.parts.normal_weights import with_normal_weights
 from trainer.recipes.parts.patchgan import PatchDiscriminator
 from trainer.recipes.parts.pix2pix_generator import Pix2PixGenerator
 
-
-@pytest.fixture(autouse=True)
-def on_the_reference_device() -> Iterator[None]:
-    with engine.device("reference"):
-        yield
+pytestmark = pytest.mark.usefixtures("on_the_reference_device")
 
 
 def test_the_generator_is_the_papers() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +17,7 @@ from trainer.recipes.segmentation.task import Segmentation
 SMALL = ("options.widths=[4, 6]", "options.tile=64", "options.margin=8", "data.workers=0")
 
 
-@pytest.fixture(autouse=True)
-def on_the_reference_device() -> Iterator[None]:
-    with engine.device("reference"):
-        yield
+pytestmark = pytest.mark.usefixtures("on_the_reference_device")
 
 
 def made(*overrides: str) -> Any:

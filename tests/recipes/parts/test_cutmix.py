@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 
@@ -14,10 +12,7 @@ from trainer.recipes.parts.cutmix import cutmix
 COUNT, HEIGHT, WIDTH = 64, 24, 16
 
 
-@pytest.fixture(autouse=True)
-def on_the_reference_device() -> Iterator[None]:
-    with engine.device("reference"):
-        yield
+pytestmark = pytest.mark.usefixtures("on_the_reference_device")
 
 
 def mixed(probability: float) -> tuple[np.ndarray, np.ndarray]:

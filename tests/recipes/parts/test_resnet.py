@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -12,11 +11,7 @@ from trainer import engine
 from trainer.engine import nn
 from trainer.recipes.parts.resnet import BasicBlock, Bottleneck, ResNet
 
-
-@pytest.fixture(autouse=True)
-def on_the_reference_device() -> Iterator[None]:
-    with engine.device("reference"):
-        yield
+pytestmark = pytest.mark.usefixtures("on_the_reference_device")
 
 
 @pytest.mark.parametrize(
