@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 SCRIPTED = Path(__file__).parent / "scripted"
-PATIENCE = 30.0
+PATIENCE = 120.0
 """Seconds until a test gives up on something that takes a fraction of one."""
 
 

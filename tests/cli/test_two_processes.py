@@ -28,6 +28,7 @@ def test_of_two_that_resume_a_killed_run_at_once_one_is_refused_and_leaves_nothi
     assert done.returncode == 2 and "another process trains this run" in done.stderr and "since" in done.stderr
     owner = json.loads((run / "run.lock").read_text())
     assert f"pid {owner['pid']} on {owner['host']}" in done.stderr
+    eventually(lambda: any(event["attempt"] == 2 for event in commands.events()))  # before, there is no attempt to end
     winner.terminate()
     assert ended(winner).returncode == 143
     assert [event["attempt"] for event in commands.events() if event["kind"] in ("run", "end")] == [1, 2, 2]
