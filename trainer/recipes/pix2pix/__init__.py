@@ -1,4 +1,4 @@
 """Photos from maps with pix2pix, a conditional generative adversarial network.
 
-Time: 5 minutes.
+Time: 14 minutes.
 """
