@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from PIL import Image
 
+from tests.recipes.building import built
 from trainer import engine
 from trainer.configs import load
-from trainer.learner import Learner, Plan
+from trainer.learner import Learner
 from trainer.recipes.nuclei.looks import stretched
 from trainer.recipes.nuclei.task import Nuclei
 from trainer.recipes.parts.instances import PER_CLASS
@@ -21,16 +21,6 @@ SMALL = ("options.widths=[4, 6]", "data.workers=0")
 
 
 pytestmark = pytest.mark.usefixtures("on_the_reference_device")
-
-
-def made(*overrides: str) -> Any:
-    loaded = load("nuclei", (*SMALL, *overrides))
-    task = Nuclei(loaded.config, loaded.options)
-    task.data()
-    task.plan = Plan(1, 10)
-    task.build()
-    task.network.eval()
-    return task
 
 
 def test_pictures_of_both_kinds_are_bright_on_dark_over_the_whole_range() -> None:
@@ -48,7 +38,10 @@ def test_pictures_of_both_kinds_are_bright_on_dark_over_the_whole_range() -> Non
 
 def test_a_mirror_image_is_measured_as_the_picture() -> None:
     """Offsets along a mirrored axis change their sign."""
-    task, image = made(), engine.asarray(np.random.default_rng(0).normal(size=(1, 1, 16, 32)).astype(np.float32))
+    task, image = (
+        built("nuclei", *SMALL),
+        engine.asarray(np.random.default_rng(0).normal(size=(1, 1, 16, 32)).astype(np.float32)),
+    )
     maps = task.averaged(image, task.network(image)).numpy()
     for axes, signs in (((2,), (1, 1, -1, 1)), ((3,), (1, 1, 1, -1)), ((2, 3), (1, 1, -1, -1))):
         other = engine.flip(image, axis=axes)
@@ -57,7 +50,7 @@ def test_a_mirror_image_is_measured_as_the_picture() -> None:
 
 
 def test_perfect_maps_cost_little_and_what_does_not_count_costs_nothing() -> None:
-    task = made()
+    task = built("nuclei", *SMALL)
     segments = np.zeros((2, 32, 32), np.int32)
     segments[:, 4:12, 6:15], segments[:, 20:25, 15:22], segments[:, 28:] = PER_CLASS, PER_CLASS + 1, 255
     rows = {"mask": engine.asarray(segments), "weight": engine.asarray(np.array([1, 0], np.float32))}
@@ -77,7 +70,7 @@ def test_samples_show_what_was_found_and_what_is_there() -> None:
     segments = np.zeros((1, 32, 32), np.int32)
     segments[0, 4:12, 6:15], segments[0, 28:] = PER_CLASS, 255
     image = np.random.default_rng(0).integers(0, 256, (1, 1, 32, 32), dtype=np.uint8)
-    found, right = made().samples({"image": engine.asarray(image), "mask": engine.asarray(segments)})
+    found, right = built("nuclei", *SMALL).samples({"image": engine.asarray(image), "mask": engine.asarray(segments)})
     assert found.image.shape == (28, 32) and "found" in found.caption
     assert right.caption == "1 are there" and len(right.annotations["masks"]) == 1
 

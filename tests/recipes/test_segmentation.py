@@ -9,25 +9,16 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from tests.recipes.building import built
 from trainer import engine
 from trainer.configs import load
-from trainer.learner import Learner, Plan
+from trainer.learner import Learner
 from trainer.recipes.segmentation.task import Segmentation
 
 SMALL = ("options.widths=[4, 6]", "options.tile=64", "options.margin=8", "data.workers=0")
 
 
 pytestmark = pytest.mark.usefixtures("on_the_reference_device")
-
-
-def made(*overrides: str) -> Any:
-    loaded = load("segmentation", (*SMALL, *overrides))
-    task = Segmentation(loaded.config, loaded.options)
-    task.data()
-    task.plan = Plan(1, 10)
-    task.build()
-    task.network.eval()
-    return task
 
 
 def batch(classes: int = 5) -> dict[str, Any]:
@@ -52,7 +43,10 @@ def test_every_pixel_of_the_test_split_is_measured_once() -> None:
 
 def test_a_mirror_image_is_measured_as_the_picture() -> None:
     """The mean over the four of them is the same whichever of them comes in."""
-    task, image = made(), engine.asarray(np.random.default_rng(0).normal(size=(1, 3, 32, 64)).astype(np.float32))
+    task, image = (
+        built("segmentation", *SMALL),
+        engine.asarray(np.random.default_rng(0).normal(size=(1, 3, 32, 64)).astype(np.float32)),
+    )
     scores = task.scores(image, task.network(image)).numpy()
     np.testing.assert_allclose(scores.sum(1), 1, atol=1e-5)
     for axes in ((2,), (3,), (2, 3)):
@@ -62,7 +56,7 @@ def test_a_mirror_image_is_measured_as_the_picture() -> None:
 
 
 def test_rows_that_fill_a_batch_and_ignored_pixels_leave_the_loss_alone() -> None:
-    task, rows = made(), batch()
+    task, rows = built("segmentation", *SMALL), batch()
     logits = engine.asarray(np.random.default_rng(1).normal(size=(2, 5, 8, 12)).astype(np.float32))
     losses = {name: float(mean.value.item()) for name, mean in task.losses(logits, rows).items()}
     changed = logits.numpy().copy()
@@ -73,7 +67,7 @@ def test_rows_that_fill_a_batch_and_ignored_pixels_leave_the_loss_alone() -> Non
 
 
 def test_samples_show_what_was_found_and_what_is_right() -> None:
-    samples = list(made().samples(batch()))
+    samples = list(built("segmentation", *SMALL).samples(batch()))
     assert [sample.name for sample in samples] == ["0-found", "0-right", "1-found", "1-right"]
     for sample in samples:
         assert sample.image.shape == (32, 48, 3) and sample.mask.shape == (32, 48) and len(sample.class_names) == 5

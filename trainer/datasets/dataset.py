@@ -81,7 +81,7 @@ class ArrayDataset:
 
 
 class Wrapped:
-    """Item for item another data set's; a subclass says in `__getitem__` what becomes of each."""
+    """Another data set's items, changed by a subclass in `__getitem__`; one for each, unless it says otherwise."""
 
     def __init__(self, dataset: Dataset) -> None:
         self.dataset = dataset
@@ -97,16 +97,12 @@ class Wrapped:
         return self.dataset.source(index)
 
 
-class Subset:
+class Subset(Wrapped):
     """The items `indices` of another data set, under numbers of their own."""
 
     def __init__(self, dataset: Dataset, indices: Sequence[int] | np.ndarray) -> None:
-        self.dataset = dataset
+        super().__init__(dataset)
         self.indices = np.asarray(indices, np.int64)
-
-    @property
-    def class_names(self) -> Sequence[str]:
-        return self.dataset.class_names
 
     def __len__(self) -> int:
         return len(self.indices)

@@ -6,17 +6,15 @@ overlap-tile strategy of the U-Net paper (Ronneberger, Fischer and Brox 2015).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from trainer import TrainerError
-from trainer.datasets import Dataset, Item
+from trainer.datasets import Dataset, Item, Wrapped
 from trainer.datasets.fields import IGNORED
 from trainer.datasets.known import sizes_of
 
 
-class Tiles:
+class Tiles(Wrapped):
     """Items {image, mask} of `dataset` as windows of `size` by `size`; a picture that is smaller gets a border.
 
     Windows overlap by twice the margin or more. Of the mask each window keeps what is its own, all else becomes 255: a
@@ -34,17 +32,14 @@ class Tiles:
                 "tiles have nothing between their margins", found=f"size {size}, margin {margin}",
                 expected="a margin below half of the size",
             )  # fmt: skip
-        self.dataset, self.size, self.margin = dataset, size, margin
+        super().__init__(dataset)
+        self.size, self.margin = size, margin
         self.places = [
             (index, top, left)
             for index, (height, width) in enumerate(sizes_of(dataset).tolist())
             for top in starts(height, size, margin)
             for left in starts(width, size, margin)
         ]
-
-    @property
-    def class_names(self) -> Sequence[str]:
-        return self.dataset.class_names
 
     def __len__(self) -> int:
         return len(self.places)
