@@ -32,7 +32,7 @@ def test_the_splits_are_those_of_the_data_set(task: Any) -> None:
     batch = splits.train.batch(0, 0)
     assert batch["image"].shape == (4, 3, 80, 80) and batch["labels_hot"].shape == (4, 10)
     np.testing.assert_allclose(batch["labels_hot"].sum(1), 1, rtol=1e-6)
-    assert splits.test.batch(0, 0)["image"].shape[2:] == (96, 96)
+    assert splits.test.batch(0, 0)["image"].shape[2:] == batch["image"].shape[2:]
 
 
 def test_a_photo_and_its_mirror_image_are_called_the_same(task: Any) -> None:
@@ -42,3 +42,14 @@ def test_a_photo_and_its_mirror_image_are_called_the_same(task: Any) -> None:
     logits = [task.classify(engine.asarray(pictures)).numpy() for pictures in (photos, mirrored)]
     np.testing.assert_allclose(logits[0], logits[1], rtol=1e-5, atol=1e-6)
     assert logits[0].shape == (3, 10) and np.ptp(logits[0]) > 0
+
+
+def test_photos_of_every_kind_are_shown(task: Any) -> None:
+    task.network.eval()
+    batch = {name: engine.asarray(values) for name, values in task.splits.valid.batch(0, 0).items()}
+    samples = task.samples(batch)
+    labels = batch["label"].numpy()
+    assert len(samples) == 2 * 10 and samples[0].image.shape == (80, 80, 3)
+    said = [sample.caption.split(", but is ")[-1] for sample in samples]
+    assert said[::2] == said[1::2] == list(task.class_names)
+    assert np.array_equal(samples[-1].image, batch["image"].numpy()[labels == 9][1].transpose(1, 2, 0))

@@ -19,7 +19,7 @@ from trainer.recipes.parts.resnet import ResNet
 
 from .options import Options
 
-SHOWN = 12
+SHOWN = 2  # photos of each kind
 
 
 class Clothes(Task):
@@ -63,10 +63,12 @@ class Clothes(Task):
         return 0.5 * (self.network(pictures) + self.network(engine.flip(pictures, axis=3)))
 
     def samples(self, batch: Batch) -> list[Sample]:
-        """Some photos with what they were taken for."""
-        images, labels = batch["image"][:SHOWN], batch["label"][:SHOWN].numpy()
-        chosen = self.classify(images).numpy().argmax(axis=1)
-        pictures = images.numpy().transpose(0, 2, 3, 1)
+        """The first photos of each kind with what they were taken for."""
+        kinds, is_photo = batch["label"].numpy(), batch["weight"].numpy() > 0
+        rows = [row for kind in np.unique(kinds) for row in np.flatnonzero(is_photo & (kinds == kind))[:SHOWN]]
+        images, labels = batch["image"].numpy()[rows], kinds[rows]
+        chosen = self.classify(engine.asarray(images)).numpy().argmax(axis=1)
+        pictures = images.transpose(0, 2, 3, 1)
         return [
             Sample(
                 f"photo-{number}",
