@@ -46,7 +46,7 @@ def train_on_dashboard(order: Order, *, has_mouse: bool, pictures: str | None) -
         from trainer.cli.ending import report, summary
         from trainer.tui import prepare_dashboard, watch
 
-        prepare_dashboard()
+        prepare_dashboard(worker.has_told)
         attempt = worker.begin()
     except BaseException:
         worker.end()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
@@ -65,6 +66,10 @@ class Worker:
         paths = RunPaths(Path(told["root"]))
         self._attempt = Attempt(paths, told["attempt"], told["process_start"], self._order.debug)
         return self._attempt
+
+    def has_told(self) -> bool:
+        """Whether `begin` would not wait."""
+        return bool(select.select([self._report], [], [], 0)[0])
 
     def over(self) -> bool:
         """Whether the process has ended; once it has, the run has its `end` event, written by us where it could not."""

@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.app import App, SystemCommand
 from textual.screen import Screen
@@ -17,9 +17,10 @@ from textual.timer import Timer
 from trainer import TrainerError
 from trainer.tui.feed import Feed
 from trainer.tui.forms import Form
-from trainer.tui.frame import Frame
+from trainer.tui.frame import Frame, frame_of
 from trainer.tui.glyphs import choose_glyphs
 from trainer.tui.keys import Scope, actions_of
+from trainer.tui.overview import NORMAL_COLUMNS, TALL_ROWS, WIDE_COLUMNS
 from trainer.tui.pace import (
     BEHIND_SECONDS,
     FIRST_FRAME_SECONDS,
@@ -32,6 +33,9 @@ from trainer.tui.pace import (
 )
 from trainer.tui.palette import choose_palette
 from trainer.tui.screens import Dialogue, HelpDialogue, Overview, RunScreen, StopDialogue, TextEntry, screen_named
+
+if TYPE_CHECKING:
+    from trainer.tui.first_frame import FirstFrame
 
 CSS = """
 Screen { layout: vertical; overflow: hidden; background: ansi_default; color: ansi_default; }
@@ -68,12 +72,13 @@ class Dashboard(App[str], inherit_bindings=False):
         environment: the terminal's environment (TERM, LC_ALL, …).
         pictures: how samples are shown.
         note: something to be said at first.
+        first_frame: what has the terminal until this dashboard does.
     """
 
     CSS = CSS
     ENABLE_COMMAND_PALETTE = True
-    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (80, "-normal"), (120, "-wide")]
-    VERTICAL_BREAKPOINTS = [(0, "-low"), (20, "-tall")]
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (NORMAL_COLUMNS, "-normal"), (WIDE_COLUMNS, "-wide")]
+    VERTICAL_BREAKPOINTS = [(0, "-low"), (TALL_ROWS, "-tall")]
     BINDINGS: ClassVar = []
 
     def __init__(
@@ -85,6 +90,7 @@ class Dashboard(App[str], inherit_bindings=False):
         environment: Mapping[str, str],
         pictures: Form = "half",
         note: str = "",
+        first_frame: FirstFrame | None = None,
     ) -> None:
         super().__init__(driver_class=_driver_class(), ansi_color=True)  # the terminal's own colours
         self.theme = "ansi-dark"
@@ -92,7 +98,7 @@ class Dashboard(App[str], inherit_bindings=False):
         self.owner = owner
         self._look_after, self._looked_after_at = look_after, 0.0
         self._wake = asyncio.Event()
-        self.environment = environment
+        self.environment, self.first_frame = environment, first_frame
         self.glyphs = choose_glyphs(environment)
         self.palette = choose_palette(self.console.color_system)
         self.pictures: Form = pictures
@@ -128,15 +134,10 @@ class Dashboard(App[str], inherit_bindings=False):
 
     def frame(self) -> Frame:
         """The run as it stands now, ready to be drawn."""
-        lock = self.feed.lock
-        return Frame(
-            view=self.feed.view,
-            status=self.feed.status(),
-            now=self.feed.worker_time,
-            heartbeat=None if lock is None else max(0.0, self.feed.clock() - lock.heartbeat),
+        return frame_of(
+            self.feed,
             glyphs=self.glyphs,
             message=self._message,
-            share_read=self.feed.share_read,
             config=self._config,
             screen=self._scope(),
             has_colour=self.console.color_system is not None,

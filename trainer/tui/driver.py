@@ -11,29 +11,14 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from textual.drivers.linux_driver import LinuxDriver
 
-from trainer.tui.glyphs import ASCII
+from trainer.tui.first_frame import ENTER
+from trainer.tui.glyphs import ASCII, to_ascii
 
 if TYPE_CHECKING:
     from trainer.tui.app import Dashboard
 
 DELETE_ALL = "\x1b_Ga=d,d=A,q=2\x1b\\"
 """Deletes all of kitty's pictures on the screen."""
-
-_LOOKALIKES = {
-    "|": "│┃▊▎▌▐",
-    "-": "─━▔▁",
-    "+": "┌┐└┘╭╮╰╯├┤┬┴┼",
-    " ": "\u00a0",
-    "  ": "🔎",
-    "~": "…",
-    "*": "●•·",
-    "o": "○",
-    "v": "✓",
-    "x": "✗",
-    "#": "■█▇▆▅▄▃▂",
-    ">": "→▶❯",
-}
-_TO_ASCII = str.maketrans({character: ascii for ascii, characters in _LOOKALIKES.items() for character in characters})
 
 
 class DashboardDriver(LinuxDriver):
@@ -63,6 +48,9 @@ class DashboardDriver(LinuxDriver):
         if threading.current_thread() is threading.main_thread():
             self._loop.add_signal_handler(signal.SIGHUP, self._app.leave, "hung_up")
             self._loop.add_signal_handler(signal.SIGTERM, self._app.leave, "terminated")
+        first = self._app.first_frame
+        if first is not None and first.stands:
+            self.attrs_before = first.hand_over()
 
     def stop_application_mode(self) -> None:
         """Give the terminal back, without a picture left on it."""
@@ -111,9 +99,9 @@ class DashboardDriver(LinuxDriver):
 
     def write(self, data: str) -> None:
         """Write to the terminal; without UTF-8 every other character has an ASCII one in its place."""
-        if self.ascii_only and not data.isascii():
-            data = data.translate(_TO_ASCII).encode("ascii", "replace").decode("ascii")
-        super().write(data)
+        if data == ENTER and self._app.first_frame is not None and self._app.first_frame.stands:
+            return  # it is there already, and some terminals would clear it
+        super().write(to_ascii(data) if self.ascii_only else data)
 
 
 class _EndOfInput(threading.Event):

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from trainer.tui.glyphs import Glyphs
 from trainer.tui.keys import Scope
 from trainer.tui.status import Status
 from trainer.tui.view import View
+
+if TYPE_CHECKING:
+    from trainer.tui.feed import Feed
 
 
 @dataclass(frozen=True)
@@ -40,3 +44,17 @@ class Frame:
     screen: Scope = "overview"
     has_colour: bool = True
     is_first: bool = False
+
+
+def frame_of(feed: Feed, *, glyphs: Glyphs, **rest: Any) -> Frame:
+    """A run as it stands now; `rest` are further fields of the frame."""
+    lock = feed.lock
+    return Frame(
+        view=feed.view,
+        status=feed.status(),
+        now=feed.worker_time,
+        heartbeat=None if lock is None else max(0.0, feed.clock() - lock.heartbeat),
+        share_read=feed.share_read,
+        glyphs=glyphs,
+        **rest,
+    )

@@ -108,3 +108,25 @@ def choose_glyphs(environment: Mapping[str, str]) -> Glyphs:
         return ASCII
     locale = next((value for name in ("LC_ALL", "LC_CTYPE", "LANG") if (value := environment.get(name))), "utf-8")
     return UNICODE if locale.lower().replace("-", "").endswith("utf8") else ASCII
+
+
+_LOOKALIKES = {
+    "|": "│┃▊▎▌▐",
+    "-": "─━▔▁",
+    "+": "┌┐└┘╭╮╰╯├┤┬┴┼",
+    " ": "\u00a0",
+    "  ": "🔎",
+    "~": "…",
+    "*": "●•·",
+    "o": "○",
+    "v": "✓",
+    "x": "✗",
+    "#": "■█▇▆▅▄▃▂",
+    ">": "→▶❯",
+}
+_TO_ASCII = str.maketrans({character: ascii for ascii, characters in _LOOKALIKES.items() for character in characters})
+
+
+def to_ascii(text: str) -> str:
+    """Text of a terminal without UTF-8: every other character has an ASCII one in its place."""
+    return text if text.isascii() else text.translate(_TO_ASCII).encode("ascii", "replace").decode("ascii")

@@ -15,7 +15,22 @@ from trainer.tui.feed import Feed
 from trainer.tui.forms import choose_form
 
 Action = Literal["detached", "finished", "stopped", "terminated", "hung_up", "failed"]
-_IMPORTED_BY_TEXTUAL_ON_THE_WAY = ("textual.pilot", "textual.scrollbar", "textual.layouts.factory")
+PARTS_OF_THE_APP = (
+    "asyncio",
+    "rich.console",
+    "textual",
+    "textual.css.styles",
+    "textual.widget",
+    "textual.screen",
+    "textual.command",
+    "textual.app",
+    "textual.pilot",
+    "textual.scrollbar",
+    "textual.layouts.factory",
+    "trainer.tui.screens",
+    "trainer.tui.app",
+)
+"""What the app imports, and Textual on its way to a frame, in pieces of some tens of milliseconds."""
 
 
 @dataclass(frozen=True)
@@ -30,10 +45,13 @@ class TuiResult:
     action: Action
 
 
-def prepare_dashboard() -> None:
-    """Import what the first frame needs (a quarter of a second), while something else is being waited for."""
-    for module in ("trainer.tui.app", *_IMPORTED_BY_TEXTUAL_ON_THE_WAY):
-        importlib.import_module(module)
+def prepare_dashboard(is_enough: Callable[[], bool] = lambda: False) -> None:
+    """Import what a dashboard needs (a quarter of a second) while something else is waited for, until that is there."""
+    importlib.import_module("trainer.tui.first_frame")
+    for part in PARTS_OF_THE_APP:
+        if is_enough():
+            return
+        importlib.import_module(part)
 
 
 def watch(
@@ -60,13 +78,24 @@ def watch(
     Raises:
         TrainerError: there is no such run directory, or no such form of pictures.
     """
-    from trainer.tui.app import Dashboard
+    from trainer.tui.first_frame import FirstFrame, LeftEarly
 
     form, why = choose_form(pictures, os.environ)
     feed = Feed(run_path, time.time, is_read_only=is_read_only)
     try:
-        app = Dashboard(feed, owner=owner, look_after=look_after, environment=os.environ, pictures=form, note=why)
-        action = app.run(mouse=has_mouse)
+        with FirstFrame(feed, os.environ, why) as first:
+            for part in PARTS_OF_THE_APP:
+                importlib.import_module(part)
+                first.refresh()
+            from trainer.tui.app import Dashboard
+
+            app = Dashboard(
+                feed, owner=owner, look_after=look_after, environment=os.environ, pictures=form, note=why,
+                first_frame=first,
+            )  # fmt: skip
+            action = app.run(mouse=has_mouse)
+    except LeftEarly as left:
+        return TuiResult(cast(Action, left.args[0]))
     finally:
         feed.close()
     if app.return_code:

@@ -9,16 +9,12 @@ from typing import TYPE_CHECKING
 from textual.widget import Widget
 
 from trainer.tui.charts import CHARTS
-from trainer.tui.frame import Frame
+from trainer.tui.overview import parts_of_body
 from trainer.tui.panel import Panel
-from trainer.tui.panels.chart import chart_title, chart_version, draw_chart_panel
-from trainer.tui.panels.log import LogFilter, draw_log
-from trainer.tui.panels.phases import draw_phases
+from trainer.tui.panels.log import LogFilter
 from trainer.tui.panels.progress import draw_progress
-from trainer.tui.panels.system import draw_system
 from trainer.tui.panels.tabs import PANES, draw_tabs, pane_at
 from trainer.tui.screens.base import RunScreen, bindings_of
-from trainer.tui.text import Line
 
 if TYPE_CHECKING:
     from trainer.tui.app import Dashboard
@@ -65,48 +61,20 @@ class Overview(RunScreen):
         self.log_filter, self.searched, self.scrolled = shown, shown.text, 0
         self.dashboard.draw()
 
-    def _draw_log(self, frame: Frame, width: int, height: int) -> list[Line]:
-        return draw_log(frame, width, height, self.log_filter)
-
     def body(self) -> Iterable[Widget]:
         source = self.dashboard
         yield Panel(draw_tabs, source=source, id="tabs", classes="row")
         yield Widget(
-            Panel(draw_phases, source=source, id="phases", title="phases", classes="box shown"),
             *(
                 Panel(
-                    draw_chart_panel(name),
+                    part.draw,
                     source=source,
-                    id=name,
-                    title=chart_title(name),
-                    version=chart_version(name),
-                    classes="box",
+                    id=part.name,
+                    title=part.title,
+                    version=part.version,
+                    classes="box shown" if part.name == self.pane else "box",
                 )
-                for name in ("loss", "valid")
-            ),
-            Panel(
-                draw_system,
-                source=source,
-                id="system",
-                title="system",
-                version=lambda frame: (frame.view.samples_taken, frame.view.device),
-                classes="box",
-            ),
-            Panel(
-                draw_chart_panel("rate"),
-                source=source,
-                id="rate",
-                title=chart_title("rate"),
-                version=chart_version("rate"),
-                classes="box",
-            ),
-            Panel(
-                self._draw_log,
-                source=source,
-                id="log",
-                title=lambda frame: self.log_filter.title,
-                version=lambda frame: (frame.view.attempt, frame.view.log_count, frame.scroll, self.log_filter),
-                classes="box",
+                for part in parts_of_body(lambda: self.log_filter)
             ),
             id="body",
         )

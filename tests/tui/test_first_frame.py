@@ -1,0 +1,97 @@
+"""The first frame, which is drawn without Textual, and the terminal's way from one to the other."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from conftest import Clock, dashboard, screen_text, settle
+from pseudo_terminal import Terminal
+from rich.color import ColorSystem
+from rich.style import Style
+
+from trainer.rundir import RunPaths
+from trainer.tui.ansi import codes_of
+from trainer.tui.overview import draw_overview
+from trainer.tui.palette import RICH, SIXTEEN
+from trainer.tui.text import Line
+
+# A dashboard that does something the moment that Textual is looked for.
+WATCH = """
+import os, select, signal, sys
+from pathlib import Path
+
+class Meanwhile:
+    def find_spec(self, name, path=None, target=None):
+        if name == "textual":
+            sys.meta_path.remove(self)
+            {meanwhile}
+
+sys.meta_path.insert(0, Meanwhile())
+from trainer.tui import watch
+print(watch(Path(sys.argv[1])).action)
+"""
+
+
+def watched(run: RunPaths, meanwhile: str) -> Terminal:
+    return Terminal([sys.executable, "-c", WATCH.format(meanwhile=meanwhile), str(run.root)], Path.cwd(), (100, 30))
+
+
+def grid(lines: list[tuple[int, int, Line]], size: tuple[int, int]) -> str:
+    """The characters of lines at their places."""
+    cells = [[" "] * size[0] for _ in range(size[1])]
+    for x, y, line in lines:
+        text = "".join(text for text, _ in line)
+        cells[y][x : x + len(text)] = text
+    return "\n".join("".join(row).rstrip() for row in cells)
+
+
+@pytest.mark.parametrize("size", [(60, 24), (80, 24), (97, 31), (119, 20), (120, 40), (160, 50), (203, 61), (120, 19)])
+async def test_it_is_what_the_app_draws_first(running: RunPaths, clock: Clock, size: tuple[int, int]) -> None:
+    app = dashboard(running, clock)
+    async with app.run_test(size=size) as pilot:
+        await settle(app, pilot)
+        app.is_first = True
+        app.draw()
+        await pilot.pause()
+        drawn = draw_overview(replace(app.frame(), pane="phases"), *size)
+        assert grid(drawn, size) == screen_text(app)
+
+
+@pytest.mark.parametrize("system", [ColorSystem.STANDARD, ColorSystem.EIGHT_BIT, ColorSystem.TRUECOLOR])
+def test_its_colours_are_those_that_rich_makes_of_the_palette(system: ColorSystem) -> None:
+    name = {ColorSystem.STANDARD: "standard", ColorSystem.EIGHT_BIT: "256", ColorSystem.TRUECOLOR: "truecolor"}[system]
+    Style.parse.cache_clear()  # type: ignore[attr-defined]  # a style remembers what it was rendered to, for one system
+    for style in {*SIXTEEN.values(), *(RICH.values() if system != ColorSystem.STANDARD else ())}:
+        codes = codes_of(style, name)  # type: ignore[arg-type]
+        assert (f"\x1b[{codes}mx\x1b[0m" if codes else "x") == Style.parse(style).render("x", color_system=system)
+    assert codes_of("bold reverse #3aa655", "none") == "1;7"
+
+
+def test_what_is_typed_before_textual_is_there_is_heard_and_not_echoed(finished: RunPaths) -> None:
+    with watched(finished, "select.select([0], [], [])") as terminal:
+        terminal.until("phases", "config")
+        assert b"\x1b[?1004h" not in terminal.output, "Textual has not begun"
+        terminal.press("q")
+        assert terminal.wait() == 0
+        assert terminal.output.rstrip().endswith(b"finished") and b"q\x1b[?1004h" not in terminal.output
+        assert terminal.output.count(b"\x1b[?1049h") == 1, "some terminals clear the screen when it is entered twice"
+        assert terminal.is_given_back()
+
+
+@pytest.mark.parametrize("how", ["SIGTERM", "SIGHUP"])
+def test_a_signal_before_textual_is_there_ends_it(finished: RunPaths, how: str) -> None:
+    with watched(finished, f"os.kill(os.getpid(), signal.{how})") as terminal:
+        assert terminal.wait() == 0
+        assert b"phases" in terminal.output
+        assert terminal.output.rstrip().endswith({"SIGTERM": b"terminated", "SIGHUP": b"hung_up"}[how])
+        assert terminal.is_given_back()
+
+
+def test_a_fault_before_textual_is_there_gives_the_terminal_back(finished: RunPaths) -> None:
+    with watched(finished, "raise RuntimeError('no such luck')") as terminal:
+        assert terminal.wait() == 1
+        assert terminal.output.rindex(b"no such luck") > terminal.output.rindex(b"\x1b[?1049l")
+        assert terminal.is_given_back()

@@ -1,0 +1,61 @@
+"""Lines as a terminal takes them, for what is drawn before Textual is there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from colorsys import rgb_to_hls
+from typing import Literal
+
+from trainer.tui.palette import Palette
+from trainer.tui.text import Line
+
+ColorSystem = Literal["none", "standard", "256", "truecolor"]
+
+_ATTRIBUTES = {"bold": "1", "dim": "2", "reverse": "7"}
+_COLORS = {
+    name: str(30 + number)
+    for number, name in enumerate(("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white"))
+}
+
+
+def color_system_of(environment: Mapping[str, str]) -> ColorSystem:
+    """How many colours a terminal has, from its environment, by the rules of Rich; `none` with NO_COLOR."""
+    if "NO_COLOR" in environment:
+        return "none"
+    if environment.get("COLORTERM", "").strip().lower() in ("truecolor", "24bit"):
+        return "truecolor"
+    colors = environment.get("TERM", "").strip().lower().rpartition("-")[2]
+    return "256" if colors in ("256color", "kitty") else "standard"
+
+
+def place(lines: Iterable[tuple[int, int, Line]], palette: Palette, colors: ColorSystem) -> str:
+    """What writes lines at a column and a line each."""
+    written = []
+    for x, y, line in lines:
+        written.append(f"\x1b[{y + 1};{x + 1}H")
+        for text, role in line:
+            codes = codes_of(palette[role], colors)
+            written.append(f"\x1b[{codes}m{text}\x1b[0m" if codes else text)
+    return "".join(written)
+
+
+def codes_of(style: str, colors: ColorSystem) -> str:
+    """A style of the palette (`bold reverse #3aa655`) as the parameters of SGR."""
+    codes = []
+    for word in style.split():
+        if word in _ATTRIBUTES:
+            codes.append(_ATTRIBUTES[word])
+        elif colors != "none":
+            codes.append(_COLORS[word] if word[0] != "#" else _hexadecimal(word, colors))
+    return ";".join(codes)
+
+
+def _hexadecimal(color: str, colors: ColorSystem) -> str:
+    red, green, blue = (int(color[start : start + 2], 16) for start in (1, 3, 5))
+    if colors == "truecolor":
+        return f"38;2;{red};{green};{blue}"
+    _, lightness, saturation = rgb_to_hls(red / 255, green / 255, blue / 255)
+    if saturation < 0.15:  # one of 24 greys, as Rich has it
+        return f"38;5;{231 + round(lightness * 25)}"
+    levels = [round(value / 95 if value < 95 else 1 + (value - 95) / 40) for value in (red, green, blue)]
+    return f"38;5;{16 + 36 * levels[0] + 6 * levels[1] + levels[2]}"

@@ -1,0 +1,141 @@
+"""The first frame, drawn before Textual is imported: that takes 200 ms of a processor, and this 20.
+
+    with FirstFrame(feed, environment) as first:    the overview is on the terminal; what is typed waits
+        import Textual, calling first.refresh()     clocks go on
+        run the app(first)                          its driver calls first.hand_over(): the terminal is Textual's
+
+It is the same frame that the app draws first, so that nobody sees the change.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sys
+import termios
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from types import FrameType
+from typing import Any, NoReturn
+
+from trainer.tui.ansi import color_system_of, place
+from trainer.tui.feed import Feed
+from trainer.tui.frame import frame_of
+from trainer.tui.glyphs import ASCII, choose_glyphs, to_ascii
+from trainer.tui.overview import draw_overview
+from trainer.tui.pace import FIRST_READ_SECONDS
+from trainer.tui.palette import choose_palette
+from trainer.tui.text import Line
+
+ENTER, LEAVE = "\x1b[?1049h", "\x1b[?1049l"
+"""The alternate screen."""
+
+REFRESH_SECONDS = 0.2
+_SIGNALS = {signal.SIGTERM: "terminated", signal.SIGHUP: "hung_up"}
+
+
+class LeftEarly(BaseException):  # not an Exception: libraries catch those while they are imported
+    """A signal came before Textual was there to hear it; its argument is the way one left."""
+
+
+class FirstFrame:
+    """The overview of a run on the terminal until a driver takes over, or the context ends.
+
+    Args:
+        feed: the run; it is read on for each frame.
+        environment: the terminal's environment.
+        message: what the last line says first.
+    """
+
+    def __init__(self, feed: Feed, environment: Mapping[str, str], message: str = "") -> None:
+        self._feed, self._message = feed, message
+        self._glyphs = choose_glyphs(environment)
+        self._colors = color_system_of(environment)
+        self._palette = choose_palette(None if self._colors == "none" else self._colors)
+        self._stands = False
+        self._drawn: set[tuple[int, int, Line]] = set()
+        self._drawn_at = 0.0
+        self._attributes: list[Any] | None = None
+
+    def __enter__(self) -> FirstFrame:
+        if is_possible():
+            for number, how in _SIGNALS.items():
+                signal.signal(number, _leaving(how))
+            self._stands = True
+            self._keep_input()
+            self._write(f"{ENTER}\x1b[?25l\x1b[H\x1b[2J")
+            self.refresh()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if self._stands:
+            self._stands = False
+            self._write(f"{LEAVE}\x1b[?25h")
+            if self._attributes is not None:
+                with suppress(termios.error):
+                    termios.tcsetattr(_input(), termios.TCSANOW, self._attributes)
+            for number in _SIGNALS:
+                signal.signal(number, signal.SIG_DFL)
+
+    @property
+    def stands(self) -> bool:
+        """Whether the terminal is still this frame's."""
+        return self._stands
+
+    def refresh(self) -> None:
+        """Draw what has changed, if it was drawn some time ago."""
+        now = time.monotonic()
+        if not self._stands or (self._drawn and now - self._drawn_at < REFRESH_SECONDS):
+            return
+        self._drawn_at = now
+        self._feed.poll(FIRST_READ_SECONDS)
+        frame = frame_of(
+            self._feed, glyphs=self._glyphs, message=self._message, pane="phases", is_first=True,
+            has_colour=self._colors != "none",
+        )  # fmt: skip
+        lines = draw_overview(frame, *shutil.get_terminal_size())
+        self._write(place([line for line in lines if line not in self._drawn], self._palette, self._colors))
+        self._drawn = set(lines)
+
+    def hand_over(self) -> list[Any] | None:
+        """Leave the terminal as it is to a driver; the attributes (termios) to give it back with."""
+        self._stands = False
+        return self._attributes
+
+    def _keep_input(self) -> None:
+        """Neither show what is typed nor act on it: Textual reads it later."""
+        with suppress(termios.error):
+            self._attributes = termios.tcgetattr(_input())
+            raw = termios.tcgetattr(_input())
+            raw[0] &= ~(termios.IXON | termios.IXOFF | termios.ICRNL | termios.INLCR | termios.IGNCR)
+            raw[3] &= ~(termios.ECHO | termios.ICANON | termios.IEXTEN | termios.ISIG)
+            termios.tcsetattr(_input(), termios.TCSANOW, raw)
+
+    def _write(self, text: str) -> None:
+        output = sys.__stderr__  # where Textual writes
+        assert output is not None
+        with suppress(OSError):  # the terminal is gone: its driver finds out
+            output.write(to_ascii(text) if self._glyphs is ASCII else text)
+            output.flush()
+
+
+def is_possible() -> bool:
+    """Whether there is a terminal that is ours alone: not a page of a browser, not another thread's."""
+    if "TEXTUAL_DRIVER" in os.environ or threading.current_thread() is not threading.main_thread():
+        return False
+    return sys.__stdin__ is not None and sys.__stdin__.isatty() and sys.__stderr__ is not None
+
+
+def _input() -> int:
+    assert sys.__stdin__ is not None
+    return sys.__stdin__.fileno()
+
+
+def _leaving(how: str) -> Any:
+    def leave(number: int, frame: FrameType | None) -> NoReturn:
+        raise LeftEarly(how)
+
+    return leave
