@@ -12,6 +12,7 @@ from safetensors.numpy import load_file
 from trainer import engine
 from trainer.cli import main
 from trainer.learner.checkpoints import Array, write_checkpoint
+from trainer.learner.checkpoints.format import point
 
 TORCH_FILES = Path(__file__).parents[1] / "learner" / "torch_files"
 
@@ -58,6 +59,20 @@ def test_convert_writes_a_part_under_its_own_names(
     assert main(words) == 0
     assert json.loads(capsys.readouterr().out)["arrays"] == ["head.bias", "head.weight"]
     np.testing.assert_array_equal(load_file(target)["head.weight"], np.full((2, 3), 10, np.float32))
+
+
+def test_the_best_checkpoint_is_taken_by_its_name(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    best = run / "checkpoints" / "best"
+    point(best.parent, "best", 5)
+    assert main(["checkpoint", "verify", str(best)]) == 0
+    assert capsys.readouterr().out.splitlines() == [f"{best.parent / 'step-5'}: every file is as it was written"]
+    assert main(["checkpoint", "convert", str(best), str(tmp_path / "net.safetensors"), "--entry", "ema"]) == 0
+    np.testing.assert_array_equal(load_file(tmp_path / "net.safetensors")["net.fc.weight"], np.full((2, 3), 5))
+    (best.parent / "step-5" / "manifest.json").unlink()
+    assert main(["checkpoint", "inspect", str(best)]) == 2
+    assert "step-5: no complete checkpoint" in capsys.readouterr().err
 
 
 def test_convert_takes_pytorchs_files(tmp_path: Path) -> None:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import shlex
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from trainer import engine
+from trainer.cli import main
 from trainer.configs import load
 from trainer.engine import nn
 from trainer.engine.safetensors import decoded
 from trainer.learner import Plan
+from trainer.learner.checkpoints import Array, write_checkpoint
+from trainer.learner.checkpoints.format import point
+from trainer.learner.weights import load_weights
 
 pytestmark = pytest.mark.usefixtures("on_the_reference_device")
 
@@ -76,3 +82,28 @@ def test_the_features_are_those_of_the_clothes_networks_first_stages() -> None:
     photos = np.random.default_rng(0).uniform(-1, 1, (2, 3, 64, 64)).astype(np.float32)
     features.load_state_dict({name: values for name, (values, _) in arrays.items()})
     assert features.eval()(engine.asarray(photos)).shape == (2, 128)
+
+
+def test_the_command_that_makes_the_features_anew_makes_all_of_them(tmp_path: Path) -> None:
+    task = load("clothes", ["data.workers=0"])
+    clothes = task.task.import_module().Clothes(task.config, task.options)
+    clothes.class_names, clothes.plan = ["one", "other"], Plan(10, 10)
+    clothes.build()
+    states = {f"network.{name}": state for name, state in clothes.network.named_states().items()}
+    arrays = {name: Array(state.numpy(), state.dtype) for name, state in states.items()}
+    write_checkpoint(tmp_path / "runs/clothes/checkpoints", 5, {"model": arrays, "ema": arrays}, {})
+    point(tmp_path / "runs/clothes/checkpoints", "best", 5)
+
+    loaded = load("lsgan")
+    told = (loaded.task.folder / "data" / "README.md").read_text(encoding="utf-8")
+    (command,) = (line for line in told.splitlines() if line.startswith("trainer checkpoint convert"))
+    _, *words = shlex.split(command)
+    words = [
+        str(tmp_path / word) if word.startswith("runs/") or word.endswith(".safetensors") else word for word in words
+    ]
+    assert main(words) == 0
+    features = loaded.task.import_module("features").ClothesFeatures()
+    load_weights(tmp_path / "features.safetensors", {"features": features})
+    np.testing.assert_array_equal(
+        features.network.layer3[1].conv2.weight.numpy(), arrays["network.layer3.1.conv2.weight"].values
+    )

@@ -7,6 +7,7 @@ import argparse
 EXAMPLES = """\
   trainer checkpoint convert runs/digits net.safetensors --part network
                           for PyTorch: net.load_state_dict(safetensors.torch.load_file("net.safetensors"))
+  trainer checkpoint convert runs/digits/checkpoints/best net.npz
   trainer checkpoint convert training.pth weights.npz --entry ema --rename '^module\\.='
   trainer checkpoint convert resnet50.pth backbone.safetensors --exclude 'fc.*'
 """

@@ -195,13 +195,19 @@ class CheckpointKeeper:
 
 
 def checkpoint_folder(place: Path) -> Path:
-    """The checkpoint that `place` means: itself, or the latest of a run directory or its `checkpoints/`.
+    """The checkpoint that `place` means: itself, the one that the file `checkpoints/best` or `latest` names, or the
+    latest of a run directory or its `checkpoints/`.
 
     Raises:
         TrainerError: there is none.
     """
     if (place / "manifest.json").exists():
         return place
+    named = pointed(place.parent, place.name)
+    if named is not None:
+        if not (named / "manifest.json").exists():
+            raise TrainerError("no complete checkpoint", where=str(named), expected=f"the one that {place} names")
+        return named
     for folder in (place / "checkpoints", place):
         latest = pointed(folder, "latest")
         if latest is not None and (latest / "manifest.json").exists():
@@ -240,13 +246,15 @@ def read_newest(place: Path, warn: Callable[[str], None]) -> tuple[Path, Checkpo
 
 
 def checkpoints_at(place: Path) -> list[Path]:
-    """All checkpoints that `place` means: itself, or those of a run directory or its `checkpoints/`, by step.
+    """All checkpoints that `place` means: itself or the one it names, or those of a run directory or its
+    `checkpoints/`, by step.
 
     Raises:
         TrainerError: there is none.
     """
     newest = checkpoint_folder(place)
-    return [newest] if newest == place else [newest.parent / folder_name(step) for step in steps_in(newest.parent)]
+    is_one = newest == place or place.is_file()
+    return [newest] if is_one else [newest.parent / folder_name(step) for step in steps_in(newest.parent)]
 
 
 def restore(checkpoint: Checkpoint, groups: StateGroups, *, where: str) -> None:

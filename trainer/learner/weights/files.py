@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trainer import TrainerError
-from trainer.learner.checkpoints.format import Array, read_arrays, read_group
+from trainer.learner.checkpoints.format import Array, pointed, read_arrays, read_group
 from trainer.learner.checkpoints.keeper import checkpoint_folder
 
 PYTORCH = (".pt", ".pth", ".bin", ".ckpt")
@@ -24,6 +24,8 @@ class Weights:
 def read_weights(path: Path, entry: str | None = None) -> Weights:
     """The arrays of `path`: a file of a known ending, a checkpoint, or a run directory (its latest checkpoint).
 
+    `checkpoints/best` of a run directory is the best one's.
+
     Args:
         entry: of a checkpoint, "model" (the default) or "ema"; of a PyTorch file, the dictionary to take.
 
@@ -31,7 +33,7 @@ def read_weights(path: Path, entry: str | None = None) -> Weights:
         TrainerError: there is nothing, nothing that can be read, or something that is not what its name says.
     """
     try:
-        if path.is_dir():
+        if path.is_dir() or pointed(path.parent, path.name):
             folder = checkpoint_folder(path)
             return Weights(read_group(folder, entry or "model"), "a checkpoint", folder)
         with open(path, "rb") as file:
