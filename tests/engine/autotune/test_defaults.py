@@ -7,6 +7,9 @@ from dataclasses import replace
 import pytest
 
 from trainer.engine.autotune import defaults
+from trainer.engine.autotune.costs.convolution import WAYS
+from trainer.engine.autotune.costs.cycles import PADDING
+from trainer.engine.autotune.costs.ranking import best
 from trainer.engine.autotune.machine import AVX512, NARROW
 from trainer.engine.graph import dtypes
 from trainer.engine.kernels import contraction, convolution, weight_gradient
@@ -83,14 +86,14 @@ def test_candidates_differ_in_more_than_their_tiles():
     }
     assert len(areas) >= 2
     choice, *others = defaults.candidates(convolutions("weight_gradient")[2], AVX512)
-    assert {each.pixel_padding for each in others if each.copy} == {0, defaults.PADDING}
+    assert {each.pixel_padding for each in others if each.copy} == {0, PADDING}
     choice, *others = defaults.candidates(product(2048, 2048, 2048), AVX512)
     assert any(each.pack_rows for each in others)
 
 
 def test_what_the_model_holds_for_hopeless_is_no_candidate():
     options = [(2.0, "slow"), (1.0, "choice"), (1.3, "other"), (1.41, "hopeless")]
-    assert defaults._best(options, lambda choice: [f"{choice}, varied"]) == ("choice", "choice, varied", "other")
+    assert best(options, lambda choice: [f"{choice}, varied"]) == ("choice", "choice, varied", "other")
 
 
 def test_only_what_gains_by_it_is_packed():
@@ -133,4 +136,4 @@ def test_a_right_operand_is_packed_where_its_rows_lie_pages_apart_and_many_rows_
 def test_a_tile_does_not_read_more_pixels_of_one_cache_set_than_it_has_ways(channels):
     layer = ConvolutionSpec(dtypes.float32, "forward", 8, channels, (14, 14), 512, (1, 1), (1, 1), ((0, 0), (0, 0)))
     chosen = defaults.choose(layer, AVX512)
-    assert (chosen.tile_rows * chosen.tile_columns < defaults.WAYS) == (channels != 1000)
+    assert (chosen.tile_rows * chosen.tile_columns < WAYS) == (channels != 1000)
