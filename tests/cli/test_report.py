@@ -101,8 +101,11 @@ def test_masks_lie_over_their_pictures_and_texts_are_told(tmp_path: Path) -> Non
 
 def test_every_kind_of_report_is_drawn(tmp_path: Path) -> None:
     page = page_of(write_run(tmp_path / "run", has_shown=True))
-    assert "22 of 25 (88.0%)" in page.text and page.count["svg"] == 3 + 2 + 2  # curves, boxes of samples, diagrams
-    for told in ("true positive rate over false positive rate", "recall", "AP50", "bird"):
+    assert (
+        "22 of 25 (88.0%)" in page.text and page.count["svg"] == 3 + 2 + 2 + 3
+    )  # curves, boxes of samples, diagrams, boxes of worst items
+    for told in ("true positive rate over false positive rate", "recall", "AP50", "bird",
+                 "1: says dog, is cat (6.25)", "/data/animals/valid/000004.jpg"):  # fmt: skip
         assert told in page.text
 
 

@@ -52,7 +52,7 @@ def test_a_training_is_told_of_pycocotools_figures_of_the_data_sets_classes(
         for name, value in expected.items()
     }
     assert len(told) == 12
-    event = next(event for event in events if isinstance(event, ReportEvent))
+    event = next(event for event in events if isinstance(event, ReportEvent) and event.caption == "coco")
     report = json.loads((paths.root / event.file).read_text())
     assert report["kind"] == "coco" and report["stats"] == expected
     assert [row["name"] for row in report["classes"]] == list(NAMES)

@@ -14,6 +14,7 @@ import random
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from trainer.rundir import (
     CheckpointEvent,
@@ -133,6 +134,14 @@ def write_shown(paths: RunPaths, time: float, steps: tuple[int, ...] = (60, 120)
             append(paths, at, time)
         (folder / "words.txt").write_text("to be or not to be,\nthat is the question\n")
         append(paths, SampleEvent(step, "valid", "words", f"samples/step-{step}/words.txt"), time)
+    for rank, item in enumerate(REPORTS["worst_items"]["items"], start=1):
+        picture = paths.root / item["samples"][0]
+        picture.parent.mkdir(parents=True, exist_ok=True)
+        pixels = np.zeros((24, 24, 3), np.uint8)
+        pixels[4 * rank : 4 * rank + 4] = 250
+        Image.fromarray(pixels).save(picture)
+        told = {"caption": item["caption"], "boxes": [[2, 4, 20, 12]], "classes": ["cat"]}
+        picture.with_suffix(".json").write_text(json.dumps(told))
     for name, content in REPORTS.items():
         file = paths.reports / f"{name}.json"
         file.write_text(json.dumps(content))
@@ -149,7 +158,7 @@ def write_shown(paths: RunPaths, time: float, steps: tuple[int, ...] = (60, 120)
     append(paths, StepEvent(1, False, 9.0, {"key-1": 9.0}), time)
 
 
-REPORTS = {
+REPORTS: dict[str, dict[str, Any]] = {
     "confusion": {
         "kind": "confusion_matrix", "class_names": ["cat", "dog", "bird"], "counts": [[8, 2, 0], [1, 9, 0], [0, 0, 5]],
     },
@@ -165,6 +174,16 @@ REPORTS = {
         "kind": "coco", "objects": "boxes", "stats": {"AP": 0.5046, "AP50": 0.697, "APs": -1},
         "classes": [{"name": "cat", "truths": 3, "AP": 0.7}, {"name": "dog", "truths": 2, "AP": 0.31}],
         "curves": {"0.5": {"cat": {"recall": [0, 0.5, 1], "precision": [1, 0.9, 0.2], "score": [1, 0.5, 0]}}},
+    },
+    "worst_items": {
+        "kind": "worst_items", "score": "log loss",
+        "items": [
+            {
+                "score": score, "item": item, "source": f"/data/animals/valid/{item:06}.jpg",
+                "caption": f"says {said}, is cat", "samples": [f"reports/step-120/valid/worst_items/{rank}/photo.png"],
+            }
+            for rank, (item, score, said) in enumerate([(17, 6.25, "dog"), (4, 3.5, "bird"), (9, "nan", "dog")], 1)
+        ],
     },
 }  # fmt: skip
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -146,7 +147,7 @@ async def test_evaluation_shows_matrix_curves_and_table(shown: RunPaths, clock: 
     async with app.run_test(size=(100, 30)) as pilot:
         await pilot.press("5")
         text = await settle(app, pilot)
-        assert "valid/confusion  step 120  (1 of 4)" in text and "22 of 25 (88.0%)" in text
+        assert "valid/confusion  step 120  (1 of 5)" in text and "22 of 25 (88.0%)" in text
         assert any(line.split()[1:5] == ["cat", "80", "20", "·"] for line in text.splitlines())
         await pilot.press("tab")
         assert "true positive rate over false positive rate  A cat  B dog" in await settle(app, pilot)
@@ -161,7 +162,58 @@ async def test_evaluation_shows_matrix_curves_and_table(shown: RunPaths, clock: 
         assert any(line.split()[1:4] == ["dog", "2", "0.31"] for line in text.splitlines())
         await pilot.press("shift+tab")
         await pilot.press("shift+tab", "shift+tab")
-        assert "(1 of 4)" in await settle(app, pilot)
+        assert "(1 of 5)" in await settle(app, pilot)
+
+
+async def test_evaluation_lists_the_worst_items_with_their_pictures(shown: RunPaths, clock: Clock) -> None:
+    app = dashboard(shown, clock)
+    async with app.run_test(size=(100, 30)) as pilot:
+        await pilot.press("5", "left")
+        text = await settle(app, pilot)
+        assert "valid/worst_items  step 120" in text and "worst 1/photo" in text
+        assert [line.split()[2:4] for line in text.splitlines() if "says" in line][:3] == [
+            ["6.25", "says"], ["3.5", "says"], ["nan", "says"],
+        ]  # fmt: skip
+        assert "/data/animals/valid/000017.jpg" in text and any("▀" in line for line in text.splitlines())
+        await pilot.press("s", "s", "r", "home")  # by score, the other way round: nan comes last all the same
+        text = await settle(app, pilot)
+        assert "worst 1/photo" in text
+        await pilot.press("down")
+        text = await settle(app, pilot)
+        assert "worst 2/photo" in text and "/data/animals/valid/000004.jpg" in text
+        await pilot.press("enter")
+        text = await settle(app, pilot)
+        assert "worst 2/photo" in text and "000004.jpg" not in text and "says bird, is cat" in text
+        assert "cat" in next(line for line in text.splitlines() if "▀cat" in line or " cat" in line)
+        await pilot.press("enter", "down")
+        assert "worst 3/photo" in await settle(app, pilot)
+
+
+async def test_a_click_chooses_an_item_and_a_double_click_enlarges_its_picture(shown: RunPaths, clock: Clock) -> None:
+    app = dashboard(shown, clock)
+    async with app.run_test(size=(100, 30)) as pilot:
+        await pilot.press("5", "left")
+        lines = (await settle(app, pilot)).splitlines()
+        row = next(y for y, line in enumerate(lines) if "3.5  says" in line)
+        await pilot.click(offset=(12, row))
+        assert "worst 2/photo" in await settle(app, pilot)
+        await pilot.click(offset=(80, 10))  # beside the list nothing is chosen
+        assert "worst 2/photo" in await settle(app, pilot)
+        await pilot.click(offset=(80, 10), times=2)
+        assert "000004.jpg" not in await settle(app, pilot)
+
+
+async def test_worst_items_without_pictures_are_a_list(shown: RunPaths, clock: Clock) -> None:
+    items = [{"score": 2.0 - rank, "item": rank, "source": f"row {rank}"} for rank in range(2)]
+    report = {"kind": "worst_items", "score": "loss", "items": items}
+    (shown.reports / "listed.json").write_text(json.dumps(report))
+    synthetic_run.append(shown, ReportEvent(999, "valid", "listed", "reports/listed.json", "worst_items"), 40.0)
+    app = dashboard(shown, clock)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("5")
+        while "valid/listed" not in (text := await settle(app, pilot)):
+            await pilot.press("tab")
+        assert any(line.split()[1:5] == ["▶1", "2", "row", "0"] for line in text.splitlines())
 
 
 async def test_a_damaged_report_is_said_to_be(shown: RunPaths, clock: Clock) -> None:

@@ -91,11 +91,17 @@ STATES: dict[str, Callable[[Path], RunPaths]] = {
 }
 ALIVE = ("starting", "tuning", "running", "paused", "stopping", "not_finite", "many_metrics")
 SIZES = {"80x24": (80, 24), "120x36": (120, 36), "60x16": (60, 16)}
-KEYS = {"metrics": "2", "kernels": "3", "samples": "4", "evaluation": "5", "runs": "6", "config": "7", "help": "?"}
+KEYS = {
+    "metrics": ("2",), "kernels": ("3",), "samples": ("4",), "evaluation": ("5",), "runs": ("6",), "config": ("7",),
+    "help": ("question_mark",), "worst": ("5", "left", "down"), "picture": ("5", "left", "enter"),
+}  # fmt: skip
+"""What leads to each screen; `worst` and `picture` are the worst items of the evaluation screen."""
 
 CASES = [
     *((state, "overview", size) for state in (*STATES, "crashed", "silent") for size in SIZES),
-    *((state, screen, "80x24") for state in ("finished", "empty") for screen in KEYS),
+    *((state, screen, "80x24") for state in ("finished", "empty") for screen in KEYS
+      if state == "finished" or screen not in ("worst", "picture")),
+    ("finished", "worst", "60x16"),
     *(("finished", screen, "120x36") for screen in KEYS),
     ("many_metrics", "metrics", "80x24"), ("not_finite", "metrics", "80x24"), ("tuning", "kernels", "80x24"),
 ]  # fmt: skip
@@ -125,7 +131,7 @@ async def test_a_screen_is_as_it_was_found_right(
     app = dashboard(paths, clock)
     async with app.run_test(size=SIZES[size]) as pilot:
         if screen != "overview":
-            await pilot.press("question_mark" if screen == "help" else KEYS[screen])
+            await pilot.press(*KEYS[screen])
         for _ in range(3):
             await settle(app, pilot)
         drawn = snapshot.screen_of(app)

@@ -14,4 +14,7 @@ class ValidateConfig(Section):
 
     every_epochs: int | None = Field(None, gt=0, description="Epochs between two validations; 1 without every_steps.")
     every_steps: int | None = Field(None, gt=0, description="Steps between two validations.")
+    worst_items: int = Field(
+        8, ge=0, le=64, description="Of each evaluation, so many items with the worst score are shown; 0: none."
+    )
     batches: int | None = Field(None, gt=0, description="Validate so many batches during training; null: the split.")

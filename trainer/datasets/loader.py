@@ -15,12 +15,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
+import numpy as np
+
 from trainer import TrainerError
 from trainer.datasets.collate import FIT, Collation
 from trainer.datasets.dataset import Dataset
 from trainer.datasets.fields import Batch
 from trainer.datasets.making import BatchMaker, BatchTransform, Made, OnError, Unusable, UnusableItem
-from trainer.datasets.planning import Planner, Position
+from trainer.datasets.planning import Plan, Planner, Position
 from trainer.datasets.prefetch import Prefetch
 from trainer.datasets.samplers import InOrder, Sampler, Shuffled
 from trainer.datasets.workers import Kind, Later, Workers, workers_for
@@ -122,6 +124,14 @@ class Loader:
     def batch(self, epoch: int, step: int) -> Batch:
         """Batch `step` of `epoch`, made here and now."""
         return self._taken(Later(self._maker, self._plan, Position(epoch, step)).result)
+
+    def items_of(self, epoch: int, step: int) -> np.ndarray:
+        """The numbers in the data set of the items in the rows of a batch, int64 [B]."""
+        return self._plan(Position(epoch, step)).indices
+
+    def single(self, item: int) -> Batch:
+        """A batch of one item of the data set, made here and now, as it is in the first epoch."""
+        return self._taken(lambda: self._maker.make(Plan(0, np.array([item]), np.ones(1, np.float32))))
 
     def source_of(self, epoch: int, step: int, row: int) -> str:
         """Where the item in `row` of batch `step` of `epoch` comes from, in words that lead a person to it."""

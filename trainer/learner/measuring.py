@@ -100,7 +100,7 @@ class Measuring:
         if not self._has_awaited(taken, occasion):
             taken.wait(aside=True)
         values = {f"{occasion.prefix}{name}": value for name, value in taken.numbers.items()}
-        self._report(taken.reports, occasion)
+        self.report(taken.reports, occasion)
         if not taken.is_whole:
             taken.numbers.clear()
             taken.reports.clear()
@@ -119,7 +119,7 @@ class Measuring:
             values = {f"{occasion.prefix}{name}": value for name, value in taken.numbers.items()}
             final = occasion.split.partition("/")[0] == "test"
             self._tell(MetricEvent(occasion.step, occasion.epoch, occasion.split, values, final))
-            self._report(taken.reports, occasion)
+            self.report(taken.reports, occasion)
             self.late({f"{occasion.split}/{name}": value for name, value in values.items()})
 
     def settle_within(self, seconds: float) -> None:
@@ -151,7 +151,8 @@ class Measuring:
         of_these_weights = {name for name in awaited if name.startswith(AVERAGED) == bool(occasion.prefix)}
         return of_these_weights <= {f"{occasion.prefix}{name}" for name in taken.numbers}
 
-    def _report(self, reports: Mapping[str, Report], occasion: Occasion) -> None:
+    def report(self, reports: Mapping[str, Report], occasion: Occasion) -> None:
+        """Write reports by name, where there is a run directory, and tell of them."""
         if self._paths is None:
             return
         for name, report in reports.items():
@@ -166,6 +167,11 @@ class Measuring:
             )
 
 
+def report_folder(paths: RunPaths, occasion: Occasion) -> Path:
+    """Where the reports of an occasion lie."""
+    return paths.reports / f"step-{occasion.step}" / occasion.split
+
+
 def write_report(paths: RunPaths, name: str, report: Report, occasion: Occasion) -> Path:
     """Write `reports/step-N/SPLIT/NAME.json`.
 
@@ -176,7 +182,7 @@ def write_report(paths: RunPaths, name: str, report: Report, occasion: Occasion)
         "format": REPORT_FORMAT, "kind": report.kind, "metric": name, "split": occasion.split,
         "step": occasion.step, "epoch": occasion.epoch, "class_names": list(occasion.class_names), **report.data,
     }  # fmt: skip
-    file = paths.reports / f"step-{occasion.step}" / occasion.split / f"{name}.json"
+    file = report_folder(paths, occasion) / f"{name}.json"
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(json.dumps(plain(content), allow_nan=False, separators=(",", ":")), encoding="utf-8")

@@ -15,6 +15,7 @@ from trainer.learner.precision import LossScale
 from trainer.learner.stepping import Stepping, stepping
 from trainer.learner.tally import Handed, Tally
 from trainer.learner.task import Task, parts_of
+from trainer.learner.worst import ITEMS, Scoring
 from trainer.metrics import Predictions
 
 GRADIENT_NORM = "gradient_norm"
@@ -90,14 +91,18 @@ def train_program(
     return Program(engine.trace(train_step, progress=progress), task, is_training=True)
 
 
-def evaluation_program(task: Task, tally: Tally, progress: Progress) -> Program:
-    """Forward and metric sums of one batch as one program; changes nothing but the sums."""
+def evaluation_program(task: Task, tally: Tally, progress: Progress, scoring: Scoring | None = None) -> Program:
+    """Forward and metric sums of one batch as one program; changes nothing but the sums.
+
+    With `scoring` it gives what the scores of the batch's items are computed from beside the rows, as `ITEMS`.
+    """
     config = task.config.train
 
     def valid_step(batch: dict[str, Tensor]) -> Handed:
         with engine.autocast(config.precision):
             returned = task.valid_step(batch)
-        return tally.add(returned, tally.batches, by=_name(task, "valid_step"))
+        handed = tally.add(returned, tally.batches, by=_name(task, "valid_step"))
+        return handed if scoring is None else {**handed, ITEMS: scoring.partial(returned)}
 
     return Program(engine.trace(valid_step, progress=progress), task, is_training=False)
 

@@ -48,23 +48,34 @@ def write_samples(samples: Iterable[Sample], paths: RunPaths, sink: EventSink, *
     """
     folder = paths.samples / f"step-{step}"
     for sample in samples:
-        file = folder / f"{sample.name}{'.png' if sample.text is None else '.txt'}"
-        annotations = {"caption": sample.caption, **sample.annotations}
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-            if sample.text is not None:
-                file.write_text(sample.text, encoding="utf-8")
-            else:
-                _write_png(file, _picture(sample))
-            if sample.mask is not None:
-                mask = folder / f"{sample.name}.mask.png"
-                _write_png(mask, _classes(sample))
-                annotations |= {"mask": mask.name, "class_names": list(sample.class_names)}
-            file.with_suffix(".json").write_text(json.dumps(annotations, indent=1), encoding="utf-8")
+            file = write_sample(sample, folder)
         except OSError as error:
-            sink(WarningEvent(f"A sample was not written: {write_error(file, error)}"))
+            sink(WarningEvent(f"A sample was not written: {write_error(folder / sample.name, error)}"))
             continue
         sink(SampleEvent(step, split, sample.name, str(file.relative_to(paths.root)), sample.caption))
+
+
+def write_sample(sample: Sample, folder: Path) -> Path:
+    """Write a sample's files into a folder, which is made; the path of its picture or text.
+
+    Raises:
+        TrainerError: it is neither picture nor text.
+        OSError: it can't be written.
+    """
+    file = folder / f"{sample.name}{'.png' if sample.text is None else '.txt'}"
+    annotations = {"caption": sample.caption, **sample.annotations}
+    folder.mkdir(parents=True, exist_ok=True)
+    if sample.text is not None:
+        file.write_text(sample.text, encoding="utf-8")
+    else:
+        _write_png(file, _picture(sample))
+    if sample.mask is not None:
+        mask = folder / f"{sample.name}.mask.png"
+        _write_png(mask, _classes(sample))
+        annotations |= {"mask": mask.name, "class_names": list(sample.class_names)}
+    file.with_suffix(".json").write_text(json.dumps(annotations, indent=1), encoding="utf-8")
+    return file
 
 
 def _picture(sample: Sample) -> np.ndarray:

@@ -141,7 +141,10 @@ class Task:
         raise TrainerError(f"{type(self).__name__} has no `valid_step` method")
 
     def samples(self, batch: Batch) -> Iterable[Sample]:
-        """Pictures and texts of a validation batch to look at after each epoch; none by default. It may read values."""
+        """Pictures and texts of a validation batch to look at after each epoch; none by default. It may read values.
+
+        Each of the worst items of an evaluation is shown by a batch of it alone.
+        """
         return ()
 
     def hooks(self) -> Iterable[Hook]:

@@ -18,10 +18,10 @@ from trainer.learner.ema import Ema
 from trainer.learner.failures import out_of_memory
 from trainer.learner.hooks import Hook, Moment, NanGuard, hooks_for
 from trainer.learner.inbox import Inbox, Stopped
-from trainer.learner.measuring import AVERAGED, Measuring, Occasion
+from trainer.learner.measuring import AVERAGED, Measuring, Occasion, report_folder
 from trainer.learner.meters import Meter
 from trainer.learner.optimizers import learning_rates
-from trainer.learner.phases import CompilePhases, phase
+from trainer.learner.phases import CompilePhases, Phase, phase
 from trainer.learner.precision import LossScale
 from trainer.learner.programs import Program, evaluation_program, set_mode, train_program
 from trainer.learner.progress import Progress
@@ -30,6 +30,7 @@ from trainer.learner.saving import Saving
 from trainer.learner.stopwatch import Reading, Stopwatch
 from trainer.learner.tally import Handed
 from trainer.learner.task import DataSplits, Plan, Task, model_states, parts_of, states_within_step, training_states
+from trainer.learner.worst import ITEMS, WORST_ITEMS, Scoring, Search, worst_items_report
 from trainer.rundir import Event, EventSink, MetricEvent, ResumedEvent, RunPaths, SystemEvent, WarningEvent
 
 if TYPE_CHECKING:
@@ -97,8 +98,9 @@ class Training:
             loss_scale=self.loss_scale,
             ema=self.ema,
         )
+        self._scoring = Scoring() if config.validate.worst_items and paths is not None else None
         self._evaluations = {
-            meter: evaluation_program(task, meter.tally, self._compiling)
+            meter: evaluation_program(task, meter.tally, self._compiling, self._scoring)
             for meter in (self.measuring.valid, self.measuring.test)
         }
         self.measuring.await_for(self.parts.optimizers)
@@ -293,13 +295,37 @@ class Training:
         with phase(name, self.tell, unit="batch") as running, loader.epoch(0) as batches:
             program.prepare()
             meter.reset()
+            search = None
+            if self._scoring is not None and (self.ema is None or occasion.prefix == AVERAGED):
+                search = Search(self._scoring, self.config.validate.worst_items)
             for done, batch in zip(range(1, total + 1), batches, strict=False):
                 self.inbox.check()
                 self.save_as_asked()
                 handed = self._run_program(program, "validation step", batch)
+                part = handed.pop(ITEMS, {})
+                if search is not None:
+                    search.add(part, loader.items_of(0, done - 1), batch["weight"])
                 meter.hand_over(handed, (occasion.split, 0, done - 1))
                 running.progress(done, total)
-            return self.measuring.take(meter, occasion)
+            values = self.measuring.take(meter, occasion)
+            if search is not None:
+                self._show_worst(search, loader, occasion, running)
+            return values
+
+    def _show_worst(self, search: Search, loader: Loader, occasion: Occasion, running: Phase) -> None:
+        """Write and tell of the items that an evaluation found worst; the model is still as it was evaluated."""
+        worst, score = search.found(), self._scoring.score if self._scoring is not None else None
+        if score is None or self.paths is None or not len(worst.items):
+            return
+
+        total = min(loader.steps_per_epoch, self.config.validate.batches or loader.steps_per_epoch)
+        running.progress(total, total, "pictures of the worst items")
+        report = worst_items_report(
+            worst, score, self.task, loader,
+            report_folder(self.paths, occasion) / f"{occasion.prefix}{WORST_ITEMS}", self.paths.root,
+            before_each=self.inbox.check, complain=lambda why: self.tell(WarningEvent(why)),
+        )  # fmt: skip
+        self.measuring.report({WORST_ITEMS: report}, occasion)
 
     def _occasion(self, split: str, loader: Loader, *, prefix: str = "") -> Occasion:
         names = tuple(getattr(loader.dataset, "class_names", ()))

@@ -38,7 +38,7 @@ class LogLoss(Ratio):
     def partial(self, given: Predictions) -> Mapping[str, Tensor]:
         found = examples(given, self.ignore_index)
         counts = found.counts().astype(float64)
-        losses = _two_way(found) if found.labels is None or found.is_binary else _many_way(found)
+        losses = log_losses(found)
         counted = engine.where(counts > 0, losses * counts, engine.zeros_like(losses))
         return {
             "numerator": engine.sum(counted),
@@ -57,6 +57,11 @@ class Perplexity(LogLoss):
     def values(self, state: State) -> Mapping[str, float]:
         refuse_outside(float(state["outside"]))
         return {"": math.exp(divided(state["numerator"], state["denominator"]))}
+
+
+def log_losses(found: Examples) -> Tensor:
+    """-log p of what is right of each example, float64 [B, P]; anything where its label is ignored."""
+    return _two_way(found) if found.labels is None or found.is_binary else _many_way(found)
 
 
 def _many_way(found: Examples) -> Tensor:

@@ -19,6 +19,7 @@ ROLES = {
     "segments": "class * per_class + number of each pixel's segment, -1 for none, int32 [B, H, W]; `true_segments`",
     "predicted_tokens": "texts as integers [B, L] with `predicted_length` [B]; beside `tokens` and `length`",
     "classes": "of detected objects, -1 for none [B, D]; with `scores`, `boxes` or `masks` or `keypoints`, `image_id`",
+    "item_loss": "how badly the model did on each item, floats [B, ...]: decides which items are shown as the worst",
     "true_classes": "of the right objects [B, M]; with `true_boxes` and so on, `crowd`, `area`",
 }
 """The roles that the metrics of the product look for. A step may give further ones, for metrics of one's own."""

@@ -26,11 +26,15 @@ class Mean(Measured):
     batch's mean) needs the number of rows it stands for as a scalar `weight`, or batches count alike.
 
     A step returns `{"loss": Mean(losses, batch["weight"])}`.
+
+    Attributes:
+        rows: the values [B, ...] where each row has its own; else None.
     """
 
     def __init__(self, value: Tensor, weight: Tensor | None = None) -> None:
         super().__init__(Ratio())
         self.numerator, self.denominator = weighted(value, weight, what="Mean")
+        self.rows = value if weight is not None and weight.ndim == 1 else None
 
     @property
     def value(self) -> Tensor:

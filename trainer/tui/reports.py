@@ -35,6 +35,7 @@ class Report:
         matrix: counts of each true class (row) and predicted class (column); `classes` are their names.
         curves: lines of one diagram, whose axes are `axes` (x, y).
         header, rows: a table; a cell is a number, a text or None.
+        pictures: of rows that are single items, the files of the samples that show each, below the run directory.
     """
 
     numbers: Mapping[str, Any] = field(default_factory=dict)
@@ -44,11 +45,14 @@ class Report:
     axes: tuple[str, str] = ("", "")
     header: Sequence[str] = ()
     rows: Sequence[Sequence[Any]] = ()
+    pictures: Sequence[Sequence[str]] = ()
 
     @property
     def views(self) -> list[str]:
-        """Which of matrix, curves and table it has."""
-        parts = {"matrix": self.matrix, "curves": self.curves, "table": self.rows}
+        """Which of matrix, curves, table and items it has."""
+        is_of_items = bool(self.pictures)
+        parts = {"matrix": self.matrix, "curves": self.curves, "table": () if is_of_items else self.rows}
+        parts |= {"items": self.rows if is_of_items else ()}
         return [name for name, part in parts.items() if len(part)]
 
 
@@ -103,6 +107,19 @@ def _coco(data: Mapping[str, Any]) -> Report:
     return Report(numbers, curves=curves, axes=axes, header=table.header, rows=table.rows)
 
 
+def _worst_items(data: Mapping[str, Any]) -> Report:
+    """The items, the worst first. Where they come from is told by the end of it: beginnings are all the same."""
+    items = data["items"]
+    score = printable(str(data["score"]))
+    rows = [
+        (rank, _cell(item["score"]), printable(str(item.get("caption", ""))), printable(str(item["source"])))
+        for rank, item in enumerate(items, start=1)
+    ]
+    pictures = [tuple(map(str, item.get("samples", ()))) for item in items]
+    numbers = {"the worst by": score}
+    return Report(numbers, header=("worst", score, "shown", "item"), rows=rows, pictures=pictures)
+
+
 def _anything(data: Mapping[str, Any]) -> Report:
     tables: list[Any] = [value for value in data.values() if isinstance(value, list) and value]
     found: list[Mapping[str, Any]] = next((rows for rows in tables if all(isinstance(row, dict) for row in rows)), [])
@@ -147,4 +164,5 @@ KINDS: dict[str, Callable[[Mapping[str, Any]], Report]] = {
     "curve": _curves,
     "per_class": _per_class,
     "coco": _coco,
+    "worst_items": _worst_items,
 }

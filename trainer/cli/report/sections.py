@@ -124,10 +124,15 @@ def samples(source: Source) -> str:
 
 
 def _sample(source: Source, event: SampleEvent) -> str | None:
-    path = source.run.paths.inside(event.file)
-    if path is None:
-        return None
     told = f"{event.name}, step {event.step}" + (f": {event.caption}" if event.caption else "")
+    return _shown(source, event.file, told)
+
+
+def _shown(source: Source, file: str, told: str) -> str | None:
+    """A sample's picture, with what is over it, or its text; None where the file lies outside or is not there."""
+    path = source.run.paths.inside(file)
+    if path is None or not path.is_file():
+        return None
     if path.suffix != ".png":
         content = preformatted(path.read_text(encoding="utf-8", errors="replace"))
     else:
@@ -186,11 +191,11 @@ def evaluation(source: Source) -> str:
         path = source.run.paths.inside(event.file)
         if path is not None:
             told = f"{name}, step {event.step}" + (f": {event.caption}" if event.caption else "")
-            parts.append(folded(told, _report(_json(path))))
+            parts.append(folded(told, _report(source, _json(path))))
     return "".join(parts)
 
 
-def _report(content: Any) -> str:
+def _report(source: Source, content: Any) -> str:
     """Its numbers, and all of matrix, curves and table that it has."""
     report = report_of(content)
     parts = [table(tuple(map(str, report.numbers)), [tuple(report.numbers.values())])] if report.numbers else []
@@ -203,6 +208,14 @@ def _report(content: Any) -> str:
                      f"{key}</figcaption>{diagram(lines)}</figure>")  # fmt: skip
     if report.rows and not report.matrix:
         parts.append(table(report.header, report.rows[:MOST_LISTED]))
+    shown = [
+        figure
+        for row, files in zip(report.rows, report.pictures, strict=False)
+        for file in files
+        if (figure := _shown(source, file, f"{row[0]}: {row[2] or Path(file).stem} ({number(row[1])})")) is not None
+    ]
+    if shown:
+        parts.append(f'<div class="samples">{"".join(shown)}</div>')
     return "".join(parts)
 
 

@@ -113,7 +113,7 @@ class Detection(Task):
         return engine.expand_dims(engine.stack([across, down, across, down], axis=1), axis=1)
 
     def samples(self, batch: Batch) -> Iterable[Sample]:
-        """The first pictures with what is found in them."""
+        """The first pictures with what is found in them, and with what is there."""
         found = self.detections(batch["image"][:4])
         for row, image in enumerate(batch["image"].numpy()[:4]):
             good = found.scores.numpy()[row] >= 0.4
@@ -121,7 +121,12 @@ class Detection(Task):
             scores = np.round(found.scores.numpy()[row][good], 3).tolist()
             boxes = np.round(found.boxes.numpy()[row][good], 1).tolist()
             annotations = {"boxes": boxes, "classes": classes, "scores": scores}
-            yield Sample(f"image_{row}", image.transpose(1, 2, 0), annotations=annotations)
+            picture = image.transpose(1, 2, 0)
+            yield Sample(f"image_{row}", picture, f"{len(boxes)} found", annotations)
+            there = batch["labels"].numpy()[row] >= 0
+            names = [self.class_names[number] for number in batch["labels"].numpy()[row][there]]
+            true = {"boxes": np.round(batch["boxes"].numpy()[row][there], 1).tolist(), "classes": names}
+            yield Sample(f"image_{row}-right", picture, f"{len(names)} are there", true)
 
 
 def boxes_at(places: Locations, distances: Tensor) -> Tensor:

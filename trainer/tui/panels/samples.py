@@ -86,8 +86,16 @@ def draw_samples(
     selected = min(state.selected, len(events) - 1)
     if state.is_enlarged:
         return _cell(events[selected], frame, (0, 0), width, height, state, read, hang, is_selected=False)
+    return draw_grid(events, frame, (0, 0), width, height, state, read, hang, selected=selected)
+
+
+def draw_grid(
+    events: Sequence[SampleEvent], frame: Frame, at: tuple[int, int], width: int, height: int, state: SamplesState,
+    read: Read, hang: Hang | None = None, *, selected: int | None = None,
+) -> list[Line]:  # fmt: skip
+    """Samples in a grid, as many as there is room for around the selected one; `at` is its column and row."""
     columns, rows = grid_for(len(events), width, height)
-    first = selected // columns // rows * rows * columns
+    first = (selected or 0) // columns // rows * rows * columns
     cell_width, cell_height = width // columns, height // rows
     lines: list[Line] = []
     for start in range(first, min(len(events), first + rows * columns), columns):
@@ -95,7 +103,7 @@ def draw_samples(
             _cell(
                 event,
                 frame,
-                ((index - start) * cell_width, len(lines)),
+                (at[0] + (index - start) * cell_width, at[1] + len(lines)),
                 cell_width,
                 cell_height,
                 state,
@@ -105,7 +113,7 @@ def draw_samples(
             )
             for index, event in enumerate(events[start : start + columns], start=start)
         ]
-        lines += _beside(cells, cell_width, cell_height)
+        lines += beside(cells, cell_width, cell_height)
     return lines
 
 
@@ -161,13 +169,13 @@ def _cell(
     return boxed(lines, f"{event.split}/{event.name}", width, height, frame.glyphs, "busy" if is_selected else "frame")
 
 
-def _beside(cells: Sequence[list[Line]], width: int, height: int) -> list[Line]:
-    """Cells of equal size next to each other."""
+def beside(cells: Sequence[list[Line]], width: int, height: int) -> list[Line]:
+    """Cells of equal size next to each other; what is wider may be the last."""
     lines = []
     for row in range(height):
         line: Line = ()
         for cell in cells:
             part = cell[row] if row < len(cell) else ()
-            line = (*line, *part, (" " * (width - line_width(part)), "text"))
+            line = (*line, *part, (" " * max(0, width - line_width(part)), "text"))
         lines.append(line)
     return lines

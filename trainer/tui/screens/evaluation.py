@@ -1,4 +1,4 @@
-"""What evaluations gave: matrices, curves, tables."""
+"""What evaluations gave: matrices, curves, tables, the worst items with their pictures."""
 
 from __future__ import annotations
 
@@ -13,9 +13,12 @@ from trainer.tui.frame import Frame
 from trainer.tui.listing import TableState
 from trainer.tui.panel import Panel
 from trainer.tui.panels.evaluation import draw_report, place_in_report, shown_view
+from trainer.tui.panels.samples import SamplesState
+from trainer.tui.panels.worst_items import draw_items, place_in_items
 from trainer.tui.reports import Report, report_of
 from trainer.tui.screens.base import RunScreen, bindings_of
 from trainer.tui.text import Line
+from trainer.tui.wall import HungPanel, Wall
 
 if TYPE_CHECKING:
     from trainer.tui.app import Dashboard
@@ -33,12 +36,14 @@ class Evaluation(RunScreen):
         super().__init__(dashboard)
         self.shown = self.view = 0
         self.table = TableState()
+        self.state = SamplesState()
+        self._wall = Wall(dashboard)
         self._read: tuple[ReportEvent, Report] | None = None
 
     def body(self) -> Iterable[Widget]:
-        yield Panel(
-            self._draw, source=self.dashboard, id="evaluation", title=self._title, version=self._version,
-            classes="box full",
+        yield HungPanel(
+            self._draw, wall=self._wall, source=self.dashboard, id="evaluation", title=self._title,
+            version=self._version, classes="box full",
         )  # fmt: skip
 
     def scroll_lines(self, lines: int) -> None:
@@ -47,9 +52,15 @@ class Evaluation(RunScreen):
 
     def clicked(self, panel: Panel, x: int, y: int, *, is_double: bool) -> None:
         report = self._report()
-        if panel.id == "evaluation" and report is not None and shown_view(report, self.view) == "table":
+        shown = shown_view(report, self.view) if report is not None else ""
+        if panel.id == "evaluation" and report is not None and shown == "table":
             glyphs = self.dashboard.glyphs
             self._set(self.table.clicked(place_in_report(report, *panel.drawn_size, self.table, glyphs, x, y)))
+        elif panel.id == "evaluation" and report is not None and shown == "items":
+            if not self.state.is_enlarged:
+                self._set(self.table.clicked(place_in_items(report, *panel.drawn_size, self.table, x, y)))
+            if is_double:
+                self.action_enlarge()
         elif panel.id == "evaluation":
             self.action_view()
         else:
@@ -75,6 +86,25 @@ class Evaluation(RunScreen):
 
     def action_reverse(self) -> None:
         self._set(replace(self.table, is_reversed=not self.table.is_reversed))
+
+    def action_enlarge(self) -> None:
+        self._show(replace(self.state, is_enlarged=not self.state.is_enlarged))
+
+    def action_boxes(self) -> None:
+        self._show(replace(self.state, boxes=not self.state.boxes))
+
+    def action_masks(self) -> None:
+        self._show(replace(self.state, masks=not self.state.masks))
+
+    def action_labels(self) -> None:
+        self._show(replace(self.state, labels=not self.state.labels))
+
+    def on_screen_suspend(self) -> None:
+        """Another screen, or a dialogue, is above: pictures would lie over it."""
+        self._wall.clear()
+
+    def on_screen_resume(self) -> None:
+        self.call_after_refresh(self._wall.show)
 
     # --- inside -------------------------------------------------------------------------------------------------------
 
@@ -102,18 +132,27 @@ class Evaluation(RunScreen):
         self.table = table
         self.dashboard.draw()
 
+    def _show(self, state: SamplesState) -> None:
+        self.state = state
+        self.dashboard.draw()
+
     def _title(self, frame: Frame) -> str:
         event, events = self._event(), self._events()
         if event is None:
             return "evaluation"
         told = f"{event.split}/{event.name}  step {event.step}  ({events.index(event) + 1} of {len(events)})"
-        return told + (f"  {event.caption}" if event.caption else "")
+        return told + (f"  {event.caption}" if event.caption and event.caption != event.name else "")
 
     def _version(self, frame: Frame) -> Hashable:
-        return self._event(), self.view, self.table, len(self._events())
+        return self._event(), self.view, self.table, len(self._events()), self.state, frame.has_colour
 
     def _draw(self, frame: Frame, width: int, height: int) -> list[Line]:
-        report = self._report()
-        if report is None:
+        self._wall.begin()
+        event, report = self._event(), self._report()
+        if event is None or report is None:
             return [(("no evaluation has written a report yet", "dim"),)]
+        if shown_view(report, self.view) == "items":
+            hang = self._wall.hang if self._wall.form != "half" else None
+            read = self.dashboard.feed.sample
+            return draw_items(report, event, frame, width, height, self.table, self.state, read, hang)
         return draw_report(report, width, height, self.table, frame.glyphs, self.view)

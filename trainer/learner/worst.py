@@ -1,0 +1,119 @@
+"""The worst items of an evaluation: found while it goes on, then shown as the task shows its samples.
+
+in the traced step      Scoring.partial(returned) → what scores are computed from
+between steps           Search.add(part, items, weight), one batch behind: nothing waits for the step under way
+after the last          Search.found() → pictures by the task's `samples`, a batch of one item each, and a report
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from trainer import engine
+from trainer.engine import Tensor
+from trainer.learner.samples import write_sample
+from trainer.learner.task import Task
+from trainer.metrics import Report
+from trainer.metrics.item_scores import ItemScore, item_score
+from trainer.metrics.worst_items import WorstItems
+
+if TYPE_CHECKING:
+    from trainer.datasets import Loader
+
+ITEMS = "items"
+"""The name under which an evaluation's program gives what scores are computed from."""
+
+WORST_ITEMS = "worst_items"
+"""The report's name and kind."""
+
+
+class Scoring:
+    """The traced half; which score it is, is known once the step was traced."""
+
+    __slots__ = ("score",)  # as of a tally: nothing of it is what a traced step watches
+
+    def __init__(self) -> None:
+        self.score: ItemScore | None = None
+
+    def partial(self, returned: Any) -> dict[str, Tensor]:
+        """What the scores of the batch's items are computed from; nothing where there are none."""
+        found = item_score(returned)
+        if found is None:
+            return {}
+        self.score, given = found
+        return dict(self.score.partial(given))
+
+
+class Search:
+    """The search for the worst items of one evaluation."""
+
+    def __init__(self, scoring: Scoring, limit: int) -> None:
+        self._scoring, self._worst = scoring, WorstItems(limit)
+        self._waiting: tuple[Mapping[str, Tensor], np.ndarray, np.ndarray] | None = None
+
+    def add(self, part: Mapping[str, Tensor], items: np.ndarray, weight: np.ndarray) -> None:
+        """Take in a batch: what the step gave, the items in its rows, and 0 for each row that only fills it."""
+        self._read()
+        if part:
+            self._waiting = part, items, np.array(weight)
+
+    def found(self) -> WorstItems:
+        """The worst of all. Waits for the step under way."""
+        self._read()
+        return self._worst
+
+    def _read(self) -> None:
+        waiting, self._waiting = self._waiting, None
+        if waiting is None:
+            return
+        part, items, weight = waiting
+        assert self._scoring.score is not None
+        scores = self._scoring.score.scores({name: tensor.numpy() for name, tensor in part.items()})
+        counts = weight > 0
+        self._worst = self._worst.with_more(items[counts], scores[counts])
+
+
+def worst_items_report(
+    worst: WorstItems,
+    score: ItemScore,
+    task: Task,
+    loader: Loader,
+    folder: Path,
+    root: Path,
+    *,
+    before_each: Callable[[], None],
+    complain: Callable[[str], None],
+) -> Report:
+    """The report of the worst items, with pictures as `folder/N/NAME.png` where the task has samples.
+
+    Args:
+        root: the run directory, which files are named relative to.
+        complain: is told why there are no pictures.
+    """
+    listed = []
+    has_samples = type(task).samples is not Task.samples
+    for rank, (item, value) in enumerate(zip(worst.items.tolist(), worst.scores.tolist(), strict=True)):
+        entry = {"score": value, "item": item, "source": loader.dataset.source(item)}
+        before_each()
+        if has_samples:
+            try:
+                entry |= _shown(task, loader, item, folder / str(rank + 1), root)
+            except Exception as error:  # code of the task's, on a batch of a size that it may never have seen
+                has_samples = False
+                complain(f"The worst items are listed without pictures: {type(task).__name__}.samples, of a batch of "
+                         f"one item, said {type(error).__name__}: {error}")  # fmt: skip
+        listed.append(entry)
+    return Report(WORST_ITEMS, {"score": score.name, "items": listed})
+
+
+def _shown(task: Task, loader: Loader, item: int, folder: Path, root: Path) -> dict[str, Any]:
+    """What the task shows of one item, written: the files, relative to `root`, and what is said below them."""
+    batch = {name: engine.asarray(values) for name, values in loader.single(item).items()}
+    samples = list(task.samples(batch))
+    files = [str(write_sample(sample, folder).relative_to(root)) for sample in samples]
+    captions = dict.fromkeys(sample.caption for sample in samples if sample.caption)
+    return {"caption": ", ".join(captions), "samples": files}

@@ -1,0 +1,203 @@
+"""How badly a model did on each item of a batch, as one number: by it the worst items of an evaluation are found.
+
+Metrics are those of a whole split; these are of one item, higher is worse. Which one a task gets is decided by what its
+step returns, from a table; a step that knows better gives the role `item_loss`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from trainer import engine
+from trainer.engine import Tensor, float32, float64
+from trainer.metrics.classes import examples
+from trainer.metrics.coco import Detections, Scene, Truths, evaluate, settings_of
+from trainer.metrics.errors import difference
+from trainer.metrics.log_loss import log_losses
+from trainer.metrics.metric import Part
+from trainer.metrics.predictions import Predictions
+from trainer.metrics.ratio import Mean
+
+ITEM_LOSS = "item_loss"
+
+
+class ItemScore:
+    """Base: `partial` runs inside the traced step, `scores` on what it gave, as arrays.
+
+    Attributes:
+        name: what the score is, in words.
+        needs: the roles without which there is none; alternatives as "logits|scores".
+    """
+
+    name: ClassVar[str]
+    needs: ClassVar[tuple[str, ...]]
+
+    def fits(self, given: Predictions) -> bool:
+        """Whether this is the score of what a step gave."""
+        return given.has(self.needs)
+
+    def partial(self, given: Predictions) -> Mapping[str, Tensor]:
+        """What the scores are computed from; the batch's rows are the first axis of each."""
+        raise NotImplementedError
+
+    def scores(self, part: Part) -> np.ndarray:
+        """The score of each row, float64 [B]; higher is worse."""
+        raise NotImplementedError
+
+
+class OwnLoss(ItemScore):
+    """What the step itself says, or the mean of a row's values in the `Mean` that it calls its loss."""
+
+    name, needs = "loss", (ITEM_LOSS,)
+
+    def partial(self, given: Predictions) -> Mapping[str, Tensor]:
+        return {"loss": _mean_of_rows(given[ITEM_LOSS])}
+
+    def scores(self, part: Part) -> np.ndarray:
+        return part["loss"].astype(np.float64)
+
+
+class MissedPrecision(ItemScore):
+    """1 - AP50 of detected boxes by COCO's rules, as if the picture were the whole data set.
+
+    Of a picture without objects it is the score of the surest detection: nothing else can be wrong with it.
+    """
+
+    name = "1 - AP50"
+    needs = ("classes", "scores", "boxes", "true_classes", "true_boxes")
+
+    _settings = replace(
+        settings_of("bbox"), iou_thresholds=(0.5,), areas=settings_of("bbox").areas[:1], limits=(100,)
+    )  # fmt: skip
+
+    def partial(self, given: Predictions) -> Mapping[str, Tensor]:
+        return {name: given[name] for name in (*self.needs, "crowd") if name in given}
+
+    def scores(self, part: Part) -> np.ndarray:
+        rows = len(part["classes"])
+        found, true = np.nonzero(part["classes"] >= 0), np.nonzero(part["true_classes"] >= 0)
+        found_scores = part["scores"][found].astype(np.float64)
+        crowd = part["crowd"][true].astype(bool) if "crowd" in part else np.zeros(len(true[0]), bool)
+        surest = np.zeros(rows)
+        np.maximum.at(surest, found[0], found_scores)
+        if not len(true[0]):
+            return surest
+        # Each class of each picture is a category of its own: one evaluation gives the precision of all of them.
+        classes = 1 + int(max(part["classes"].max(initial=0), part["true_classes"].max()))
+        of_found = found[0] * classes + part["classes"][found]
+        of_true = true[0] * classes + part["true_classes"][true]
+        categories = np.unique(of_true)
+        known = np.isin(of_found, categories)
+        boxes, true_boxes = _sizes(part["boxes"][found][known]), _sizes(part["true_boxes"][true])
+        areas, true_areas = boxes[:, 2] * boxes[:, 3], true_boxes[:, 2] * true_boxes[:, 3]
+        measured = evaluate(
+            Scene(np.arange(rows), categories, tuple(map(str, categories.tolist()))),
+            Truths(true[0], of_true, true_areas, crowd, boxes=true_boxes),
+            Detections(found[0][known], of_found[known], found_scores[known], areas, boxes=boxes),
+            settings=self._settings,
+        ).curves.precision[0, :, :, 0, 0]
+        precision = measured.mean(axis=0)
+        is_measured = precision > -1
+        row = categories[is_measured] // classes
+        counts = np.bincount(row, minlength=rows)
+        sums = np.bincount(row, weights=precision[is_measured], minlength=rows)
+        return np.where(counts > 0, 1 - sums / np.maximum(counts, 1), surest)
+
+
+class MissedOverlap(ItemScore):
+    """1 - mean IoU of a picture's pixels, over the classes that are there or were taken to be; of two, of the second.
+
+    Pixels that are labelled as nothing (-1, and 255 where that is no class) do not count.
+    """
+
+    name, needs = "1 - mean IoU", ("logits|scores", "labels")
+
+    def fits(self, given: Predictions) -> bool:
+        return super().fits(given) and given["labels"].ndim > 2
+
+    def partial(self, given: Predictions) -> Mapping[str, Tensor]:
+        found = examples(given)
+        labels, classes = found.labels, found.numbers
+        assert labels is not None
+        chosen = engine.squeeze(found.over(0.5), axis=1) if found.is_binary else found.best()
+        chosen = chosen.astype(labels.dtype)
+        counts = ((labels >= 0) & (labels < classes)).astype(float32)
+        is_right = engine.where(chosen == labels, counts, engine.zeros_like(counts))
+        first = 1 if found.is_binary else 0
+        return {
+            "both": engine.bincount(labels, length=classes, weights=is_right)[:, first:],
+            "right": engine.bincount(labels, length=classes, weights=counts)[:, first:],
+            "chosen": engine.bincount(chosen, length=classes, weights=counts)[:, first:],
+        }
+
+    def scores(self, part: Part) -> np.ndarray:
+        both = part["both"].astype(np.float64)
+        either = part["right"].astype(np.float64) + part["chosen"] - both
+        is_there = either > 0
+        overlaps = np.divide(both, either, out=np.zeros_like(both), where=is_there)
+        return np.where(is_there.any(axis=1), 1 - overlaps.sum(axis=1) / np.maximum(is_there.sum(axis=1), 1), 0.0)
+
+
+class LogLossOfItems(ItemScore):
+    """-log p of the right class, in nats; of multi-label examples and of texts the mean."""
+
+    name, needs = "log loss", ("logits|scores", "labels|labels_hot")
+
+    def partial(self, given: Predictions) -> Mapping[str, Tensor]:
+        found = examples(given)
+        losses = log_losses(found)
+        is_counted = engine.full_like(losses, 1.0) > 0 if found.labels is None else found.labels >= 0
+        counts = is_counted.astype(float64)
+        losses = engine.where(is_counted, losses, engine.zeros_like(losses))
+        return {"sum": engine.sum(losses, axis=1), "count": engine.sum(counts, axis=1)}
+
+    def scores(self, part: Part) -> np.ndarray:
+        return np.asarray(part["sum"] / np.maximum(part["count"], 1))
+
+
+class AbsoluteErrorOfItems(ItemScore):
+    """The mean of |predicted - target|."""
+
+    name, needs = "mean absolute error", ("predicted", "target")
+
+    def partial(self, given: Predictions) -> Mapping[str, Tensor]:
+        return {"error": _mean_of_rows(engine.abs(difference(given)))}
+
+    def scores(self, part: Part) -> np.ndarray:
+        return np.asarray(part["error"])
+
+
+ITEM_SCORES: tuple[ItemScore, ...] = (
+    OwnLoss(), MissedPrecision(), MissedOverlap(), LogLossOfItems(), AbsoluteErrorOfItems(),
+)  # fmt: skip
+"""In their order: the first that fits any of the predictions is taken."""
+
+
+def item_score(returned: Mapping[str, Any]) -> tuple[ItemScore, Predictions] | None:
+    """The score of what a step returned, and what it is computed from; None where nothing tells of single items.
+
+    Predictions come first, then a `Mean` with a value for each row: that called "loss", or the first.
+    """
+    given = [one for one in returned.values() if isinstance(one, Predictions)]
+    for score in ITEM_SCORES:
+        for one in given:
+            if score.fits(one):
+                return score, one
+    means = {name: one.rows for name, one in returned.items() if isinstance(one, Mean) and one.rows is not None}
+    rows = means.get("loss", next(iter(means.values()), None))
+    return None if rows is None else (OwnLoss(), Predictions(item_loss=rows))
+
+
+def _mean_of_rows(values: Tensor) -> Tensor:
+    """float64 [B]."""
+    return engine.mean(engine.reshape(values.astype(float64), (values.shape[0], -1)), axis=1)
+
+
+def _sizes(corners: np.ndarray) -> np.ndarray:
+    """Boxes as (x, y, width, height), float64."""
+    corners = corners.astype(np.float64)
+    return np.concatenate([corners[:, :2], corners[:, 2:] - corners[:, :2]], axis=1)

@@ -1,0 +1,34 @@
+"""The items on which a model did worst: a few of any number, the same in whatever batches they come."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+
+@dataclass(frozen=True, eq=False)
+class WorstItems:
+    """At most `limit` items, the worst first; of equal scores the lower number. NaN is the worst of all.
+
+    Args:
+        items: their numbers in the data set, int64 [N], each once.
+        scores: how badly the model did on each, float64 [N]; higher is worse.
+    """
+
+    limit: int
+    items: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
+    scores: np.ndarray = field(default_factory=lambda: np.zeros(0))
+
+    def with_more(self, items: np.ndarray, scores: np.ndarray) -> WorstItems:
+        """The worst of these and others. An item that comes twice counts by its worse score."""
+        items, scores = np.concatenate([self.items, items]), np.concatenate([self.scores, scores])
+        is_nan = np.isnan(scores)
+        order = np.lexsort((items, -np.where(is_nan, np.inf, scores), ~is_nan))
+        _, first = np.unique(items[order], return_index=True)
+        kept = order[np.sort(first)[: self.limit]]
+        return WorstItems(self.limit, items[kept].astype(np.int64), scores[kept])
+
+    def merged(self, other: WorstItems) -> WorstItems:
+        """The worst of both."""
+        return self.with_more(other.items, other.scores)
