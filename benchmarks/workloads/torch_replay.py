@@ -3,7 +3,8 @@
     torch_replay.py RECIPE FOLDER [--dtype float64] [--steps N] [--threads N] [--channels-last] [--tested]
 
 The recipe's twin is `Twin` in `twin_RECIPE.py`: the same networks under the same names in plain PyTorch, with its
-optimizers. With `--tested` the object has the twin's metrics on the test split, too.
+optimizers. With `--tested` the object has the twin's metrics on the test split, too, and where the recipe averages its
+weights those of the average as "ema/NAME".
 """
 
 from __future__ import annotations
@@ -89,6 +90,22 @@ def adam(networks: nn.Module, section: dict[str, Any]) -> torch.optim.Optimizer:
     return kind(groups, lr=0.0, betas=tuple(section["betas"]), eps=section["epsilon"])
 
 
+class Average:
+    """An exponential moving average of a module's parameters by a config's section `train.ema`."""
+
+    def __init__(self, module: nn.Module, section: dict[str, Any]) -> None:
+        self.module, self.section, self.steps = module, section, 0
+        self.values = {name: value.clone() for name, value in module.state_dict().items()}
+
+    def update(self) -> None:
+        decay = self.section["decay"]
+        if self.section["warmup"]:
+            decay = min(decay, (self.steps + 1) / (self.steps + 10))
+        for name, value in self.module.state_dict().items():
+            self.values[name].lerp_(value, 1 - decay) if value.is_floating_point() else self.values[name].copy_(value)
+        self.steps += 1
+
+
 def batch_of(given: dict[str, np.ndarray], layout: torch.memory_format) -> Batch:
     """The batch among a file's arrays."""
     batch = {name.partition("/")[2]: torch.from_numpy(values) for name, values in given.items()
@@ -117,18 +134,25 @@ def main() -> None:
     twin.load_state_dict(weights)
     twin.make_optimizers()
     steps = arguments.steps or len(list(folder.glob("step-*.npz")))
+    section = twin.config["train"]["ema"]
+    average = Average(twin, section) if section and arguments.tested else None
     told = []
     for step in range(steps):
         given = dict(np.load(folder / f"step-{step}.npz"))
         twin.let(given)
         told.append({name: value.item() for name, value in twin.train_step(batch_of(given, layout)).items()})
+        if average:
+            average.update()
     answer: dict[str, Any] = {"losses": told}
     if arguments.tested:
         twin.eval()
         count = len(list(folder.glob("test-*.npz")))
-        batches = (batch_of(dict(np.load(folder / f"test-{number}.npz")), layout) for number in range(count))
+        batches = [batch_of(dict(np.load(folder / f"test-{number}.npz")), layout) for number in range(count)]
         with torch.no_grad():
-            answer["metrics"] = twin.test(list(batches))
+            answer["metrics"] = twin.test(batches)
+            if average:
+                twin.load_state_dict(average.values)
+                answer["metrics"] |= {f"ema/{name}": value for name, value in twin.test(batches).items()}
     print(json.dumps(answer))
 
 
