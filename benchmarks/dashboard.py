@@ -40,6 +40,9 @@ LAUNCHES = 20
 LIVE_SECONDS = 8.0
 FLOOD_RATE, FLOOD_SECONDS = 10_000, 16.0
 PATIENCE_SECONDS = 60.0
+FINISHED = "✓ ".encode()
+"""Before a phase that is over, as reading the configuration is when the run's directory is there."""
+
 ASKED = b"\x1b[?1000h"
 """The mouse is asked for once the app has drawn."""
 
@@ -152,7 +155,7 @@ def percentile_95(values: Sequence[float]) -> float:
 def launch_watch(*further: bytes) -> float:
     """Milliseconds until `trainer watch` shows a run, and has written what else is named."""
     terminal = watching(finished_run())
-    seconds = terminal.until(b"phases", b"digits-7", b"config", *further)
+    seconds = terminal.until(b"phases", b"digits-7", FINISHED, *further)
     terminal.press(b"q")
     terminal.wait()
     return 1e3 * seconds
@@ -172,7 +175,7 @@ def launch_run(*further: bytes) -> float:
     """The same for `trainer run digits`, its worker loading beside it."""
     name = f"frame-{time.monotonic_ns()}"
     terminal = Terminal([*COMMAND, "run", "digits", "--name", name], workspace())
-    seconds = terminal.until(b"phases", name.encode(), b"config", *further)
+    seconds = terminal.until(b"phases", name.encode(), FINISHED, *further)
     terminal.press(b"xa")  # it leaves by itself once its worker is gone, which would disturb the next launch
     terminal.wait()
     return 1e3 * seconds

@@ -15,7 +15,7 @@ from trainer.cli.examination import DISTRIBUTION, Findings, examine, name_clashe
 from trainer.cli.verbs import VERBS
 from trainer.cli.verbs.doctor import report_lines
 
-HEAVY = ("numpy", "llvmlite", "textual")
+HEAVY = ("numpy", "llvmlite", "textual", "importlib.metadata")
 
 
 def test_help_names_every_verb_and_gives_examples(capsys: pytest.CaptureFixture[str]) -> None:

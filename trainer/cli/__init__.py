@@ -9,6 +9,7 @@ from typing import NoReturn
 
 from trainer import TrainerError, __version__
 from trainer.cli.exit_codes import DONE, FAILURE, INTERRUPTED, USER_MISTAKE
+from trainer.cli.plugins import leave_out_plugins
 from trainer.cli.verbs import VERBS, overview, verb_of
 
 MOST_LISTED = 12
@@ -70,8 +71,7 @@ def _run_verb(name: str, words: list[str]) -> int:
     import argparse
     import importlib
 
-    # Looking for pydantic's plugins reads the entry points of everything installed: 25 ms of a start of 150.
-    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+    leave_out_plugins()
     verb = importlib.import_module(f"trainer.cli.verbs.{name.replace(' ', '_')}")
 
     class Parser(argparse.ArgumentParser):

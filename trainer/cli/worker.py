@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import gc
 import io
 import json
 import os
@@ -31,6 +32,7 @@ from trainer.cli.attempt import Attempt
 from trainer.cli.environment import EnvironmentRecorder
 from trainer.cli.exit_codes import FAILURE, USER_MISTAKE
 from trainer.cli.order import Order
+from trainer.cli.plugins import leave_out_plugins
 from trainer.cli.watcher import Watcher, die_with_parent
 from trainer.rundir import (
     CheckpointEvent,
@@ -244,6 +246,8 @@ def main(words: list[str] | None = None) -> int:
     if arguments.parent is not None:
         die_with_parent(arguments.parent)
     report = Report(arguments.report)
+    leave_out_plugins()
+    gc.disable()  # whoever waits for the first frame waits for us: a tenth of that time would be looking for garbage
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # until the watch is there, any signal just ends the process
     try:
         from trainer.cli.prepare import prepare
@@ -252,6 +256,7 @@ def main(words: list[str] | None = None) -> int:
         complain = _complaining(is_heard=arguments.parent is not None)
         _output_to(attempt.paths.log)
         report.ready(attempt)
+        gc.enable()
         return work(attempt, loaded, parent=arguments.parent, complain=complain).exit_code
     except TrainerError as error:
         report.mistake(error, debug=order.debug)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import importlib
 import os
 from collections.abc import Callable, Iterable, Mapping
@@ -315,6 +316,9 @@ class Dashboard(App[str], inherit_bindings=False):
         if ask is not None:
             ask()
         self.is_first = False
+        if self.first_frame is not None:
+            gc.freeze()  # what was imported stays, and need not be looked through
+            gc.enable()
         self.feed.read_preview()
         # beside the frames to come: the first chart would wait for NumPy, for most of a second where cores are busy
         asyncio.get_running_loop().run_in_executor(None, importlib.import_module, "trainer.tui.plot")

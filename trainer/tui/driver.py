@@ -49,8 +49,8 @@ class DashboardDriver(LinuxDriver):
             self._loop.add_signal_handler(signal.SIGHUP, self._app.leave, "hung_up")
             self._loop.add_signal_handler(signal.SIGTERM, self._app.leave, "terminated")
         first = self._app.first_frame
-        if first is not None and first.stands:
-            self.attrs_before = first.hand_over()
+        if first is not None and (before := first.hand_over()) is not None:
+            self.attrs_before = before
 
     def stop_application_mode(self) -> None:
         """Give the terminal back, without a picture left on it."""
@@ -99,7 +99,8 @@ class DashboardDriver(LinuxDriver):
 
     def write(self, data: str) -> None:
         """Write to the terminal; without UTF-8 every other character has an ASCII one in its place."""
-        if data == ENTER and self._app.first_frame is not None and self._app.first_frame.stands:
+        first = self._app.first_frame
+        if data == ENTER and first is not None and first.is_drawn:
             return  # it is there already, and some terminals would clear it
         super().write(to_ascii(data) if self.ascii_only else data)
 

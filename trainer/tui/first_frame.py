@@ -34,6 +34,9 @@ ENTER, LEAVE = "\x1b[?1049h", "\x1b[?1049l"
 """The alternate screen."""
 
 REFRESH_SECONDS = 0.2
+PATIENCE_SECONDS = 0.1
+"""How long a run that does not tell yet what it is on keeps the frame from being drawn."""
+
 _SIGNALS = {signal.SIGTERM: "terminated", signal.SIGHUP: "hung_up"}
 
 
@@ -57,23 +60,23 @@ class FirstFrame:
         self._palette = choose_palette(None if self._colors == "none" else self._colors)
         self._stands = False
         self._drawn: set[tuple[int, int, Line]] = set()
-        self._drawn_at = 0.0
+        self._begun = self._drawn_at = 0.0
         self._attributes: list[Any] | None = None
 
     def __enter__(self) -> FirstFrame:
         if is_possible():
             for number, how in _SIGNALS.items():
                 signal.signal(number, _leaving(how))
-            self._stands = True
+            self._stands, self._begun = True, time.monotonic()
             self._keep_input()
-            self._write(f"{ENTER}\x1b[?25l\x1b[H\x1b[2J")
             self.refresh()
         return self
 
     def __exit__(self, *exception: object) -> None:
         if self._stands:
             self._stands = False
-            self._write(f"{LEAVE}\x1b[?25h")
+            if self._drawn:
+                self._write(f"{LEAVE}\x1b[?25h")
             if self._attributes is not None:
                 with suppress(termios.error):
                     termios.tcsetattr(_input(), termios.TCSANOW, self._attributes)
@@ -81,17 +84,26 @@ class FirstFrame:
                 signal.signal(number, signal.SIG_DFL)
 
     @property
-    def stands(self) -> bool:
-        """Whether the terminal is still this frame's."""
-        return self._stands
+    def is_drawn(self) -> bool:
+        """Whether the terminal is on its alternate screen."""
+        return bool(self._drawn)
 
     def refresh(self) -> None:
-        """Draw what has changed, if it was drawn some time ago."""
+        """Draw what has changed, if it was drawn some time ago.
+
+        A worker that has just made its directory tells at once what it is on: a little is waited for that.
+        """
         now = time.monotonic()
         if not self._stands or (self._drawn and now - self._drawn_at < REFRESH_SECONDS):
             return
-        self._drawn_at = now
         self._feed.poll(FIRST_READ_SECONDS)
+        view = self._feed.view
+        tells = view.end is not None or any(phase.is_active for phase in view.phases.values())
+        if not tells and now - self._begun < PATIENCE_SECONDS:
+            return
+        self._drawn_at = now
+        if not self._drawn:
+            self._write(f"{ENTER}\x1b[?25l\x1b[H\x1b[2J")
         frame = frame_of(
             self._feed, glyphs=self._glyphs, message=self._message, pane="phases", is_first=True,
             has_colour=self._colors != "none",
@@ -101,9 +113,10 @@ class FirstFrame:
         self._drawn = set(lines)
 
     def hand_over(self) -> list[Any] | None:
-        """Leave the terminal as it is to a driver; the attributes (termios) to give it back with."""
-        self._stands = False
-        return self._attributes
+        """Leave the terminal as it is to a driver; the attributes (termios) to give it back with, at the first call."""
+        attributes, self._attributes = self._attributes, None
+        self._stands, self._drawn = False, set()
+        return attributes
 
     def _keep_input(self) -> None:
         """Neither show what is typed nor act on it: Textual reads it later."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import os
 import sys
@@ -47,6 +48,7 @@ class TuiResult:
 
 def prepare_dashboard(is_enough: Callable[[], bool] = lambda: False) -> None:
     """Import what a dashboard needs (a quarter of a second) while something else is waited for, until that is there."""
+    gc.disable()  # until the app has drawn: looking for garbage would be a tenth of all this
     importlib.import_module("trainer.tui.first_frame")
     for part in PARTS_OF_THE_APP:
         if is_enough():
@@ -82,6 +84,7 @@ def watch(
 
     form, why = choose_form(pictures, os.environ)
     feed = Feed(run_path, time.time, is_read_only=is_read_only)
+    gc.disable()
     try:
         with FirstFrame(feed, os.environ, why) as first:
             for part in PARTS_OF_THE_APP:
@@ -97,6 +100,7 @@ def watch(
     except LeftEarly as left:
         return TuiResult(cast(Action, left.args[0]))
     finally:
+        gc.enable()
         feed.close()
     if app.return_code:
         print("the dashboard failed, see above; the run is not affected", file=sys.stderr)
