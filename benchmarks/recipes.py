@@ -3,7 +3,7 @@
     python benchmarks/recipes.py digits clothes --seed 0            one run each, appended to results/NAME.jsonl
     python benchmarks/recipes.py clothes --seed 1 threads=1         the same numbers by one thread (the seconds aren't)
     python benchmarks/recipes.py digits --short                     a few steps, to see that it works; not appended
-    python benchmarks/recipes.py clothes --estimate                 how long all of it would take, from a few epochs
+    python benchmarks/recipes.py clothes --estimate                 how long all of it takes, by a few epochs; appended
     python benchmarks/recipes.py clothes --picture                  also: the run's last samples as the recipe's picture
     python benchmarks/recipes.py --curves                           draws every recipe's curve.png from its results
     python benchmarks/recipes.py --table                            what the results say, a line a recipe; runs nothing
@@ -11,7 +11,8 @@
 Each run is a command of its own with an empty folder for compiled kernels. The end event has the metrics of the test
 split, with the weights that `checkpoint.best` chose on the validation split. A line of results has `seconds` from the
 command to its exit, null where other processes used more than 5 % of the machine or threads were set; `ok` is then null
-too, unless a bar is missed. A recipe reaches its bars when the means over the latest line of each seed do.
+too, unless a bar is missed. A recipe reaches its bars when the means over the latest line of each seed do, and the
+slowest of them, or the latest estimate where none was timed, is in time. A disturbed estimate is not appended.
 """
 
 from __future__ import annotations
@@ -213,10 +214,21 @@ def append(line: Mapping[str, Any]) -> None:
 
 
 def results(name: str) -> list[dict[str, Any]]:
-    """A recipe's lines, the latest of each seed."""
+    """A recipe's runs, the latest of each seed."""
+    return list({line["seed"]: line for line in recorded(name) if "seed" in line}.values())
+
+
+def known_seconds(name: str) -> float | None:
+    """What a whole run takes: the slowest that was timed, else the latest estimate, else None."""
+    timed = [line["seconds"] for line in results(name) if line["seconds"] is not None]
+    estimates = [line["estimated_seconds"] for line in recorded(name) if "estimated_seconds" in line]
+    return max(timed) if timed else (estimates or [None])[-1]
+
+
+def recorded(name: str) -> list[dict[str, Any]]:
+    """All lines of results/NAME.jsonl, of runs and of estimates."""
     file = RESULTS / f"{name}.jsonl"
-    lines = map(json.loads, file.read_text(encoding="utf-8").splitlines()) if file.exists() else ()
-    return list({line["seed"]: line for line in lines}.values())
+    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()] if file.exists() else []
 
 
 def table() -> Iterable[dict[str, Any]]:
@@ -226,10 +238,9 @@ def table() -> Iterable[dict[str, Any]]:
         if lines:
             barred = [*(row.least or {}), *(row.most or {})]
             means = {key: sum(line["metrics"].get(key, nan) for line in lines) / len(lines) for key in barred}
-            seconds = [line["seconds"] for line in lines if line["seconds"] is not None]
-            slowest = max(seconds, default=None)
-            ok = reaches(row, means) and (None if slowest is None else slowest <= row.seconds)
-            yield {"recipe": name, "seeds": len(lines), "means": means, "seconds": slowest, "ok": ok}
+            seconds = known_seconds(name)
+            ok = reaches(row, means) and (None if seconds is None else seconds <= row.seconds)
+            yield {"recipe": name, "seeds": len(lines), "means": means, "seconds": seconds, "ok": ok}
 
 
 def keep_picture(name: str, run: Run) -> None:
@@ -288,7 +299,10 @@ def run_all(names: Sequence[str], overrides: Sequence[str], arguments: argparse.
         kept = None if arguments.keep is None else arguments.keep / f"{name}-{arguments.seed}"
         try:
             if arguments.estimate:
-                yield estimate(name, folder)
+                line = estimate(name, folder)
+                if line["ok"] is not None:
+                    append(line)
+                yield line
                 continue
             more = ROWS[name].short if arguments.short else ()
             training = train(name, [f"seed={arguments.seed}", *more, *overrides], folder)
