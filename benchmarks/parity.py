@@ -1,6 +1,7 @@
 """The same numbers as PyTorch's: optimizers over 100 steps, schedules over 1,000, and recipes step for step.
 
-python benchmarks/parity.py [adamw cosine digits_float64 …] [--json] [--quality-epochs N] --peer-python PATH
+python benchmarks/parity.py [adamw cosine digits_float64 …] [--json] --peer-python PATH
+                             [--quality-epochs N] [--quality-filters N]
 
 Recipes are in `recipe_parity.py`, which says what their figures are. Of optimizers and schedules of the same name, in
 float64, a figure is the largest relative difference from PyTorch's number, in units of 10^-12. Muon is not among them:
@@ -142,7 +143,10 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(add_help=False)
     parser.add_argument("--peer-python", default=sys.executable)
     parser.add_argument("--quality-epochs", type=int, default=recipe_parity.QUALITY_EPOCHS)
+    parser.add_argument("--quality-filters", type=int)
     own, others = parser.parse_known_args()
-    recipes = recipe_parity.figures(own.peer_python, quality_epochs=own.quality_epochs)
+    recipes = recipe_parity.figures(
+        own.peer_python, quality_epochs=own.quality_epochs, quality_filters=own.quality_filters
+    )
     words = [*others, f"--peer-python={own.peer_python}"]
     raise SystemExit(run_figures([*figures(own.peer_python), *recipes], words))
