@@ -17,7 +17,7 @@ COLOURS = ("#1f6fb4", "#d1622b", "#2f8f4e", "#8257a5", "#a08a1e")
 
 
 LARGEST = 288
-"""Pixels of a picture among others, each way."""
+"""Pixels of a picture among others, along its shorter side."""
 
 
 def grid(files: Sequence[Path], *, widest: int = 900) -> Image.Image:
@@ -41,7 +41,8 @@ def drawn(file: Path) -> Image.Image:
     if sample is None or sample.image is None:
         raise ValueError(f"{file} is no picture")
     height, width = sample.size
-    return Image.fromarray(render(sample, min(width, LARGEST), min(height, LARGEST), Layers()))
+    scale = min(1.0, LARGEST / min(height, width))
+    return Image.fromarray(render(sample, round(scale * width), round(scale * height), Layers()))
 
 
 def curves(series: Mapping[str, Sequence[tuple[float, float]]], title: str) -> Image.Image:
