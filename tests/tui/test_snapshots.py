@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 import snapshot
 import synthetic_run
-from conftest import Clock, dashboard, hold_lock, settle
+from conftest import UTF8, Clock, dashboard, hold_lock, settle
 
 from trainer.rundir import EndEvent, LogEvent, MetricEvent, PhaseEvent, RequestEvent, RunPaths, TuneEvent
+from trainer.tui.app import Dashboard
+from trainer.tui.feed import Feed
 
 START = synthetic_run.START
 NOBODY = 2**22 + 1
@@ -155,7 +157,27 @@ async def test_other_terminals(look: str, tmp_path: Path, clock: Clock, monkeypa
     snapshot.compare(f"finished-overview-{look}", drawn)
 
 
+@pytest.mark.parametrize("size", ["80x24", "120x36"])
+@pytest.mark.parametrize("screen", ["runs", "overview"])
+async def test_several_runs(screen: str, size: str, tmp_path: Path, clock: Clock) -> None:
+    roots = [finished(tmp_path / "runs" / "digits-7").root, failed(tmp_path / "elsewhere" / "gentle").root]
+    app = Dashboard(Feed(roots[0], clock, watched=roots), environment=UTF8)
+    async with app.run_test(size=SIZES[size]) as pilot:
+        for _ in range(100):  # files are read in boxed time
+            if "B gentle  ✗ failed" in await settle(app, pilot) and not app._is_behind():
+                break
+        if screen == "overview":
+            await pilot.press("1", "right_square_bracket")
+            while app._is_behind():
+                await settle(app, pilot)
+        for _ in range(3):
+            await settle(app, pilot)
+        drawn = snapshot.screen_of(app)
+    snapshot.compare(f"several-{screen}-{size}", drawn)
+
+
 def test_no_snapshot_is_left_over() -> None:
     names = {f"{state}-{screen}-{size}" for state, screen, size in CASES}
     names |= {f"finished-overview-{look}" for look in ("sixteen", "no_colour", "ascii")}
+    names |= {f"several-{screen}-{size}" for screen in ("runs", "overview") for size in ("80x24", "120x36")}
     assert {file.stem for file in snapshot.FOLDER.iterdir()} == names

@@ -15,7 +15,7 @@ import shlex
 import signal
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from aiohttp import web
@@ -40,19 +40,21 @@ new MutationObserver((_, observer) => {
 
 
 class DashboardServer(Server):
-    """Serves the dashboard of one run on `port`; each page that is opened is a dashboard of its own.
+    """Serves the dashboard of some runs on `port`; each page that is opened is a dashboard of its own.
 
     Args:
         can_control: whether it may send requests (stop, pause, …) to the run.
         say: hears the address, with its token, once it can be opened.
     """
 
-    def __init__(self, run: Path, port: int, *, can_control: bool, say: Callable[[str], None]) -> None:
-        words = [sys.executable, "-P", "-m", "trainer.cli", "watch", str(run.resolve())]
+    def __init__(self, runs: Sequence[Path], port: int, *, can_control: bool, say: Callable[[str], None]) -> None:
+        words = [sys.executable, "-P", "-m", "trainer.cli", "watch", *(str(run.resolve()) for run in runs)]
         words += [] if can_control else ["--read-only"]
         # The library starts it through a shell: without one in between, the dashboard hears of this process's end.
         command = f"exec {shlex.join([*words, '--parent', str(os.getpid())])}"
-        super().__init__(command, host=HOST, port=port, title=f"trainer · {run.resolve().name}")
+        super().__init__(
+            command, host=HOST, port=port, title=f"trainer · {', '.join(run.resolve().name for run in runs)}"
+        )
         self.public_url = f"http://{HOST}:{port}"
         self.token = secrets.token_urlsafe(32)
         self._say = say
@@ -112,14 +114,14 @@ class DashboardServer(Server):
         return guard
 
 
-def serve(run: Path, port: int | None, *, can_control: bool, say: Callable[[str], None]) -> None:
+def serve(runs: Sequence[Path], port: int | None, *, can_control: bool, say: Callable[[str], None]) -> None:
     """Serve until interrupted or terminated; on a free port where none is asked for.
 
     Raises:
         TrainerError: the port is taken.
     """
     with listening_socket(port) as listening:
-        server = DashboardServer(run, listening.getsockname()[1], can_control=can_control, say=say)
+        server = DashboardServer(runs, listening.getsockname()[1], can_control=can_control, say=say)
         server.serve_on(listening)
 
 

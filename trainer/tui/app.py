@@ -8,6 +8,7 @@ import importlib
 import os
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -18,8 +19,8 @@ from textual.timer import Timer
 from trainer import TrainerError
 from trainer.tui.feed import Feed
 from trainer.tui.forms import Form
-from trainer.tui.frame import Frame, frame_of
-from trainer.tui.glyphs import choose_glyphs
+from trainer.tui.frame import Frame, WatchedRun, frame_of
+from trainer.tui.glyphs import LETTERS, choose_glyphs
 from trainer.tui.keys import Scope, actions_of
 from trainer.tui.overview import NORMAL_COLUMNS, TALL_ROWS, WIDE_COLUMNS
 from trainer.tui.pace import (
@@ -143,6 +144,7 @@ class Dashboard(App[str], inherit_bindings=False):
             screen=self._scope(),
             has_colour=self.console.color_system is not None,
             is_first=self.is_first,
+            watched=self._watched_runs(),
         )
 
     def advance(self) -> float:
@@ -153,7 +155,7 @@ class Dashboard(App[str], inherit_bindings=False):
         """
         was_behind = self._is_behind()
         self.feed.poll(READ_SECONDS)
-        if self._scope() == "runs":
+        if self._looks_beside():
             self.feed.siblings.poll(self.feed.clock(), READ_SECONDS)
         is_behind = self._is_behind()
         self._look_for_answer()
@@ -232,6 +234,12 @@ class Dashboard(App[str], inherit_bindings=False):
         self._config = tuple(self.feed.config_text().splitlines())
         self._show_screen("config")
 
+    def action_previous_run(self) -> None:
+        self._show_run_beside(-1)
+
+    def action_next_run(self) -> None:
+        self._show_run_beside(1)
+
     def action_checkpoint(self) -> None:
         self.say(self.feed.request("checkpoint"))
 
@@ -287,16 +295,31 @@ class Dashboard(App[str], inherit_bindings=False):
 
     def follow(self, root: Path) -> None:
         """Show another run from now on."""
-        if root.resolve() == self.feed.paths.root.resolve():
-            self.action_overview()
+        self._move_to(root)
+        self._show_screen("overview")
+
+    def show_run(self, number: int) -> None:
+        """Show another one of the runs that are watched, on the screen that is shown."""
+        self._move_to(self.feed.watched[number % len(self.feed.watched)])
+        if self._scope() == "config":
+            self.action_config()
+        self.draw()
+        self._wake.set()
+
+    def _show_run_beside(self, by: int) -> None:
+        if not self.feed.watched:
+            self.say("one run is watched; `trainer watch A B` watches several, 6 shows all of the folder")
             return
-        self.feed.close()
-        self.feed = Feed(root, self.feed.clock, is_read_only=self.feed.is_read_only)
+        self.show_run(self.feed.watched.index(self.feed.paths.root.resolve()) + by)
+
+    def _move_to(self, root: Path) -> None:
+        if root.resolve() == self.feed.paths.root.resolve():
+            return
+        self.feed = self.feed.moved_to(root)
         self.owner = self.asked_to_stop = False
         self._acknowledged, self._message = None, ""
         self.feed.poll(FIRST_READ_SECONDS)
         self.feed.read_preview()
-        self._show_screen("overview")
 
     def leave(self, how: str) -> None:
         """End the dashboard for a reason from outside: `terminated` by a signal, `hung_up` without a terminal."""
@@ -323,6 +346,8 @@ class Dashboard(App[str], inherit_bindings=False):
         # beside the frames to come: the first chart would wait for NumPy, for most of a second where cores are busy
         asyncio.get_running_loop().run_in_executor(None, importlib.import_module, "trainer.tui.plot")
         self._drawn_at = 0.0
+        if self.feed.watched and self._scope() == "overview":  # a key may have chosen another screen by now
+            self.action_runs()
         self.run_worker(self._keep_advancing())
 
     async def _keep_advancing(self) -> None:
@@ -337,7 +362,21 @@ class Dashboard(App[str], inherit_bindings=False):
 
     def _is_behind(self) -> bool:
         """Whether there is more to read at once for what is shown."""
-        return self.feed.is_behind or (self._scope() == "runs" and self.feed.siblings.is_behind)
+        return self.feed.is_behind or (self._looks_beside() and self.feed.siblings.is_behind)
+
+    def _looks_beside(self) -> bool:
+        """Whether other runs are shown, too: on their own screen, or in tabs."""
+        return not self.is_first and (bool(self.feed.watched) or self._scope() == "runs")
+
+    def _watched_runs(self) -> tuple[WatchedRun, ...]:
+        if self.is_first:
+            return ()
+        summaries = self.feed.siblings.summaries if self.feed.watched else {}
+        shown = self.feed.paths.root.resolve()
+        return tuple(
+            WatchedRun(letter, path.name, summaries[path].status if path in summaries else "", path == shown)
+            for letter, path in zip(cycle(LETTERS), self.feed.watched, strict=False)
+        )
 
     def _draw_for_pointer(self) -> None:
         self._is_drawing_soon, self._pointer_drawn_at = False, self._loop_time()

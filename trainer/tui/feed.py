@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -62,17 +62,20 @@ class Feed:
         root: the run directory; it may still be empty of events.
         clock: the time in seconds since 1970.
         is_read_only: the run is looked at, and asked for nothing.
+        watched: the runs that are watched at once, this one among them; none: this one alone.
 
     Raises:
         TrainerError: there is no such directory.
     """
 
-    def __init__(self, root: Path, clock: Callable[[], float], *, is_read_only: bool = False) -> None:
+    def __init__(
+        self, root: Path, clock: Callable[[], float], *, is_read_only: bool = False, watched: Sequence[Path] = ()
+    ) -> None:
         if not root.is_dir():
             raise TrainerError("no run directory", where=str(root), hint="Runs lie in ./runs by default.")
         self.paths = RunPaths(root)
         self.clock = clock
-        self.is_read_only = is_read_only
+        self.is_read_only, self.watched = is_read_only, tuple(path.resolve() for path in watched)
         self.complete = View(self.paths.name)
         self.lock: LockState | None = None
         self.sent: Sent | None = None
@@ -87,10 +90,19 @@ class Feed:
 
     @cached_property
     def siblings(self) -> Siblings:
-        """The runs beside this one; looked for once somebody asks."""
+        """The runs beside this one, or those that are watched; looked for once somebody asks."""
         from trainer.tui.siblings import Siblings  # reads YAML, which the first frame does not need
 
-        return Siblings(self.paths)
+        return Siblings(self.paths, self.watched)
+
+    def moved_to(self, root: Path) -> Feed:
+        """A feed of another run, with the same runs beside it where those are known; this one is closed."""
+        other = Feed(root, self.clock, is_read_only=self.is_read_only, watched=self.watched)
+        siblings = self.__dict__.pop("siblings", None)
+        self.close()
+        if siblings is not None:
+            other.siblings = siblings
+        return other
 
     @property
     def view(self) -> View:

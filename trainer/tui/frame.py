@@ -15,10 +15,22 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
+class WatchedRun:
+    """One of several runs that are watched at once; `status` is a summary's word, empty while it is not known."""
+
+    letter: str
+    name: str
+    status: str
+    is_shown: bool
+
+
+@dataclass(frozen=True)
 class Frame:
     """One moment of a run.
 
     Attributes:
+        run: which run it is: its directory.
+        watched: the runs that are watched, where there are several.
         now: seconds since 1970, by the clock of the worker's machine.
         heartbeat: seconds since the worker was last known to live; None without a worker.
         message: what became of the user's last request; empty when there is nothing to say.
@@ -44,6 +56,8 @@ class Frame:
     screen: Scope = "overview"
     has_colour: bool = True
     is_first: bool = False
+    run: str = ""
+    watched: tuple[WatchedRun, ...] = ()
 
 
 def frame_of(feed: Feed, *, glyphs: Glyphs, **rest: Any) -> Frame:
@@ -55,6 +69,7 @@ def frame_of(feed: Feed, *, glyphs: Glyphs, **rest: Any) -> Frame:
         now=feed.worker_time,
         heartbeat=None if lock is None else max(0.0, feed.clock() - lock.heartbeat),
         share_read=feed.share_read,
+        run=str(feed.paths.root),
         glyphs=glyphs,
         **rest,
     )

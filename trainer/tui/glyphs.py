@@ -9,6 +9,10 @@ from dataclasses import dataclass
 _TERMINALS_WITHOUT_BRAILLE = frozenset({"linux", "dumb", "vt52", "vt100", "vt102", "vt220"})
 
 
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+"""Of runs that are shown together."""
+
+
 @dataclass(frozen=True)
 class Glyphs:
     """Named characters, each one cell wide."""

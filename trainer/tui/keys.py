@@ -40,6 +40,10 @@ ACTIONS: tuple[Action, ...] = (
     Action("evaluation", ("5",), "evaluation", "Confusion matrix, curves, tables, the worst items", in_footer=True),
     Action("runs", ("6",), "runs", "The runs beside this one, over each other", in_footer=True),
     Action("config", ("7",), "config", "The configuration, and where each value came from", in_footer=True),
+    Action(
+        "previous_run", ("left_square_bracket",), "previous run", "Of several runs that are watched, the one before"
+    ),
+    Action("next_run", ("right_square_bracket",), "next run", "The one after: `trainer watch A B …`"),
     Action("checkpoint", ("c",), "checkpoint", "Write a checkpoint after this step", in_footer=True, needs_worker=True),
     Action("evaluate", ("e",), "evaluate", "Evaluate the validation split after this step", needs_worker=True),
     Action("pause", ("p",), "pause", "Pause training after this step, or resume it", in_footer=True, needs_worker=True),
@@ -136,6 +140,8 @@ MOUSE: tuple[tuple[str, str], ...] = (
 _KEY_NAMES = {
     "question_mark": "?",
     "slash": "/",
+    "left_square_bracket": "[",
+    "right_square_bracket": "]",
     "plus": "+",
     "equals_sign": "=",
     "minus": "-",

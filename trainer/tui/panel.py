@@ -84,7 +84,11 @@ class Panel(Widget):
         self._frame = frame
         if not self.display or not self.size:
             return
-        if self._version is not None and self._drawn_size == self.size and self._drawn_version == self._version(frame):
+        if (
+            self._version is not None
+            and self._drawn_size == self.size
+            and self._drawn_version == self._version_of(frame)
+        ):
             return
         before = self._lines
         self._draw_lines()
@@ -107,9 +111,13 @@ class Panel(Widget):
             [Segment(text, _pixel(role) if role[0] == "#" else _style(palette[role])) for text, role in line]
         ).extend_cell_length(self.size.width, Style.null())
 
+    def _version_of(self, frame: Frame) -> Hashable:
+        """What the drawing depends on; of another run everything is another."""
+        return None if self._version is None else (frame.run, self._version(frame))
+
     def _draw_lines(self) -> None:
         self._drawn_size = self.size
-        self._drawn_version = self._version(self._frame) if self._version is not None else None
+        self._drawn_version = self._version_of(self._frame)
         width, height = self.size
         if self._title is None:
             ellipsis = self._frame.glyphs.ellipsis

@@ -6,7 +6,7 @@ Read in boxed time like the run itself; a run is read again only when its events
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,29 +18,37 @@ LIST_SECONDS = 5.0
 
 
 class Siblings:
-    """The runs in the folder of one.
+    """The runs in the folder of one, or those that were chosen.
+
+    Args:
+        run: one of them, whose curves are shown.
+        chosen: the runs, by resolved path; the curves of all are shown. None: all in the folder.
 
     Attributes:
+        root: the folder in which all of them lie; None where they lie in several.
         summaries: by path, in the order in which the runs were started.
         marked: the runs whose curves are shown, by path, in the order in which they were marked.
     """
 
-    def __init__(self, run: RunPaths) -> None:
-        self.root = run.root.resolve().parent
+    def __init__(self, run: RunPaths, chosen: Sequence[Path] = ()) -> None:
+        self._chosen = tuple(map(RunPaths, chosen))
+        folders = {path.parent for path in chosen} or {run.root.resolve().parent}
+        self.root = next(iter(folders)) if len(folders) == 1 else None
         self.summaries: dict[Path, RunSummary] = {}
         self.marked: dict[Path, View] = {}
         self._tails: dict[Path, EventTail] = {}
         self._read: dict[Path, int] = {}
         self._listed_at = -LIST_SECONDS
         self._waiting: list[RunPaths] = []
-        self.mark(run.root.resolve())
+        for path in chosen or (run.root.resolve(),):
+            self.mark(path)
 
     def poll(self, now: float, max_seconds: float) -> None:
         """Read on, for at most about `max_seconds`; `now` is in seconds since 1970."""
         deadline = time.perf_counter() + max_seconds
         if not self._waiting and (now - self._listed_at >= LIST_SECONDS or now < self._listed_at):
             self._listed_at = now
-            self._waiting = list_runs(self.root)[::-1]
+            self._waiting = self._runs()[::-1]
             order = [paths.root for paths in reversed(self._waiting)]
             self.summaries = {path: self.summaries[path] for path in order if path in self.summaries}
         while self._waiting and time.perf_counter() < deadline:
@@ -82,6 +90,10 @@ class Siblings:
         """Let go of the files."""
         for tail in self._tails.values():
             tail.close()
+
+    def _runs(self) -> list[RunPaths]:
+        assert self._chosen or self.root is not None
+        return list(self._chosen) or list_runs(self.root)
 
     def _has_changed(self, paths: RunPaths) -> bool:
         try:

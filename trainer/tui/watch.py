@@ -58,7 +58,7 @@ def prepare_dashboard(is_enough: Callable[[], bool] = lambda: False) -> None:
 
 def watch(
     run_path: Path,
-    *,
+    *others: Path,
     owner: bool = False,
     is_read_only: bool = False,
     has_mouse: bool = True,
@@ -69,6 +69,7 @@ def watch(
 
     Args:
         run_path: the run directory; it may still be without events.
+        others: further runs to be watched at once: shown over each other first, then one or the other by its tab.
         owner: the dashboard of the command that started the run: it leaves by itself when a stop asked for here is
             done.
         is_read_only: no requests are sent.
@@ -83,7 +84,8 @@ def watch(
     from trainer.tui.first_frame import FirstFrame, LeftEarly
 
     form, why = choose_form(pictures, os.environ)
-    feed = Feed(run_path, time.time, is_read_only=is_read_only)
+    watched = tuple(dict.fromkeys(path.resolve() for path in (run_path, *others)))
+    feed = Feed(run_path, time.time, is_read_only=is_read_only, watched=watched if len(watched) > 1 else ())
     gc.disable()
     try:
         with FirstFrame(feed, os.environ, why) as first:
@@ -96,7 +98,10 @@ def watch(
                 feed, owner=owner, look_after=look_after, environment=os.environ, pictures=form, note=why,
                 first_frame=first,
             )  # fmt: skip
-            action = app.run(mouse=has_mouse)
+            try:
+                action = app.run(mouse=has_mouse)
+            finally:
+                app.feed.close()  # another one, where another run was looked at
     except LeftEarly as left:
         return TuiResult(cast(Action, left.args[0]))
     finally:

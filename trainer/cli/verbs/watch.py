@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 EXAMPLES = """\
   trainer watch                   the latest run
   trainer watch digits-2          by name
+  trainer watch digits digits-2   both at once: their curves over each other; [ and ] change the run that is shown
   trainer watch runs/digits --plain
   trainer watch digits --read-only     without the keys that stop, pause, save
   trainer watch digits --web           in a browser on this machine; --control lets it stop, pause, save
@@ -20,8 +21,9 @@ EXAMPLES = """\
 
 def describe(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "run", nargs="?", metavar="RUN", help="a run directory, or its name below runs/ (default: the latest)"
-    )
+        "runs", nargs="*", metavar="RUN",
+        help="a run directory, or its name below runs/ (default: the latest); several: over each other, a tab each",
+    )  # fmt: skip
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--plain", action="store_true", help="lines of key=value (the default without a terminal)")
     form.add_argument("--json", action="store_true", help="the events themselves, one JSON object a line")
@@ -50,15 +52,28 @@ def execute(arguments: argparse.Namespace) -> int:
         from trainer.cli.watcher import die_with_parent
 
         die_with_parent(arguments.parent)
-    paths = find_run(arguments.run)
+    paths, *others = [find_run(word) for word in arguments.runs or (None,)]
     if arguments.web:
-        return _serve(paths.root, arguments)
+        return _serve([paths.root, *(other.root for other in others)], arguments)
+    if others and not on_terminal(arguments):
+        from trainer import TrainerError
+
+        raise TrainerError(
+            "several runs are watched on the dashboard alone",
+            found=", ".join(arguments.runs),
+            expected="one run, without a terminal or with --plain or --json",
+            hint="`trainer compare` prints several runs side by side.",
+        )
     if on_terminal(arguments):
         from trainer.cli.exit_codes import BY_WAY_OF_LEAVING
         from trainer.tui import watch
 
         result = watch(
-            paths.root, is_read_only=arguments.read_only, has_mouse=not arguments.no_mouse, pictures=arguments.pictures
+            paths.root,
+            *(other.root for other in others),
+            is_read_only=arguments.read_only,
+            has_mouse=not arguments.no_mouse,
+            pictures=arguments.pictures,
         )
         return BY_WAY_OF_LEAVING[result.action]
     from trainer.rundir import Liveness, last_records
@@ -78,7 +93,7 @@ def execute(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _serve(run: Path, arguments: argparse.Namespace) -> int:
+def _serve(runs: list[Path], arguments: argparse.Namespace) -> int:
     """Serve the dashboard until interrupted."""
     try:
         from trainer.cli.web import serve
@@ -92,5 +107,5 @@ def _serve(run: Path, arguments: argparse.Namespace) -> int:
     def say(address: str) -> None:
         print(f"{address}\nCtrl-C ends it; the run goes on.", flush=True)
 
-    serve(run, arguments.port, can_control=arguments.control and not arguments.read_only, say=say)
+    serve(runs, arguments.port, can_control=arguments.control and not arguments.read_only, say=say)
     return 0

@@ -10,12 +10,12 @@ from typing import Any
 from trainer.rundir import RunSummary
 from trainer.tui.charts import Chart, Layer
 from trainer.tui.frame import Frame
+from trainer.tui.glyphs import LETTERS
 from trainer.tui.listing import Column, Row, TableState, draw_table
 from trainer.tui.numbers import duration, number
 from trainer.tui.text import Line, crop_line
 from trainer.tui.view import View
 
-LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 ROLES = ("train", "valid", "third", "second", "rate", "best")
 COLUMNS = (
     Column("run", most=36),

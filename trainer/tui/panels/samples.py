@@ -156,7 +156,7 @@ def _cell(
 
         legend = legend_of(sample.annotations, sample.mask, frame.glyphs, state.layers)
         lines = [((" " * inner, "text"),)] * max(1, room - bool(caption) - bool(legend))
-        hang(sample, (event.file, state.layers), at[0] + FRAME_LEFT, at[1] + FRAME_TOP, inner, len(lines))
+        hang(sample, (frame.run, event.file, state.layers), at[0] + FRAME_LEFT, at[1] + FRAME_TOP, inner, len(lines))
         lines += [legend] if legend else []
     else:
         from trainer.tui.pictures import draw_picture  # NumPy comes with it

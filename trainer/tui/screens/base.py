@@ -16,6 +16,7 @@ from trainer.tui.keys import Scope, actions_of
 from trainer.tui.panel import Panel
 from trainer.tui.panels.footer import action_at, draw_footer, footer_version
 from trainer.tui.panels.header import draw_header
+from trainer.tui.panels.run_tabs import draw_run_tabs, run_at
 from trainer.tui.screens.pointing import WHEEL_LINES, Pointed
 
 if TYPE_CHECKING:
@@ -59,6 +60,8 @@ class RunScreen(Pointed, Screen[None], inherit_bindings=False):
 
     def compose(self) -> Iterable[Widget]:
         yield Panel(draw_header, source=self.dashboard, id="header", classes="row")
+        if self.dashboard.feed.watched:
+            yield Panel(draw_run_tabs, source=self.dashboard, id="run-tabs", classes="row")
         yield from self.body()
         yield Panel(draw_footer, source=self.dashboard, id="footer", version=footer_version, classes="row")
 
@@ -88,6 +91,10 @@ class RunScreen(Pointed, Screen[None], inherit_bindings=False):
                 getattr(self.dashboard if action.scope == "everywhere" else self, f"action_{action.name}")()
         elif panel.id == "header":
             self.dashboard.action_help()
+        elif panel.id == "run-tabs":
+            number = run_at(self.dashboard.frame(), x)
+            if number is not None:
+                self.dashboard.show_run(number)
 
     def wheeled(self, panel: Panel, x: int, y: int, notches: int) -> None:
         self.scroll_lines(notches * min(WHEEL_LINES, self.page_lines()))

@@ -22,6 +22,7 @@ from trainer.tui.wall import HungPanel, Wall
 
 if TYPE_CHECKING:
     from trainer.tui.app import Dashboard
+    from trainer.tui.feed import Feed
 
 
 class Evaluation(RunScreen):
@@ -38,7 +39,7 @@ class Evaluation(RunScreen):
         self.table = TableState()
         self.state = SamplesState()
         self._wall = Wall(dashboard)
-        self._read: tuple[ReportEvent, Report] | None = None
+        self._read: tuple[Feed, ReportEvent, Report] | None = None
 
     def body(self) -> Iterable[Widget]:
         yield HungPanel(
@@ -120,9 +121,10 @@ class Evaluation(RunScreen):
         event = self._event()
         if event is None:
             return None
-        if self._read is None or self._read[0] != event:
-            self._read = event, report_of(self.dashboard.feed.report(event))
-        return self._read[1]
+        feed = self.dashboard.feed
+        if self._read is None or self._read[0] is not feed or self._read[1] != event:
+            self._read = feed, event, report_of(feed.report(event))
+        return self._read[2]
 
     def _show_report(self, by: int) -> None:
         self.shown, self.view = self.shown + by, 0

@@ -117,7 +117,8 @@ class Runs(RunScreen):
 
     def _table_title(self, frame: Frame) -> str:
         siblings = self.dashboard.feed.siblings
-        return f"runs  {len(siblings.summaries)} in {siblings.root.name}"
+        where = "" if siblings.root is None else f" in {siblings.root.name}"
+        return f"runs  {len(siblings.summaries)}{where}"
 
     def _draw_table(self, frame: Frame, width: int, height: int) -> list[Line]:
         siblings = self.dashboard.feed.siblings
