@@ -92,8 +92,7 @@ class Siblings:
             tail.close()
 
     def _runs(self) -> list[RunPaths]:
-        assert self._chosen or self.root is not None
-        return list(self._chosen) or list_runs(self.root)
+        return list(self._chosen) if self._chosen or self.root is None else list_runs(self.root)
 
     def _has_changed(self, paths: RunPaths) -> bool:
         try:
