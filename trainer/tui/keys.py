@@ -43,7 +43,7 @@ ACTIONS: tuple[Action, ...] = (
     Action(
         "previous_run", ("left_square_bracket",), "previous run", "Of several runs that are watched, the one before"
     ),
-    Action("next_run", ("right_square_bracket",), "next run", "The one after: `trainer watch A B …`"),
+    Action("next_run", ("right_square_bracket",), "next run", "The one after, as in `trainer watch A B`"),
     Action("checkpoint", ("c",), "checkpoint", "Write a checkpoint after this step", in_footer=True, needs_worker=True),
     Action("evaluate", ("e",), "evaluate", "Evaluate the validation split after this step", needs_worker=True),
     Action("pause", ("p",), "pause", "Pause training after this step, or resume it", in_footer=True, needs_worker=True),
