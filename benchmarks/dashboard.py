@@ -7,11 +7,12 @@ finished      processor time and terminal output of a finished run that is being
 live          the same for a run that reports ten metric records a second (a simulated worker writes them)
 quit          from pressing q to the end of the process
 million       a run of a million records: until the first chart, and until the whole run has been read
-cold start    a task like pix2pix's with nothing compiled: the longest time until its first step in which the screen
-              shows neither progress nor a clock that runs
+cold start    a task like pix2pix's, and two recipes, with nothing compiled: the longest time until its first step in
+              which the screen shows neither progress nor a clock that runs
 charts        redrawing 20 charts of 100,000 points each
 flood         a run that writes 10,000 records a second: how soon a key is answered, by how much the dashboard's memory
-              grows meanwhile, and what a record costs its writer, beside the same without a dashboard
+              grows meanwhile, what a record costs its writer, and how many steps a training makes that writes them,
+              both beside the same without a dashboard
 """
 
 from __future__ import annotations
@@ -298,29 +299,41 @@ def million_complete() -> float:
     return 1e3 * seconds
 
 
-def cold_start_silence() -> float:
+def cold_start_silence(*words: str) -> Callable[[], float]:
     """Milliseconds for which nothing moved in the phases' panel, at most, from the first frame to the first step."""
-    from cold_start import longest_silence, record_start
 
-    folder = Path(tempfile.mkdtemp(dir=workspace()))
-    return 1e3 * longest_silence(record_start(folder))[0]
+    def measure() -> float:
+        from cold_start import longest_silence, record_start
+
+        folder = Path(tempfile.mkdtemp(dir=workspace()))
+        return 1e3 * longest_silence(record_start(folder, *words))[0]
+
+    return measure
 
 
-def _flood(folder: Path, seconds: float) -> subprocess.Popen[str]:
+def _flood(seconds: float, *words: str) -> tuple[Path, subprocess.Popen[str]]:
+    """A run that is being flooded with records, and who writes them."""
+    folder = workspace() / "runs" / f"flood-{time.monotonic_ns()}"
     script = str(ROOT / "tests" / "tui" / "synthetic_run.py")
-    words = [str(folder), "--flood", str(FLOOD_RATE), "--seconds", str(seconds)]
-    return subprocess.Popen(
+    words = (str(folder), "--flood", str(FLOOD_RATE), "--seconds", str(seconds), *words)
+    writer = subprocess.Popen(
         [sys.executable, script, *words], env=checkout_environment(), stdout=subprocess.PIPE, text=True
     )
+    while not (folder / "run.lock").exists():
+        time.sleep(0.05)
+    return folder, writer
+
+
+def _told(writer: subprocess.Popen[str]) -> tuple[float, float]:
+    """What a flood tells at its end: the microseconds of a record, how often a second it worked."""
+    record, work = writer.communicate()[0].split()
+    return float(record), float(work)
 
 
 @cache
 def _flooded() -> tuple[float, float, float]:
     """Milliseconds until a key is answered (the worst of some), megabytes grown, microseconds a record."""
-    folder = workspace() / "runs" / f"flood-{time.monotonic_ns()}"
-    writer = _flood(folder, FLOOD_SECONDS)
-    while not (folder / "run.lock").exists():
-        time.sleep(0.05)
+    folder, writer = _flood(FLOOD_SECONDS)
     terminal = watching(folder)
     terminal.until(b"phases", b"it/s")
     terminal.watch_for(2.0)
@@ -335,9 +348,9 @@ def _flooded() -> tuple[float, float, float]:
             answers.append(time.perf_counter() - start)
             terminal.watch_for(0.3)
     grown = process.memory_info().rss - memory
-    told, _ = writer.communicate()
+    record, _ = _told(writer)
     _leave(terminal)
-    return 1e3 * max(answers), grown / 1e6, float(told)
+    return 1e3 * max(answers), grown / 1e6, record
 
 
 def flood_key() -> float:
@@ -357,8 +370,23 @@ def flood_writer() -> float:
 
 def flood_writer_alone(_: str) -> float:
     """The same with nobody looking on."""
-    writer = _flood(workspace() / "runs" / f"flood-{time.monotonic_ns()}", FLOOD_SECONDS / 2)
-    return float(writer.communicate()[0])
+    return _told(_flood(FLOOD_SECONDS / 2)[1])[0]
+
+
+def flood_training() -> float:
+    """How often a second a training makes its step between the records of a flood, with a dashboard looking on."""
+    folder, writer = _flood(FLOOD_SECONDS / 2, "--training")
+    terminal = watching(folder)
+    while writer.poll() is None:
+        terminal.watch_for(0.1)
+    steps = _told(writer)[1]
+    _leave(terminal)
+    return steps
+
+
+def flood_training_alone(_: str) -> float:
+    """The same with nobody looking on."""
+    return _told(_flood(FLOOD_SECONDS / 2, "--training")[1])[1]
 
 
 def twenty_charts() -> float:
@@ -406,13 +434,19 @@ FIGURES = [
     Figure("quit", ours=quit_seconds, bar=1000, rounds=3),
     Figure("million_first_chart", ours=million_first_chart, bar=500, rounds=3),
     Figure("million_complete", ours=million_complete, bar=10_000, rounds=3),
-    Figure("cold_start_silence", ours=cold_start_silence, bar=500, rounds=1),
+    Figure("cold_start_silence", ours=cold_start_silence(), bar=500, rounds=1),
+    Figure("cold_start_silence_pix2pix", ours=cold_start_silence("pix2pix"), bar=500, rounds=1),
+    Figure("cold_start_silence_detection", ours=cold_start_silence("detection"), bar=500, rounds=1),
     Figure("twenty_charts", ours=twenty_charts, bar=30, rounds=5),
     Figure("flood_key", ours=flood_key, bar=250, rounds=1, is_timing=False),
     Figure("flood_memory", ours=flood_memory, bar=20, unit="MB", rounds=1, is_timing=False),
     Figure(
         "flood_writer", ours=flood_writer, peer=flood_writer_alone, bar=0.9, unit="µs", needs_peer_python=False,
         rounds=1, is_timing=False,
+    ),
+    Figure(
+        "flood_training", ours=flood_training, peer=flood_training_alone, bar=0.9, better="higher", unit="steps/s",
+        needs_peer_python=False, rounds=3,
     ),
 ]  # fmt: skip
 

@@ -25,6 +25,7 @@ from report import describe
 from tests.engine.networks.networks import ResNet, UNet, lsgan_discriminator, lsgan_generator, patch_discriminator
 from trainer import engine
 from trainer.engine import Tensor, devices, nn
+from trainer.engine.compile.program import Program
 from trainer.engine.devices.cpu.device import CpuDevice
 from trainer.learner.optimizers import SGD, Adam
 
@@ -159,6 +160,24 @@ def python_share(run: Callable[[], object], steps: int) -> float:
         pool.run = launch
 
 
+def stamped(run: Callable[[], object], steps: int) -> float:
+    """How many times as long a step takes while its launches are stamped, as two are for each `step` event."""
+    walk = Program.walk
+    times: dict[bool, list[float]] = {False: [], True: []}
+
+    def walking(is_stamped: bool) -> Callable[..., object]:
+        return lambda program, stamped, together: walk(program, stamped=is_stamped, together=together)
+
+    try:
+        for _ in range(steps):
+            for is_stamped, taken in times.items():
+                setattr(Program, "walk", walking(is_stamped))  # noqa: B010  (which mypy asks for)
+                taken.append(step_ms(run, 1))
+    finally:
+        setattr(Program, "walk", walk)  # noqa: B010
+    return statistics.median(times[True]) / statistics.median(times[False])
+
+
 def kept_beside_busy(run: Callable[[], object], steps: int) -> float:
     """The share of its speed that a step keeps while another process uses a whole core."""
     alone = step_ms(run, steps)
@@ -175,7 +194,7 @@ def peak_memory(run: Callable[[], object], steps: int) -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-MEASURES = {function.__name__: function for function in (step_ms, python_share, kept_beside_busy, peak_memory)}
+MEASURES = {function.__name__: function for function in (step_ms, python_share, stamped, kept_beside_busy, peak_memory)}
 ONCE = ("first_step", "compiled")
 
 

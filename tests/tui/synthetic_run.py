@@ -12,7 +12,7 @@ import math
 import os
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -250,14 +250,20 @@ def write_live(root: Path, epochs: int, speed: float = 1.0) -> None:
                 sink(LogEvent(f"gradient norm {random.random():.3f}"))
 
 
-def write_flood(root: Path, rate: int, seconds: float) -> float:
-    """A run that writes `rate` records a second, as it can, for so long; the processor time that one took, in µs."""
+def write_flood(root: Path, rate: int, seconds: float, work: Callable[[], object] | None = None) -> tuple[float, float]:
+    """A run that writes `rate` records a second, as it can, for so long.
+
+    Between them it does `work`, which takes about a millisecond, or sleeps.
+
+    Returns:
+        The processor time that a record took, in µs, with the work's; and how often a second it did its work.
+    """
     paths = make_folder(root)
     begun = time.time()
     with EventWriter(paths.events, attempt=1, process_start=begun) as sink, RunLock(paths) as lock:
         sink(RunEvent("flood", "digits", "0.1.0", os.getpid(), os.uname().nodename, "cpu", 2))
         sink(PhaseEvent("train", "started", unit="steps"))
-        step, used = 0, time.process_time()
+        step, worked, used = 0, 0, time.process_time()
         while (now := time.time() - begun) < seconds:
             while step < now * rate:
                 step += 1
@@ -267,10 +273,24 @@ def write_flood(root: Path, rate: int, seconds: float) -> float:
                     )
                 )
             lock.heartbeat()
-            time.sleep(0.01)
+            if work is None:
+                time.sleep(0.01)
+                continue
+            while time.time() - begun - now < 0.01:
+                work()
+                worked += 1
         used = time.process_time() - used
         sink(EndEvent("done", 0, step, seconds, {}))
-    return 1e6 * used / step
+    return 1e6 * used / step, worked / seconds
+
+
+def training() -> Callable[[], object]:
+    """About a millisecond of a training's work, by one thread: products of matrices."""
+    os.environ.update(OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1", MKL_NUM_THREADS="1")
+    import numpy as np
+
+    left, right = np.random.default_rng(0).standard_normal((2, 384, 384), dtype=np.float32)
+    return lambda: left @ right
 
 
 if __name__ == "__main__":
@@ -280,10 +300,12 @@ if __name__ == "__main__":
     parser.add_argument("--epochs", type=int, default=8)
     parser.add_argument("--speed", type=float, default=1.0)
     parser.add_argument("--flood", type=int, metavar="RECORDS_PER_SECOND")
+    parser.add_argument("--training", action="store_true", help="with --flood: compute between the records")
     parser.add_argument("--seconds", type=float, default=60.0)
     arguments = parser.parse_args()
     if arguments.flood:
-        print(write_flood(arguments.folder, arguments.flood, arguments.seconds))
+        work = training() if arguments.training else None
+        print(*write_flood(arguments.folder, arguments.flood, arguments.seconds, work))
     elif arguments.live:
         write_live(arguments.folder, arguments.epochs, arguments.speed)
     else:

@@ -12,7 +12,7 @@ from trainer.tui.frame import Frame
 from trainer.tui.glyphs import ASCII, UNICODE, Glyphs, choose_glyphs
 from trainer.tui.keys import actions_of
 from trainer.tui.numbers import clock
-from trainer.tui.pace import pause_between_frames
+from trainer.tui.pace import FrameCost, pause_between_frames
 from trainer.tui.panels.chart import draw_chart_panel
 from trainer.tui.panels.footer import draw_footer
 from trainer.tui.panels.header import draw_header
@@ -182,3 +182,23 @@ def test_frames_are_seldom_beside_a_busy_machine_but_not_before_the_first_step()
     assert pause_between_frames(RUNNING, busy, {}) == 1.0
     assert pause_between_frames(RUNNING, busy, {}, has_stepped=False) == 0.25
     assert pause_between_frames(PAUSED, busy, {}, has_stepped=False) == 1.0
+
+
+def test_frames_that_cost_much_come_so_seldom_that_they_take_less_than_three_percent_of_a_core() -> None:
+    now = [0.0]
+    cost = FrameCost(lambda: now[0])
+
+    def frame(seconds: float) -> float:
+        cost.reading()
+        now[0] += 5.0  # reading a long log
+        cost.has_read()
+        cost.next_frame()
+        now[0] += seconds
+        return pause_between_frames(RUNNING, None, {}, frame_seconds=cost.seconds)
+
+    assert [frame(0.002) for _ in range(6)] == [0.25] * 6
+    assert [frame(0.012) for _ in range(3)][-1] < 0.012 / 0.02
+    assert frame(0.5) == frame(0.012) > 0.25, "one that imports something is no reason to wait for the next"
+    assert 0.012 / frame(0.012) < 0.03
+    assert [frame(0.5) for _ in range(4)][-1] == 1.0
+    assert pause_between_frames(RUNNING, None, {}, has_stepped=False, frame_seconds=0.5) == 0.25

@@ -30,6 +30,7 @@ from trainer.tui.pace import (
     LOOK_AFTER_SECONDS,
     MESSAGE_SECONDS,
     READ_SECONDS,
+    FrameCost,
     pause_between_frames,
     pause_between_motions,
 )
@@ -109,7 +110,7 @@ class Dashboard(App[str], inherit_bindings=False):
         self._message = note
         self._message_until = feed.clock() + MESSAGE_SECONDS
         self._acknowledged: str | None = None
-        self._drawn_at = 0.0
+        self._drawn_at, self._cost = 0.0, FrameCost()
         self._pointer_drawn_at, self._is_drawing_soon = 0.0, False
         self._config: tuple[str, ...] = ()
         self._made: set[str] = set()
@@ -154,18 +155,24 @@ class Dashboard(App[str], inherit_bindings=False):
             After how many seconds there is something to do again.
         """
         was_behind = self._is_behind()
+        self._cost.reading()
         self.feed.poll(READ_SECONDS)
         if self._looks_beside():
             self.feed.siblings.poll(self.feed.clock(), READ_SECONDS)
+        self._cost.has_read()
         is_behind = self._is_behind()
         self._look_for_answer()
         self._look_after_worker()
         now, status = self.feed.clock(), self.feed.status()
         view = self.feed.view
-        pause = pause_between_frames(status, view.system, self.environment, has_stepped=view.step is not None)
+        pause = pause_between_frames(
+            status, view.system, self.environment,
+            has_stepped=view.step is not None, frame_seconds=self._cost.seconds,
+        )  # fmt: skip
         has_caught_up = was_behind and not is_behind
         if has_caught_up or now - self._drawn_at >= pause - 0.01 or now < self._drawn_at:
             self._drawn_at = now
+            self._cost.next_frame()
             self.draw()
         if self.owner and self.asked_to_stop and status.is_over:
             self.action_detach()

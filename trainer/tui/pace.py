@@ -1,8 +1,10 @@
-"""How often the dashboard draws: four times a second at most, and seldom where that would cost somebody."""
+"""How often the dashboard draws: four times a second at most, and more seldom where that would cost somebody."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
 
 from trainer.rundir import SystemEvent
 from trainer.tui.status import Status
@@ -22,6 +24,10 @@ BEHIND_SECONDS = 0.002
 POINTER_SECONDS = 0.3
 """Between two frames that the mouse asks for: a cross-hair that moves in all charts is some kilobytes each time."""
 
+SHARE_OF_A_CORE = 0.022
+"""What drawing a run that goes on may take: with reading it, less than 3 %."""
+
+LONGEST_PAUSE_SECONDS = 1.0
 LOOK_AFTER_SECONDS = 1.0
 MESSAGE_SECONDS = 6.0
 SSH_SECONDS = 0.5
@@ -29,18 +35,53 @@ BUSY_PERCENT = 95.0
 
 
 def pause_between_frames(
-    status: Status, system: SystemEvent | None, environment: Mapping[str, str], *, has_stepped: bool = True
+    status: Status,
+    system: SystemEvent | None,
+    environment: Mapping[str, str],
+    *,
+    has_stepped: bool = True,
+    frame_seconds: float = 0.0,
 ) -> float:
     """Seconds between two frames.
 
-    A quarter of a second; half a second over SSH; a second when the run is over or paused, or no core is idle: but not
-    before the first step, which is waited for.
+    A quarter of a second; half a second over SSH; up to a second where frames, of `frame_seconds` of processor time,
+    would take more than their share of a core; a second when the run is over or paused, or no core is idle. Before the
+    first step, which is waited for, neither what a frame takes counts nor whether a core is idle.
     """
     is_quiet = status.is_over or status.word == "PAUSED"
     is_busy = has_stepped and system is not None and system.cpu is not None and system.cpu >= BUSY_PERCENT
     if is_quiet or is_busy:
-        return 1.0
-    return SSH_SECONDS if "SSH_CONNECTION" in environment else 0.25
+        return LONGEST_PAUSE_SECONDS
+    least = SSH_SECONDS if "SSH_CONNECTION" in environment else 0.25
+    return max(least, min(LONGEST_PAUSE_SECONDS, frame_seconds / SHARE_OF_A_CORE)) if has_stepped else least
+
+
+class FrameCost:
+    """The processor time that a frame takes, Textual's part included: all that is used but for reading the run."""
+
+    def __init__(self, clock: Callable[[], float] = time.process_time) -> None:
+        self._clock = clock
+        self._since = clock()
+        self._used = 0.0
+        self._last: deque[float] = deque(maxlen=3)
+
+    @property
+    def seconds(self) -> float:
+        """Of the last three frames the middle one's: one that fills a new screen or imports something tells little."""
+        return sorted(self._last)[1] if len(self._last) == 3 else 0.0
+
+    def reading(self) -> None:
+        """What is used from here on is no frame's."""
+        self._used += self._clock() - self._since
+
+    def has_read(self) -> None:
+        """What is used from here on is the frame's."""
+        self._since = self._clock()
+
+    def next_frame(self) -> None:
+        """A frame is about to be drawn."""
+        self._last.append(self._used)
+        self._used = 0.0
 
 
 def pause_between_motions(environment: Mapping[str, str]) -> float:
