@@ -17,7 +17,7 @@ from trainer.configs import RecipeIndex, load
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
-from recipes import ROWS, known_seconds, results, train
+from recipes import ROWS, known_seconds, results, table, train
 
 GALLERY = RecipeIndex.built_in()
 
@@ -79,6 +79,12 @@ def test_figures_that_a_readme_quotes_were_measured(name: str) -> None:
     for figure in figures:
         digits = len(figure.partition(".")[2])
         assert figure in {f"{value:.{digits}f}" for value in known}, f"{figure} stands in no line of the results"
+
+
+@pytest.mark.parametrize("name", ["clothes", "detection", "digits", "lsgan", "segmentation"])
+def test_the_means_of_a_recipes_results_reach_its_bars(name: str) -> None:
+    (line,) = (line for line in table() if line["recipe"] == name)
+    assert line["means"] and line["ok"] is not False, line
 
 
 @pytest.mark.parametrize("name", GALLERY.names())
