@@ -423,9 +423,9 @@ def _draw_charts() -> Callable[[], float]:
 FIGURES = [
     Figure("first_frame_watch_p95", ours=first_frame_of_watch, bar=400, rounds=3),
     Figure("first_frame_run_p95", ours=first_frame_of_run, bar=400, rounds=3),
-    Figure("app_watch_to_bare", ours=app_of_watch, peer=bare_shell, bar=0.6, needs_peer_python=False, rounds=9),
+    Figure("app_watch_to_bare", ours=app_of_watch, peer=bare_shell, bar=0.5, needs_peer_python=False, rounds=9),
     Figure(
-        "app_run_to_bare", ours=app_of_run, peer=bare_shell_beside_worker, bar=0.6, needs_peer_python=False, rounds=9
+        "app_run_to_bare", ours=app_of_run, peer=bare_shell_beside_worker, bar=0.5, needs_peer_python=False, rounds=9
     ),
     Figure("finished_processor", ours=finished_processor, bar=1.0, unit="% of a core", rounds=3),
     Figure("finished_output", ours=finished_output, bar=200, unit="bytes/s", rounds=3),

@@ -11,6 +11,7 @@ from conftest import Clock, dashboard, screen_text, settle
 from pseudo_terminal import Terminal
 from rich.color import ColorSystem
 from rich.style import Style
+from synthetic_run import write_long_run
 
 from trainer.rundir import RunPaths
 from trainer.tui.ansi import codes_of
@@ -30,13 +31,15 @@ class Meanwhile:
             {meanwhile}
 
 sys.meta_path.insert(0, Meanwhile())
-from trainer.tui import watch
+from trainer.tui import feed, watch
+feed.PREVIEW_BYTES = {preview_bytes}
 print(watch(Path(sys.argv[1])).action)
 """
 
 
-def watched(run: RunPaths, meanwhile: str) -> Terminal:
-    return Terminal([sys.executable, "-c", WATCH.format(meanwhile=meanwhile), str(run.root)], Path.cwd(), (100, 30))
+def watched(run: RunPaths, meanwhile: str, preview_bytes: int = 1 << 30) -> Terminal:
+    script = WATCH.format(meanwhile=meanwhile, preview_bytes=preview_bytes)
+    return Terminal([sys.executable, "-c", script, str(run.root)], Path.cwd(), (100, 30))
 
 
 def grid(lines: list[tuple[int, int, Line]], size: tuple[int, int]) -> str:
@@ -79,6 +82,15 @@ def test_what_is_typed_before_textual_is_there_is_heard_and_not_echoed(finished:
         assert terminal.output.rstrip().endswith(b"finished") and b"q\x1b[?1004h" not in terminal.output
         assert terminal.output.count(b"\x1b[?1049h") == 1, "some terminals clear the screen when it is entered twice"
         assert terminal.is_given_back()
+
+
+def test_charts_of_a_long_run_do_not_wait_for_textual(tmp_path: Path) -> None:
+    run = write_long_run(tmp_path / "long", records=20_000)  # more than is read for a first frame
+    with watched(run, "select.select([0], [], [])", preview_bytes=1 << 10) as terminal:
+        terminal.until("loss  train", "step 20000")
+        assert b"\x1b[?1004h" not in terminal.output, "Textual has not begun"
+        terminal.press("q")
+        assert terminal.wait() == 0 and terminal.is_given_back()
 
 
 @pytest.mark.parametrize("how", ["SIGTERM", "SIGHUP"])

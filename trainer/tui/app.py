@@ -144,7 +144,7 @@ class Dashboard(App[str], inherit_bindings=False):
             config=self._config,
             screen=self._scope(),
             has_colour=self.console.color_system is not None,
-            is_first=self.is_first,
+            is_first=self.is_first and (self.first_frame is None or not self.first_frame.has_charts),
             watched=self._watched_runs(),
         )
 

@@ -166,14 +166,15 @@ class Feed:
             for line in self._traceback.poll():
                 self.complete.say(now, "output", line)
 
-    def read_preview(self) -> None:
-        """Sample a long event file over its whole length. For a short one there is nothing to do."""
+    def read_preview(self) -> bool:
+        """Sample a long event file over its whole length; whether it was. For a short one there is nothing to do."""
         if self._events.size - self._events.bytes_read < PREVIEW_BYTES:
-            return
+            return False
         preview = View(self.paths.name)
         for record in sample_events(self.paths.events):
             preview.apply(record)
         self._preview = preview
+        return True
 
     def status(self) -> Status:
         """The state of the run now. Whether one without a worker has an end is known once it was read, or sampled."""

@@ -1,6 +1,7 @@
 """The first frame, drawn before Textual is imported: that takes 200 ms of a processor, and this 20.
 
     with FirstFrame(feed, environment) as first:    the overview is on the terminal; what is typed waits
+        first.show_long_run()
         import Textual, calling first.refresh()     clocks go on
         run the app(first)                          its driver calls first.hand_over(): the terminal is Textual's
 
@@ -9,6 +10,7 @@ It is the same frame that the app draws first, so that nobody sees the change.
 
 from __future__ import annotations
 
+import importlib
 import os
 import shutil
 import signal
@@ -51,7 +53,12 @@ class FirstFrame:
         feed: the run; it is read on for each frame.
         environment: the terminal's environment.
         message: what the last line says first.
+
+    Attributes:
+        has_charts: charts are drawn; NumPy is imported for that.
     """
+
+    has_charts = False
 
     def __init__(self, feed: Feed, environment: Mapping[str, str], message: str = "") -> None:
         self._feed, self._message = feed, message
@@ -105,12 +112,19 @@ class FirstFrame:
         if not self._drawn:
             self._write(f"{ENTER}\x1b[?25l\x1b[H\x1b[2J")
         frame = frame_of(
-            self._feed, glyphs=self._glyphs, message=self._message, pane="phases", is_first=True,
+            self._feed, glyphs=self._glyphs, message=self._message, pane="phases", is_first=not self.has_charts,
             has_colour=self._colors != "none",
         )  # fmt: skip
         lines = draw_overview(frame, *shutil.get_terminal_size())
         self._write(place([line for line in lines if line not in self._drawn], self._palette, self._colors))
         self._drawn = set(lines)
+
+    def show_long_run(self) -> None:
+        """Of a run that takes seconds to read, draw charts of samples already: the app has them much later."""
+        if self._stands and self._feed.read_preview():
+            importlib.import_module("trainer.tui.plot")
+            self.has_charts, self._drawn_at = True, 0.0
+            self.refresh()
 
     def hand_over(self) -> list[Any] | None:
         """Leave the terminal as it is to a driver; the attributes (termios) to give it back with, at the first call."""

@@ -89,6 +89,7 @@ def watch(
     gc.disable()
     try:
         with FirstFrame(feed, os.environ, why) as first:
+            first.show_long_run()
             for part in PARTS_OF_THE_APP:
                 importlib.import_module(part)
                 first.refresh()
