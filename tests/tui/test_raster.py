@@ -69,3 +69,33 @@ def test_braille_dots_are_numbered_as_unicode_numbers_them() -> None:
         cells = braille_cells(dots)
         assert cells[1, 1] == 1 << bit
         assert np.count_nonzero(cells) == 1
+
+
+def test_the_cross_hair_moves_without_painting_the_chart_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    from dataclasses import replace
+
+    from trainer.tui import plot
+    from trainer.tui.charts import WHOLE, Chart, Layer
+    from trainer.tui.glyphs import UNICODE
+    from trainer.tui.series import Series
+
+    series = Series()
+    for step in range(200):
+        series.append(step, float(step % 17))
+    painted: list[str] = []
+    paint = plot._painted
+    monkeypatch.setattr(plot, "_painted", lambda *given: painted.append("") or paint(*given))
+
+    def draw(cursor: float | None, width: int = 60) -> list[object]:
+        chart = Chart("loss", (Layer("loss", series, "line", "train"),), window=replace(WHOLE, cursor=cursor))
+        return list(plot.draw_chart(chart, width, 12, UNICODE))
+
+    without = draw(None)
+    at = [draw(float(step)) for step in (20, 90, 170)]
+    assert len(painted) == 1 and all(lines != without for lines in at) and at[0] != at[1] != at[2]
+    assert draw(None) == without and len(painted) == 1
+    assert draw(90.0, 61) != at[1] and len(painted) == 2
+    series.append(200, 30.0)
+    assert draw(None) != without and len(painted) == 3
+    plot._plots.clear()
+    assert draw(90.0) == draw(90.0) and len(painted) == 4

@@ -12,6 +12,8 @@ from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from rich.console import RenderableType
+from textual._compositor import ChopsUpdate
 from textual.app import App, SystemCommand
 from textual.screen import Screen
 from textual.timer import Timer
@@ -36,6 +38,7 @@ from trainer.tui.pace import (
 )
 from trainer.tui.palette import choose_palette
 from trainer.tui.screens import Dialogue, HelpDialogue, Overview, RunScreen, StopDialogue, TextEntry, screen_named
+from trainer.tui.update import NarrowUpdate
 
 if TYPE_CHECKING:
     from trainer.tui.first_frame import FirstFrame
@@ -205,6 +208,10 @@ class Dashboard(App[str], inherit_bindings=False):
         timer = super().set_timer(*arguments, **options)
         timer._skip = False
         return timer
+
+    def _display(self, screen: Screen[Any], renderable: RenderableType | None) -> None:
+        """Write an update: only the cells that have changed."""
+        super()._display(screen, NarrowUpdate(renderable) if isinstance(renderable, ChopsUpdate) else renderable)
 
     def say(self, message: str) -> None:
         """Show a message in the last line for some seconds."""

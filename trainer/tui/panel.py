@@ -16,9 +16,12 @@ from textual.widget import Widget
 from trainer.tui.box import FRAME_HEIGHT, FRAME_LEFT, FRAME_TOP, FRAME_WIDTH, boxed
 from trainer.tui.frame import Frame
 from trainer.tui.palette import Palette
-from trainer.tui.text import Line, cell_width, crop_line, line_width
+from trainer.tui.text import Line, cell_width, crop_line
 
 Draw = Callable[[Frame, int, int], list[Line]]
+
+Cell = tuple[str, str]
+BLANK: Cell = ("", "")
 
 
 class FrameSource(Protocol):
@@ -128,41 +131,50 @@ class Panel(Widget):
         self._lines = boxed(lines, title, width, height, self._frame.glyphs, self._border_role)
 
 
+NEAR = 6
+"""Cells between two changes that are written again with them: to move the cursor over them is as many bytes."""
+
+
 def changed_regions(before: list[Line], after: list[Line], width: int) -> list[Region]:
-    """The parts of lines that differ, one region a line, relative to the panel."""
+    """The parts of lines that differ, relative to the panel: what moves in a line leaves the cells between alone."""
     regions = []
     for y, (old, new) in enumerate(zip_longest(before, after, fillvalue=())):
-        if old == new:
-            continue
-        start = _common_width(old, new)
-        widths = line_width(new), line_width(old)
-        end = max(widths)
-        if widths[0] == widths[1]:
-            end -= _common_width(_mirrored(old), _mirrored(new))
-        regions.append(Region(start, y, max(1, min(end, width) - start), 1))
+        if old != new:
+            regions += [Region(start, y, end - start, 1) for start, end in _changes(_cells(old), _cells(new), width)]
     return regions
 
 
-def _common_width(old: Line, new: Line) -> int:
-    """Width of what both lines begin with, to the character."""
-    width = 0
-    for (text, role), (other_text, other_role) in zip(old, new, strict=False):
-        if role != other_role:
+def _changes(old: list[Cell], new: list[Cell], width: int) -> list[tuple[int, int]]:
+    """From where to where cells differ; the shorter line's missing ones are blank."""
+    differing = [x for x, (one, other) in enumerate(zip_longest(old, new, fillvalue=BLANK)) if one != other]
+    found: list[tuple[int, int]] = []
+    for x in differing:
+        if x >= width:
             break
-        width += cell_width(text[: _common_length(text, other_text)])
-        if text != other_text:
-            break
-    return width
+        if found and x - found[-1][1] <= NEAR:
+            found[-1] = found[-1][0], x + 1
+        else:
+            found.append((x, x + 1))
+    return found
 
 
-def _common_length(text: str, other: str) -> int:
-    """How many characters two texts begin with alike."""
-    differing = (index for index, (one, two) in enumerate(zip(text, other, strict=False)) if one != two)
-    return next(differing, min(len(text), len(other)))
+def _cells(line: Line) -> list[Cell]:
+    """What stands in each cell: a character, with what is set over it, and its role; a wide one stands in two."""
+    cells: list[Cell] = []
+    for text, role in line:
+        if text.isascii():
+            cells += [(character, role) for character in text]
+            continue
+        for character in text:
+            width = _character_width(character)
+            if width == 0 and cells:
+                cells[-1] = (cells[-1][0] + character, role)
+            else:
+                cells += [(character, role)] * width
+    return cells
 
 
-def _mirrored(line: Line) -> Line:
-    return tuple((text[::-1], role) for text, role in reversed(line))
+_character_width = lru_cache(1 << 12)(cell_width)
 
 
 @lru_cache(256)

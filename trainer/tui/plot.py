@@ -5,8 +5,11 @@ from __future__ import annotations
 import math
 import sys
 from bisect import bisect_right
-from dataclasses import dataclass
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +31,8 @@ from trainer.tui.raster import (
 )
 from trainer.tui.text import Line, Span
 
+Found = TypeVar("Found")
+
 LABEL_WIDTH = 7
 """The most that a label of the value axis takes."""
 
@@ -46,6 +51,16 @@ class _Canvas:
     end: float
     bottom: float
     top: float
+
+    @classmethod
+    def blank(cls, rows: int, columns: int, start: float, end: float, bottom: float, top: float) -> _Canvas:
+        """Nothing but blanks."""
+        characters = np.full((rows, columns), ord(" "), np.uint32)
+        return cls(characters, np.zeros((rows, columns), np.int64), ["text"], start, end, bottom, top)
+
+    def copy(self) -> _Canvas:
+        """One that can be painted on without changing this."""
+        return replace(self, characters=self.characters.copy(), roles=self.roles.copy(), names=list(self.names))
 
     def paint(self, cells: NDArray[np.uint32], role: str) -> None:
         """Lay the cells that are not 0 over what is there."""
@@ -83,15 +98,79 @@ def draw_diagram(chart: Chart, start: float, end: float, width: int, height: int
 def _draw(
     chart: Chart, start: float, end: float, left: str, right: str, middle: str, width: int, height: int, glyphs: Glyphs
 ) -> list[Line]:
-    bottom, top = _limits(chart, start, end)
     rows = height - 1
-    labels = _labels(chart, rows, bottom, top)
+    labels = _labels(chart, rows, start, end)
     margin = max(map(len, labels), default=0)
     columns = width - margin - 1
     if columns < 4 or rows < 2:
         return [((chart.title, "text"),)]
-    blank = np.full((rows, columns), ord(" "), np.uint32)
-    canvas = _Canvas(blank, np.zeros((rows, columns), np.int64), ["text"], start, end, bottom, top)
+    plot = _plot_of(chart, start, end, rows, columns, glyphs)
+    drawn = plot.rows
+    if chart.window.cursor is not None:
+        drawn = _with_cursor(plot, chart.window.cursor, glyphs)
+    lines: list[Line] = [
+        ((label.rjust(margin), "dim"), (glyphs.vertical, "dim"), *spans)
+        for label, spans in zip(labels, drawn, strict=True)
+    ]
+    axis = " " * margin + glyphs.corner + left + middle.center(max(1, columns - len(left) - len(right))) + right
+    return [*lines, ((axis[:width], "dim"),)]
+
+
+@dataclass(frozen=True)
+class _Plot:
+    """A chart on a canvas, without its cross-hair, and the rows as spans."""
+
+    chart: Chart  # keeps its series alive: they are known by their identity
+    canvas: _Canvas
+    rows: list[list[Span]]
+
+
+_plots: OrderedDict[tuple[object, ...], _Plot] = OrderedDict()
+MOST_PLOTS = 32
+"""More than a screen shows."""
+
+_limits: OrderedDict[tuple[object, ...], tuple[Chart, tuple[float, float]]] = OrderedDict()
+
+
+def _identity(chart: Chart) -> tuple[object, ...]:
+    """What a chart's drawing depends on but for its cross-hair, which moves while everything else stands still."""
+    window = chart.window
+    layers = tuple((layer.look, layer.role, layer.mark, id(layer.series), layer.series.version)
+                   for layer in chart.layers)  # fmt: skip
+    return chart.best, chart.log_scale, window.start, window.end, window.smoothing, layers
+
+
+def _remembered(
+    found: OrderedDict[tuple[object, ...], Found], key: tuple[object, ...], make: Callable[[], Found]
+) -> Found:
+    """What is known by a key, else made now; what was not asked for longest is forgotten."""
+    if key not in found:
+        found[key] = make()
+        while len(found) > MOST_PLOTS:
+            found.popitem(last=False)
+    found.move_to_end(key)
+    return found[key]
+
+
+def _plot_of(chart: Chart, start: float, end: float, rows: int, columns: int, glyphs: Glyphs) -> _Plot:
+    def make() -> _Plot:
+        blank = _Canvas.blank(rows, columns, start, end, *_limits_of(chart, start, end))
+        canvas = _painted(chart, blank, glyphs)
+        return _Plot(chart, canvas, [_spans(canvas, row) for row in range(rows)])
+
+    return _remembered(_plots, (_identity(chart), start, end, rows, columns, glyphs), make)
+
+
+def _with_cursor(plot: _Plot, step: float, glyphs: Glyphs) -> list[list[Span]]:
+    """The rows with a dotted line where nothing else stands."""
+    canvas, rows = plot.canvas.copy(), list(plot.rows)
+    for row in _paint_cursor(canvas, step, glyphs):
+        rows[row] = _spans(canvas, row)
+    return rows
+
+
+def _painted(chart: Chart, canvas: _Canvas, glyphs: Glyphs) -> _Canvas:
+    """All of the chart but the cross-hair on a blank canvas."""
     for layer in chart.layers:
         if layer.look == "points":
             _paint_points(canvas, layer, chart, glyphs)
@@ -102,14 +181,7 @@ def _draw(
             _mark_point(canvas, layer.series.steps[-1], layer.series.last, layer.mark, layer.role, chart.log_scale)
     if chart.best is not None:
         _mark_point(canvas, *chart.best, glyphs.best, "best", chart.log_scale)
-    if chart.window.cursor is not None:
-        _paint_cursor(canvas, chart.window.cursor, glyphs)
-    lines: list[Line] = [
-        ((label.rjust(margin), "dim"), (glyphs.vertical, "dim"), *_spans(canvas, row))
-        for row, label in enumerate(labels)
-    ]
-    axis = " " * margin + glyphs.corner + left + middle.center(max(1, columns - len(left) - len(right))) + right
-    return [*lines, ((axis[:width], "dim"),)]
+    return canvas
 
 
 def shown_steps(chart: Chart) -> tuple[float, float]:
@@ -124,7 +196,7 @@ def shown_steps(chart: Chart) -> tuple[float, float]:
 def step_at(chart: Chart, width: int, height: int, column: float) -> float:
     """The step over a column of a chart drawn in so many cells; at the nearer edge where it is beside the canvas."""
     start, end = shown_steps(chart)
-    margin = 1 + max(map(len, _labels(chart, height - 1, *_limits(chart, start, end))), default=0)
+    margin = 1 + max(map(len, _labels(chart, height - 1, start, end)), default=0)
     share = (column - margin + 0.5) / max(1, width - margin)
     return start + (end - start) * min(1.0, max(0.0, share))
 
@@ -140,14 +212,15 @@ def values_at(chart: Chart, step: float) -> list[tuple[Layer, float]]:
     return found
 
 
-def _paint_cursor(canvas: _Canvas, step: float, glyphs: Glyphs) -> None:
-    """A dotted line where nothing else stands: a third of the cells to be written again as it moves."""
+def _paint_cursor(canvas: _Canvas, step: float, glyphs: Glyphs) -> list[int]:
+    """A dotted line: a third of the cells to be written again as it moves. The rows in which something was put."""
     column = canvas.column_of(step)
-    if 0 <= column < canvas.characters.shape[1]:
-        for row in np.flatnonzero(canvas.characters[:, column] == ord(" ")).tolist():
-            if row % 3:
-                continue
-            canvas.mark(row, column, glyphs.vertical, "dim")
+    if not 0 <= column < canvas.characters.shape[1]:
+        return []
+    rows = [row for row in np.flatnonzero(canvas.characters[:, column] == ord(" ")).tolist() if not row % 3]
+    for row in rows:
+        canvas.mark(row, column, glyphs.vertical, "dim")
+    return rows
 
 
 def _values(layer: Layer, chart: Chart) -> tuple[Floats, Floats]:
@@ -166,7 +239,12 @@ def _smoothed(layer: Layer, smoothing: Smoothing) -> Floats:
     return running_average(np.asarray(layer.series.values), float(smoothing))
 
 
-def _limits(chart: Chart, start: float, end: float) -> tuple[float, float]:
+def _limits_of(chart: Chart, start: float, end: float) -> tuple[float, float]:
+    """The values at the bottom and at the top."""
+    return _remembered(_limits, (_identity(chart), start, end), lambda: (chart, _found_limits(chart, start, end)))[1]
+
+
+def _found_limits(chart: Chart, start: float, end: float) -> tuple[float, float]:
     lows, highs = [], []
     for layer in chart.layers:
         x, y = _values(layer, chart)
@@ -218,8 +296,8 @@ def _mark_point(canvas: _Canvas, step: float, value: float, glyph: str, role: st
         canvas.mark(row, min(columns - 1, canvas.column_of(step)), glyph, role)
 
 
-def _labels(chart: Chart, rows: int, bottom: float, top: float) -> list[str]:
-    return _value_labels(rows, bottom, top, chart.log_scale) if rows >= 2 else []
+def _labels(chart: Chart, rows: int, start: float, end: float) -> list[str]:
+    return _value_labels(rows, *_limits_of(chart, start, end), chart.log_scale) if rows >= 2 else []
 
 
 def _value_labels(rows: int, bottom: float, top: float, log_scale: bool) -> list[str]:
