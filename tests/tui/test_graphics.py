@@ -170,9 +170,17 @@ async def test_a_sixel_picture_is_sent_again_where_text_was_written_over_it(
     async with app.run_test(size=(120, 40)) as pilot:
         written: list[str] = []
         monkeypatch.setattr(app._driver, "write", written.append)
-        for key, sent in (("4", 2), ("tab", 2), ("tab", 1), ("a", 0), ("left", 2)):
+        # another one that is chosen changes borders alone; the help is written over both
+        for key, sent in (("4", 2), ("tab", 0), ("question_mark", 0), ("escape", 2), ("a", 0), ("left", 2)):
             written.clear()
             await pilot.press(key)
             for _ in range(3):
                 await settle(app, pilot)
             assert "".join(written).count("\x1bP0;1q") == sent, key
+
+
+def test_a_sixel_picture_is_gone_where_a_cell_of_it_was_overwritten() -> None:
+    picture = Placed(("a",), 2, 3, 4, 2, np.zeros((12, 8, 3), np.uint8))
+    hanging = Hanging("sixel")
+    for overwritten, sent in (([], 1), ([], 0), ([(5, 4, 1, 1)], 1), ([(6, 4, 9, 9), (0, 5, 80, 1)], 0)):
+        assert hanging.show([picture], overwritten).count("\x1bP0;1q") == sent
