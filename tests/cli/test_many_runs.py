@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import time
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,7 @@ import pytest
 from tests.tui.synthetic_run import CONFIG, append, make_folder, write_run
 from trainer.cli import main
 from trainer.cli.curves import overlaid
-from trainer.rundir import EndEvent, MetricEvent, open_run
+from trainer.rundir import EndEvent, MetricEvent, open_run, pulse
 from trainer.tui.comparison import ABSENT, compare
 
 
@@ -107,3 +109,27 @@ def test_curves_that_rise_and_fall_stand_where_their_values_are(tmp_path: Path) 
     assert lines[0].startswith("8│B") and lines[0].endswith("A")
     assert lines[8].startswith("0│A") and lines[8].endswith("B")
     assert any("*" in line for line in lines[3:6]) and lines[9].endswith("step 8")
+
+
+def test_a_run_of_another_machine_is_running_if_it_is_heard_of_whatever_the_clocks_say(
+    runs: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two look gone for seven minutes by the clock here; one of their heartbeats moves. A third is long gone."""
+    ages = {"moving": 420, "still": 420, "old": 86_400}
+    for name, age in ages.items():
+        paths = make_folder(runs / "runs" / name)
+        append(paths, MetricEvent(10, 1.0, "valid", {"accuracy": 0.25}), 1.0)
+        paths.lock.write_text(json.dumps({"pid": 7, "host": "elsewhere"}))
+        os.utime(paths.lock, (time.time() - age,) * 2)
+    moving = runs / "runs/moving/run.lock"
+    waits: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        waits.append(seconds)
+        os.utime(moving, (time.time() - 418,) * 2)
+
+    monkeypatch.setattr("trainer.rundir.heard_of", lambda locks: pulse.heard_of(locks, sleep))
+    assert main(["runs", "--json"]) == 0
+    told = {run["name"]: run["status"] for run in map(json.loads, capsys.readouterr().out.splitlines())}
+    assert told == {"one": "done", "two": "failed", "moving": "running", "still": "lost", "old": "lost"}
+    assert sum(waits) == pulse.WATCHED_SECONDS

@@ -14,8 +14,8 @@ import pytest
 
 from trainer import TrainerError
 from trainer.rundir import RunLock, RunPaths, host_name, read_lock
-from trainer.rundir.lock import SILENT_AFTER_SECONDS, WATCHED_SECONDS
 from trainer.rundir.processes import process_started
+from trainer.rundir.pulse import GONE_AFTER_SECONDS, WATCHED_SECONDS
 
 
 def dead_pid() -> int:
@@ -76,7 +76,7 @@ def test_an_owner_elsewhere_lives_as_long_as_its_heartbeat(tmp_path: Path) -> No
     write_lock(paths, 1, "another-host")
     with pytest.raises(TrainerError, match="another-host"):
         RunLock(paths).acquire()
-    long_ago = time.time() - 2 * SILENT_AFTER_SECONDS
+    long_ago = time.time() - 2 * GONE_AFTER_SECONDS
     os.utime(paths.lock, (long_ago, long_ago))
     waits, said = list[float](), list[str]()
     RunLock(paths, notice=said.append, sleep=waits.append).acquire()
@@ -87,7 +87,7 @@ def test_an_owner_elsewhere_whose_clock_is_behind_is_not_taken_for_dead(tmp_path
     """Its heartbeat looks old, but it moves."""
     paths = RunPaths(tmp_path)
     write_lock(paths, 1, "another-host")
-    behind = time.time() - 10 * SILENT_AFTER_SECONDS
+    behind = time.time() - 10 * GONE_AFTER_SECONDS
     os.utime(paths.lock, (behind, behind))
     with pytest.raises(TrainerError, match="another-host"):
         RunLock(paths, sleep=lambda seconds: os.utime(paths.lock, (behind + 2, behind + 2))).acquire()

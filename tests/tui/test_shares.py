@@ -29,3 +29,17 @@ def test_the_table_begins_with_what_takes_most_and_has_what_is_not_tuned() -> No
         ("matmul", "3x4", "60.0%"), ("add", "7", "20.0%"), ("matmul", "1x2", "10.0%"), ("matmul", "5x6", "-"),
     ]  # fmt: skip
     assert [row.cells[1] for row in kernel_rows(view, "add")] == ["7"]
+
+
+@pytest.mark.parametrize(
+    "is_timed_anew", [False, True], ids=["decided since it was timed", "timed since it was decided"]
+)
+def test_a_kernel_of_an_evaluation_has_no_share_of_a_step_though_one_of_its_name_has(is_timed_anew: bool) -> None:
+    view = View("run")
+    view.tunes = {"valid": TuneEvent("valid", "conv", "8x8"), "train": TuneEvent("train", "conv", "4x4")}
+    view.steps[0] = StepEvent(0, True, 10.0, {}, {"conv 8x8": 6.0, "conv 4x4": 3.0})
+    view.steps[1] = StepEvent(1, False, 4.0, *(({"valid": 4.0},) if is_timed_anew else ({}, {"conv 8x8": 4.0})))
+    shares = shares_of(view.steps.values())
+    assert shares.of(view.tunes["valid"]) is None and shares.of(view.tunes["train"]) == 0.3
+    rows = [row.cells[:3] for row in ordered(kernel_rows(view), BY_SHARE)]
+    assert rows == [("conv", "8x8", "60.0%"), ("conv", "4x4", "30.0%"), ("conv", "8x8", "-")]

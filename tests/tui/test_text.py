@@ -6,7 +6,7 @@ from trainer.tui.box import boxed
 from trainer.tui.glyphs import ASCII, UNICODE
 from trainer.tui.numbers import duration, number, plural, rate, size
 from trainer.tui.panel import changed_regions
-from trainer.tui.text import cell_width, crop, crop_line, line_width, plain, printable, spread, wrap
+from trainer.tui.text import cell_width, crop, crop_line, fit_title, line_width, plain, printable, spread, wrap
 
 
 @pytest.mark.parametrize(
@@ -57,6 +57,25 @@ def test_a_box_has_exactly_its_size(glyphs: object, size: tuple[int, int]) -> No
     assert len(lines) == max(2, size[1])
     if size[0] >= 4:
         assert {line_width(line) for line in lines} == {size[0]}
+
+
+@pytest.mark.parametrize(
+    ("width", "told"),
+    [
+        (40, "loss  train 0.05326  valid 12.3456"),
+        (32, "loss  train 0.0533  valid 12.3"),
+        (29, "loss  train 0.05326"),
+        (18, "loss  train 0.0533"),
+        (17, "loss"),
+        (3, "lo…"),
+    ],
+)
+def test_a_title_gives_way_by_whole_parts_and_never_within_a_number(width: int, told: str) -> None:
+    assert fit_title("loss  train 0.05326  valid 12.3456", width, "…") == told
+
+
+def test_numbers_in_titles_are_rounded_where_that_keeps_what_they_say() -> None:
+    assert fit_title("a 0.99996  step 12345.6  v1.2.3  x", 30, "…") == "a 1  step 12345.6  v1.2.3  x"
 
 
 def test_only_the_cells_that_changed_are_repainted() -> None:

@@ -33,8 +33,9 @@ from trainer.rundir.layout import (
     run_name,
     take_up_run,
 )
-from trainer.rundir.lock import LockState, RunLock, read_lock
+from trainer.rundir.lock import RunLock, read_lock
 from trainer.rundir.processes import host_name, process_age, process_is_alive
+from trainer.rundir.pulse import LockState, Pulse, heard_of
 from trainer.rundir.reader import EventTail, first_records, last_records, read_events, sample_events
 from trainer.rundir.run import Liveness, Metrics, Run, Series, open_run
 from trainer.rundir.summary import RunSummary, summarize
@@ -55,6 +56,7 @@ __all__ = [
     "MetricEvent",
     "Metrics",
     "PhaseEvent",
+    "Pulse",
     "Record",
     "ReportEvent",
     "Request",
@@ -78,6 +80,7 @@ __all__ = [
     "decode",
     "encode",
     "first_records",
+    "heard_of",
     "host_name",
     "json_value",
     "last_records",

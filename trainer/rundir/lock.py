@@ -6,7 +6,7 @@ no space on a full disk and can't tear the contents.
     the owner's process can be looked for (same host, boot and pid namespace)    it lives as long as that process
     it can't                                                                     it lives as long as its heartbeat
 
-Two machines' clocks may be minutes apart, so a heartbeat that looks old is watched before its owner's place is taken.
+A heartbeat that looks old is watched before its owner's place is taken: see `pulse`.
 """
 
 from __future__ import annotations
@@ -17,46 +17,16 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from trainer import TrainerError
 from trainer.rundir.layout import RunPaths
 from trainer.rundir.processes import host_name, pid_namespace, process_is_alive, process_started
+from trainer.rundir.pulse import WATCHED_SECONDS, LockState, heard_of, looks_fresh
 from trainer.rundir.writer import write_error
 
 if sys.platform != "win32":
     import fcntl
-
-SILENT_AFTER_SECONDS = 60.0
-"""An owner on another host counts as dead after this long without a heartbeat."""
-
-WATCHED_SECONDS, LOOKS = 8.0, 16
-"""How long, and in how many looks, an old heartbeat is watched: a worker writes one every two seconds, which another
-machine may see some seconds later."""
-
-
-@dataclass(frozen=True)
-class LockState:
-    """The owner of a run.
-
-    Attributes:
-        heartbeat: when it was last heard of, and `since`: when it has the run, in seconds since 1970.
-        is_within_sight: its process can be looked for from here, so that the heartbeat does not matter.
-    """
-
-    pid: int
-    host: str
-    heartbeat: float
-    alive: bool
-    since: float | None = None
-    is_within_sight: bool = False
-
-    def __str__(self) -> str:
-        since = (
-            "" if self.since is None else f", since {time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(self.since))}"
-        )
-        return f"pid {self.pid} on {self.host}{since}, last heard of {max(0.0, time.time() - self.heartbeat):.0f} s ago"
 
 
 class RunLock:
@@ -134,12 +104,7 @@ class RunLock:
         if owner.is_within_sight or not owner.pid:
             return False
         self._notice(f"{self.path}: of {owner}; watching for {WATCHED_SECONDS:.0f} s whether it is heard of")
-        for _ in range(LOOKS):
-            self._sleep(WATCHED_SECONDS / LOOKS)
-            with suppress(FileNotFoundError):
-                if self.path.stat().st_mtime != owner.heartbeat:
-                    return _contents(self.path) is not None
-        return False
+        return bool(heard_of([self.path], self._sleep)) and _contents(self.path) is not None
 
     def _create(self) -> bool:
         """Make the lock file with its contents in one step: written aside, then linked, which fails if one exists."""
@@ -194,5 +159,5 @@ def _state(path: Path, contents: str) -> LockState | None:
     except (ValueError, KeyError, TypeError):
         return LockState(0, "unknown", heartbeat, alive=False)
     is_within_sight = os.name == "posix" and host == host_name() and namespace in (None, pid_namespace())
-    alive = process_is_alive(pid, started) if is_within_sight else time.time() - heartbeat < SILENT_AFTER_SECONDS
+    alive = process_is_alive(pid, started) if is_within_sight else looks_fresh(heartbeat, time.time())
     return LockState(pid, host, heartbeat, alive, since, is_within_sight)

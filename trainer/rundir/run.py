@@ -14,6 +14,7 @@ from trainer import TrainerError
 from trainer.rundir.events import EndEvent, MetricEvent, PhaseEvent, Record, ResumedEvent, RunEvent
 from trainer.rundir.layout import RunPaths
 from trainer.rundir.lock import read_lock
+from trainer.rundir.pulse import Pulse
 from trainer.rundir.reader import EventTail, read_events
 
 STARTING_SECONDS = 30.0
@@ -82,6 +83,7 @@ class Liveness:
     def __init__(self, paths: RunPaths) -> None:
         self.paths, self.attempt, self.last_time = paths, 1, 0.0
         self.end: EndEvent | None = None
+        self._pulse = Pulse()
 
     def see(self, record: Record) -> None:
         """Take in the next record; those of an attempt that was superseded change nothing."""
@@ -96,7 +98,7 @@ class Liveness:
     @property
     def status(self) -> str:
         """done, stopped, interrupted or failed; running or starting; or lost: its process is gone without an end."""
-        return status_of(self.paths, self.end, self.last_time)
+        return status_of(self.paths, self.end, self.last_time, self._pulse)
 
 
 class Run:
@@ -117,7 +119,7 @@ class Run:
         self.head: RunEvent | None = None
         self.end: EndEvent | None = None
         self.attempt = 1
-        self._last_time = 0.0
+        self._last_time, self._pulse = 0.0, Pulse(is_trusting=False)
         self._tail = EventTail(paths.events)
         self.refresh()
 
@@ -141,7 +143,7 @@ class Run:
     @property
     def status(self) -> str:
         """done, stopped, interrupted or failed; running or starting; or lost: its process is gone without an end."""
-        return status_of(self.paths, self.end, self._last_time)
+        return status_of(self.paths, self.end, self._last_time, self._pulse)
 
     @property
     def config_text(self) -> str:
@@ -199,11 +201,16 @@ def open_run(path: str | os.PathLike[str]) -> Run:
     return Run(paths)
 
 
-def status_of(paths: RunPaths, end: EndEvent | None, last_time: float) -> str:
-    """The status of a run whose current attempt has this end, or none, and was last heard of at `last_time`."""
+def status_of(paths: RunPaths, end: EndEvent | None, last_time: float, pulse: Pulse | None = None) -> str:
+    """The status of a run whose current attempt has this end, or none, and was last heard of at `last_time`.
+
+    Who asks again and again hands in what they have seen of its heartbeat so far.
+    """
     if end is not None:
         return end.status
     lock = read_lock(paths)
+    if pulse is not None:
+        lock = pulse.feel(lock, time.time())
     if lock is not None:
         return "running" if lock.alive else "lost"
     return "starting" if time.time() - last_time < STARTING_SECONDS else "lost"

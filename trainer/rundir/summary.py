@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from trainer.rundir.events import EndEvent, MetricEvent, Record, ResumedEvent, RunEvent
 from trainer.rundir.layout import RunPaths
+from trainer.rundir.pulse import Pulse
 from trainer.rundir.reader import first_records, last_records
 from trainer.rundir.run import status_of
 
@@ -42,8 +43,8 @@ class RunSummary:
         return self.paths.name
 
 
-def summarize(paths: RunPaths) -> RunSummary:
-    """The run's summary, from the beginning and the end of its events."""
+def summarize(paths: RunPaths, pulse: Pulse | None = None) -> RunSummary:
+    """The run's summary, from the beginning and the end of its events; `pulse` is as in `status_of`."""
     first = first_records(paths.events)
     last = last_records(paths.events, last_bytes=NEAR_THE_END)
     if not any(isinstance(record.event, MetricEvent) and record.event.split != "train" for record in last):
@@ -58,7 +59,7 @@ def summarize(paths: RunPaths) -> RunSummary:
         paths=paths,
         task=head.task if head else None,
         device=head.device if head else None,
-        status=status_of(paths, end, last[-1].time if last else 0.0),
+        status=status_of(paths, end, last[-1].time if last else 0.0, pulse),
         attempt=attempt,
         started=first[0].time if first else None,
         seconds=last[-1].time - first[0].time if first and last else None,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trainer.tui.glyphs import Glyphs
-from trainer.tui.text import Line, crop, crop_line, line_width
+from trainer.tui.text import Line, crop_line, fit_title, line_width
 
 FRAME_WIDTH, FRAME_HEIGHT = 4, 2
 """What a box takes from a panel's size: a border and a space on either side, a border above and below."""
@@ -15,7 +15,7 @@ FRAME_LEFT, FRAME_TOP = 2, 1
 def boxed(lines: list[Line], title: str, width: int, height: int, glyphs: Glyphs, role: str = "frame") -> list[Line]:
     """`lines` in a box of `width` by `height` cells with a title in its upper border."""
     inner = max(0, width - FRAME_WIDTH)
-    head = f" {crop(title, inner - 2, glyphs.ellipsis)} " if title and inner > 2 else ""
+    head = f" {fit_title(title, inner - 2, glyphs.ellipsis)} " if title and inner > 2 else ""
     rule = glyphs.horizontal * max(0, width - 3 - line_width(((head, ""),)))
     upper_left, upper_right, lower_left, lower_right = list(glyphs.corners)
     result: list[Line] = [((upper_left + glyphs.horizontal, role), (head, "strong"), (rule + upper_right, role))]

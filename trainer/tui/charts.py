@@ -85,7 +85,8 @@ def loss_chart(view: View) -> Chart | None:
     told = [f"{layer.name if len(names) > 1 else 'train'} {number(layer.series.smoothed[-1])}"
             for layer in layers if layer.look == "smoothed"]  # fmt: skip
     told += [f"valid {number(valid.last)}"] if valid is not None else []
-    told += [f"{bad} not finite"] if (bad := sum(train[name].not_finite for name in names)) else []
+    bad = sum(train[name].not_finite for name in names)
+    told = [f"{bad} not finite", *told] if bad else told  # what comes last goes first where there is no room
     return Chart("loss  " + "  ".join(told), tuple(layers))
 
 

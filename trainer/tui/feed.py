@@ -19,6 +19,7 @@ from trainer import TrainerError
 from trainer.rundir import (
     EventTail,
     LockState,
+    Pulse,
     ReportEvent,
     RunPaths,
     SampleEvent,
@@ -28,7 +29,6 @@ from trainer.rundir import (
     send_request,
 )
 from trainer.tui.log_tail import LogTail
-from trainer.tui.pulse import Pulse
 from trainer.tui.status import DEAD, READING, Status, status_of
 from trainer.tui.view import View
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from trainer.rundir import EventTail, RunPaths, RunSummary, list_runs, open_run, summarize
+from trainer.rundir import EventTail, Pulse, RunPaths, RunSummary, list_runs, open_run, summarize
 from trainer.tui.view import View
 
 LIST_SECONDS = 5.0
@@ -38,6 +38,7 @@ class Siblings:
         self.marked: dict[Path, View] = {}
         self._tails: dict[Path, EventTail] = {}
         self._read: dict[Path, int] = {}
+        self._pulses: dict[Path, Pulse] = {}
         self._listed_at = -LIST_SECONDS
         self._waiting: list[RunPaths] = []
         for path in chosen or (run.root.resolve(),):
@@ -54,7 +55,8 @@ class Siblings:
         while self._waiting and time.perf_counter() < deadline:
             paths = self._waiting.pop(0)
             if self._has_changed(paths):
-                self.summaries[paths.root] = summarize(paths)
+                pulse = self._pulses.setdefault(paths.root, Pulse(is_trusting=False))
+                self.summaries[paths.root] = summarize(paths, pulse)
         for path, tail in self._tails.items():
             left = deadline - time.perf_counter()
             if left <= 0:
@@ -100,7 +102,8 @@ class Siblings:
         except OSError:
             size = 0
         known = self.summaries.get(paths.root)
-        if known is not None and self._read.get(paths.root) == size and known.status not in ("running", "starting"):
+        may_change = known is None or known.status in ("running", "starting", "lost")
+        if not may_change and self._read.get(paths.root) == size:
             return False
         self._read[paths.root] = size
         return True

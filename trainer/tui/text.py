@@ -56,6 +56,28 @@ def crop(text: str, width: int, ellipsis: str) -> str:
     return "".join(kept) + ellipsis
 
 
+def fit_title(title: str, width: int, ellipsis: str) -> str:
+    """A title in at most `width` cells: with numbers to three digits, then without its last parts; cut at last.
+
+    Parts are two spaces apart. A number that is cut reads as another one.
+    """
+    parts = title.split("  ")
+    for count in range(len(parts), 0, -1):
+        whole = "  ".join(parts[:count])
+        for text in (whole, _NUMBER.sub(_in_three_digits, whole)):
+            if cell_width(text) <= width:
+                return text
+    return crop(title, width, ellipsis)
+
+
+def _in_three_digits(number: re.Match[str]) -> str:
+    short = f"{float(number[0]):.3g}"
+    return number[0] if "e" in short or len(short) > len(number[0]) else short
+
+
+_NUMBER = re.compile(r"\d+\.\d+(?![\w.])")
+
+
 def wrap(text: str, width: int) -> list[str]:
     """`text` in pieces of at most `width` cells: cut at a space in a line's second half, else (a path) anywhere."""
     pieces = []

@@ -37,6 +37,7 @@ def execute(arguments: argparse.Namespace) -> int:
     found = [summarize(paths) for paths in list_runs(folder)]
     if not found:
         raise TrainerError("no runs here", where=folder, hint="`trainer run digits` makes one.")
+    found = _heard(found)
     shown = [run for run in found if arguments.status is None or run.status in arguments.status]
     _refuse_unknown(found, [*(arguments.metric or ()), *([arguments.sort] if arguments.sort else ())])
     if arguments.sort:
@@ -57,6 +58,25 @@ def execute(arguments: argparse.Namespace) -> int:
     metrics += [arguments.sort] if arguments.sort and arguments.sort not in metrics else []
     print(_table(shown, metrics, columns))
     return 0
+
+
+def _heard(runs: list[RunSummary]) -> list[RunSummary]:
+    """The runs, of which those on other machines that look gone by the clocks are running if they are heard of."""
+    import time
+    from dataclasses import replace
+
+    from trainer.cli.progress_line import ProgressLine
+    from trainer.rundir import heard_of, read_lock
+
+    doubtful = [run for run in runs if run.status == "lost"
+                and (lock := read_lock(run.paths)) is not None and lock.is_in_doubt(time.time())]  # fmt: skip
+    if not doubtful:
+        return runs
+    line = ProgressLine()
+    line.note(f"watching for a heartbeat of {', '.join(run.name for run in doubtful)}")
+    heard = heard_of([run.paths.lock for run in doubtful])
+    line.clear()
+    return [replace(run, status="running") if run.paths.lock in heard else run for run in runs]
 
 
 def _table(runs: list[RunSummary], metrics: list[str], columns: int | None) -> str:

@@ -6,7 +6,7 @@ from trainer.rundir import TuneEvent
 from trainer.tui.frame import Frame
 from trainer.tui.listing import Column, Row, TableState, draw_table
 from trainer.tui.numbers import duration
-from trainer.tui.shares import shares_of
+from trainer.tui.shares import name_of, shares_of
 from trainer.tui.text import Line, crop_line
 from trainer.tui.view import View, speed_up
 
@@ -38,8 +38,9 @@ def kernel_rows(view: View, text: str = "") -> list[Row]:
     """
     shares = shares_of(view.steps.values())
     rows = [_row(event, shares.of(event)) for event in view.tunes.values()]
-    decided = {f"{event.operation} {event.shape}" for event in view.tunes.values()}
-    rows += [_other(label, share) for label, share in shares.others.items() if label not in decided]
+    told = {name_of(event) for event in view.tunes.values()
+            if event.key not in shares.kernels and shares.of(event) is not None}  # fmt: skip
+    rows += [_other(name, share) for name, share in shares.others.items() if name not in told]
     return [row for row in rows if text.lower() in " ".join(row.cells[:2]).lower()]
 
 

@@ -115,7 +115,7 @@ def told_title(chart: Chart, view: View, *, is_first: bool) -> str:
     not_finite = sum({layer.name: layer.series.not_finite for layer in chart.layers}.values())
     bad = f"  {not_finite} not finite" if not_finite else ""
     scale = "  (log)" if chart.log_scale else ""
-    return f"{chart.title}  {told}{best}{bad}{scale}"
+    return f"{chart.title}{bad}  {told}{best}{scale}"
 
 
 def draw_metric(frame: Frame, width: int, height: int, chart: Chart | None) -> list[Line]:
