@@ -1,0 +1,83 @@
+"""What a network that learned from real photos recognises in the pictures that pix2pix makes of maps.
+
+    python benchmarks/recognised.py PIX2PIX_RUN SEGMENTATION_RUN
+
+Isola et al. 2017 call it the FCN-score. A run of the recipe `segmentation` says of each pixel what it shows, of the
+real photos of the test split and of those that a run of the recipe `pix2pix` makes of their maps; the maps say what is
+right. Both with averaged weights, segmentation's with its best. For photos and pictures there is a line: the share of
+pixels that are recognised, the mean intersection over union, and that of each class.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from harness import ROOT
+
+from trainer import engine
+from trainer.configs import load
+from trainer.datasets.readers import Opening
+from trainer.engine import nn
+from trainer.learner.weights.files import read_weights
+from trainer.recipes.parts.pix2pix_generator import Pix2PixGenerator
+from trainer.recipes.parts.unet import UNet
+from trainer.recipes.pix2pix.map_tiles import CLASSES, read_map_tiles
+from trainer.recipes.pix2pix.task import to_floats, to_pixels
+from trainer.recipes.segmentation.task import normalized
+
+DATA = ROOT / "trainer" / "recipes" / "segmentation" / "data"
+
+
+def restored(network: nn.Module, checkpoint: Path, name: str) -> nn.Module:
+    """The network with the averaged weights that a checkpoint has of it under a name."""
+    arrays = read_weights(checkpoint, "ema").arrays
+    network.load_state_dict({key.removeprefix(f"{name}."): value.widened() for key, value in arrays.items()
+                             if key.startswith(f"{name}.")})  # fmt: skip
+    return network.eval()
+
+
+def recognised(confusion: np.ndarray, names: Sequence[str]) -> dict[str, Any]:
+    """The figures of a table [true class, said class] of pixels."""
+    right = np.diag(confusion)
+    overlaps = right / (confusion.sum(0) + confusion.sum(1) - right)
+    by_class = {name: round(float(value), 3) for name, value in zip(names, overlaps, strict=True)}
+    accuracy = right.sum() / confusion.sum()
+    return {"pixels": round(float(accuracy), 3), "mean_iou": round(float(overlaps.mean()), 3), "iou": by_class}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("pix2pix", type=Path)
+    parser.add_argument("segmentation", type=Path)
+    arguments = parser.parse_args()
+    made_with, read_with = load("pix2pix").options, load("segmentation").options
+    classes = json.loads((DATA / CLASSES).read_text(encoding="utf-8"))["classes"]
+    generator = restored(
+        Pix2PixGenerator(filters=made_with.filters, depth=made_with.depth), arguments.pix2pix, "generator"
+    )
+    reader = restored(
+        UNet(3, len(classes), read_with.widths, read_with.reduction),
+        arguments.segmentation / "checkpoints" / "best",
+        "network",
+    )
+    tables = {name: np.zeros((len(classes), len(classes))) for name in ("photos", "pictures")}
+    for pair in read_map_tiles(DATA, Opening())["test"]:
+        truth = np.full(pair["image"].shape[:2], -1)
+        for one in classes:
+            truth[(pair["image"] == one["rgb"]).all(axis=2)] = one["index"]
+        drawn, photo = (engine.asarray(pair[name].transpose(2, 0, 1)[None].copy()) for name in ("image", "target"))
+        for name, picture in (("photos", photo), ("pictures", to_pixels(generator(to_floats(drawn))))):
+            scores = nn.functional.interpolate(reader(normalized(picture)), size=picture.shape[2:], mode="bilinear")
+            said = engine.argmax(scores, axis=1).numpy()[0]
+            np.add.at(tables[name], (truth[truth >= 0], said[truth >= 0]), 1)
+    for name, table in tables.items():
+        print(json.dumps({name: recognised(table, [one["name"] for one in classes])}))
+
+
+if __name__ == "__main__":
+    main()
