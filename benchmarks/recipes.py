@@ -86,8 +86,8 @@ ROWS = {
     "pix2pix": Row(
         1200,
         "valid/ema/l1",
-        least={"test/ema/ssim": 0.276},
-        most={"test/ema/l1": 0.315},
+        least={"test/ema/ssim": 0.27},  # both against a training that fails; `recognised.py` and `parity.py` judge it
+        most={"test/ema/l1": 0.32},
         short=("train.epochs=null", "train.steps=24", "train.log_every_steps=8"),
     ),
     "nuclei": Row(
