@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 from conftest import Clock, dashboard, screen_text, settle
 from pseudo_terminal import Terminal
+from recorded_terminal import Screen
 from rich.color import ColorSystem
 from rich.style import Style
 from synthetic_run import write_long_run
 
 from trainer.rundir import RunPaths
-from trainer.tui.ansi import codes_of
+from trainer.tui.ansi import codes_of, place
 from trainer.tui.overview import draw_overview
 from trainer.tui.palette import RICH, SIXTEEN
-from trainer.tui.text import Line
 
 # A dashboard that does something the moment that Textual is looked for.
 WATCH = """
@@ -42,15 +42,6 @@ def watched(run: RunPaths, meanwhile: str, preview_bytes: int = 1 << 30) -> Term
     return Terminal([sys.executable, "-c", script, str(run.root)], Path.cwd(), (100, 30))
 
 
-def grid(lines: list[tuple[int, int, Line]], size: tuple[int, int]) -> str:
-    """The characters of lines at their places."""
-    cells = [[" "] * size[0] for _ in range(size[1])]
-    for x, y, line in lines:
-        text = "".join(text for text, _ in line)
-        cells[y][x : x + len(text)] = text
-    return "\n".join("".join(row).rstrip() for row in cells)
-
-
 @pytest.mark.parametrize("size", [(60, 24), (80, 24), (97, 31), (119, 20), (120, 40), (160, 50), (203, 61), (120, 19)])
 async def test_it_is_what_the_app_draws_first(running: RunPaths, clock: Clock, size: tuple[int, int]) -> None:
     app = dashboard(running, clock)
@@ -60,7 +51,13 @@ async def test_it_is_what_the_app_draws_first(running: RunPaths, clock: Clock, s
         app.draw()
         await pilot.pause()
         drawn = draw_overview(replace(app.frame(), pane="phases"), *size)
-        assert grid(drawn, size) == screen_text(app)
+        shown = screen_text(app)
+    for on_empty in (True, False):
+        terminal = Screen(*size)
+        if not on_empty:
+            terminal.feed("\r\n".join(["#" * size[0]] * size[1]).encode())
+        terminal.feed(place(drawn, RICH, "256", on_empty=on_empty).encode())
+        assert terminal.text == shown
 
 
 @pytest.mark.parametrize("system", [ColorSystem.STANDARD, ColorSystem.EIGHT_BIT, ColorSystem.TRUECOLOR])

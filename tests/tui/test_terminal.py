@@ -109,10 +109,16 @@ def test_nothing_heavy_is_imported_for_the_first_frame() -> None:
     assert not loaded & heavy and "trainer.rundir" in loaded
 
 
-def test_preparing_leaves_little_to_import_for_the_first_frame() -> None:
-    loaded = loaded_by("from trainer.tui import prepare_dashboard; prepare_dashboard()")
+def test_the_parts_of_the_app_leave_little_to_import_for_its_first_frame() -> None:
+    loaded = loaded_by("from trainer.tui.watch import PARTS_OF_THE_APP as parts; [*map(__import__, parts)]")
     assert {"trainer.tui.app", "trainer.tui.screens", "textual.app", "textual.screen"} <= loaded
     assert "numpy" not in loaded
+
+
+def test_preparing_imports_what_the_first_frame_needs_and_stops_when_that_is_enough() -> None:
+    loaded = loaded_by("from trainer.tui import prepare_dashboard; prepare_dashboard(lambda: True)")
+    assert "trainer.tui.first_frame" in loaded and not loaded & {"asyncio", "rich.console", "textual"}
+    assert "textual" in loaded_by("from trainer.tui import prepare_dashboard; prepare_dashboard(lambda: False)")
 
 
 def test_importing_the_room_does_not_import_textual() -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from colorsys import rgb_to_hls
+from functools import lru_cache
 from typing import Literal
 
 from trainer.tui.palette import Palette
-from trainer.tui.text import Line
+from trainer.tui.text import Line, cell_width
 
 ColorSystem = Literal["none", "standard", "256", "truecolor"]
 
@@ -28,17 +29,32 @@ def color_system_of(environment: Mapping[str, str]) -> ColorSystem:
     return "256" if colors in ("256color", "kitty") else "standard"
 
 
-def place(lines: Iterable[tuple[int, int, Line]], palette: Palette, colors: ColorSystem) -> str:
-    """What writes lines at a column and a line each."""
-    written = []
+def place(lines: Iterable[tuple[int, int, Line]], palette: Palette, colors: ColorSystem, *, on_empty: bool) -> str:
+    """What writes lines at a column and a line each; `on_empty` ones, where nothing stands yet, without their blanks.
+
+    Half a screen is blanks, and a terminal takes 4 KB at a time.
+    """
+    written = list[str]()
+    current = ""
     for x, y, line in lines:
-        written.append(f"\x1b[{y + 1};{x + 1}H")
+        is_there = False
         for text, role in line:
             codes = codes_of(palette[role], colors)
-            written.append(f"\x1b[{codes}m{text}\x1b[0m" if codes else text)
-    return "".join(written)
+            if on_empty and not codes and text.isspace():
+                x, is_there = x + len(text), False
+                continue
+            if not is_there:
+                written.append(f"\x1b[{y + 1};{x + 1}H")
+                is_there = True
+            if codes != current:
+                written.append(f"\x1b[0;{codes}m" if codes else "\x1b[0m")
+                current = codes
+            written.append(text)
+            x += cell_width(text)
+    return "".join([*written, "\x1b[0m"])
 
 
+@lru_cache(256)
 def codes_of(style: str, colors: ColorSystem) -> str:
     """A style of the palette (`bold reverse #3aa655`) as the parameters of SGR."""
     codes = []

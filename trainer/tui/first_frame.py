@@ -109,14 +109,14 @@ class FirstFrame:
         if not tells and now - self._begun < PATIENCE_SECONDS:
             return
         self._drawn_at = now
-        if not self._drawn:
-            self._write(f"{ENTER}\x1b[?25l\x1b[H\x1b[2J")
         frame = frame_of(
             self._feed, glyphs=self._glyphs, message=self._message, pane="phases", is_first=not self.has_charts,
             has_colour=self._colors != "none",
         )  # fmt: skip
         lines = draw_overview(frame, *shutil.get_terminal_size())
-        self._write(place([line for line in lines if line not in self._drawn], self._palette, self._colors))
+        changed = [line for line in lines if line not in self._drawn]
+        head = "" if self._drawn else f"{ENTER}\x1b[?25l\x1b[H\x1b[2J"
+        self._write(head + place(changed, self._palette, self._colors, on_empty=not self._drawn))
         self._drawn = set(lines)
 
     def show_long_run(self) -> None:

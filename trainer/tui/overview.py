@@ -16,7 +16,7 @@ from trainer.tui.panels.phases import draw_phases
 from trainer.tui.panels.progress import draw_progress
 from trainer.tui.panels.system import draw_system
 from trainer.tui.panels.tabs import draw_tabs
-from trainer.tui.text import Line
+from trainer.tui.text import Line, line_width
 
 WIDE_COLUMNS, NORMAL_COLUMNS, TALL_ROWS = 120, 80, 20
 """From which size on the body has four columns; and below which one pane is shown at a time."""
@@ -69,9 +69,10 @@ def places(width: int, height: int) -> dict[str, Place]:
     is_small = width < NORMAL_COLUMNS or height < TALL_ROWS
     top = 2 if is_small else 1
     rows = max(0, height - top - 2)
-    result = {"header": (0, 0, width, 1), "progress": (0, height - 2, width, 1), "footer": (0, height - 1, width, 1)}
+    header = {"header": (0, 0, width, 1)}
+    result = {"progress": (0, height - 2, width, 1), "footer": (0, height - 1, width, 1)}
     if is_small:
-        return {**result, "tabs": (0, 1, width, 1), "phases": (0, top, width, rows)}
+        return {**header, "tabs": (0, 1, width, 1), "phases": (0, top, width, rows), **result}
     if width < WIDE_COLUMNS:
         x, y = _lines(width, (32, None), (1,)), _lines(rows, (None, None, 6), (4, 3))
         cells = {
@@ -84,19 +85,22 @@ def places(width: int, height: int) -> dict[str, Place]:
             "phases": (0, 0, 1, 2), "loss": (1, 0, 2, 1), "valid": (2, 0, 3, 2), "system": (3, 0, 4, 2),
             "rate": (1, 1, 2, 2), "log": (0, 2, 4, 3),
         }  # fmt: skip
-    for name, (left, upper, right, lower) in cells.items():
-        result[name] = (x[left], top + y[upper], x[right] - x[left], y[lower] - y[upper])
-    return result
+    boxes = {
+        name: (x[left], top + y[upper], x[right] - x[left], y[lower] - y[upper])
+        for name, (left, upper, right, lower) in cells.items()
+    }
+    return {**header, **boxes, **result}
 
 
 def draw_overview(frame: Frame, width: int, height: int) -> list[tuple[int, int, Line]]:
-    """The whole screen: lines, each with the column and the line at which it begins."""
+    """The whole screen, blanks included: lines, each with the column and the line at which it begins."""
     rows = {"header": draw_header, "tabs": draw_tabs, "progress": draw_progress, "footer": draw_footer}
     parts = {part.name: part for part in parts_of_body()}
     drawn = []
     for name, (x, y, columns, lines) in places(width, height).items():
         if name in rows:
-            drawn += [(x, y, line) for line in rows[name](frame, columns, lines)]
+            for line in rows[name](frame, columns, lines):
+                drawn.append((x, y, (*line, (" " * (columns - line_width(line)), "text"))))
             continue
         part = parts[name]
         inside = part.draw(frame, max(0, columns - FRAME_WIDTH), max(0, lines - FRAME_HEIGHT))

@@ -16,11 +16,11 @@ from trainer.tui.feed import Feed
 from trainer.tui.forms import choose_form
 
 Action = Literal["detached", "finished", "stopped", "terminated", "hung_up", "failed"]
+BESIDE_A_WORKER = ("asyncio", "rich.console", "textual", "textual.css.styles")
+"""What is imported while a worker reads its configuration. More of it delays the worker: processors share cores."""
+
 PARTS_OF_THE_APP = (
-    "asyncio",
-    "rich.console",
-    "textual",
-    "textual.css.styles",
+    *BESIDE_A_WORKER,
     "textual.widget",
     "textual.screen",
     "textual.command",
@@ -46,11 +46,11 @@ class TuiResult:
     action: Action
 
 
-def prepare_dashboard(is_enough: Callable[[], bool] = lambda: False) -> None:
-    """Import what a dashboard needs (a quarter of a second) while something else is waited for, until that is there."""
+def prepare_dashboard(is_enough: Callable[[], bool]) -> None:
+    """Import what a first frame needs, and a part of what the app does, while a worker is waited for."""
     gc.disable()  # until the app has drawn: looking for garbage would be a tenth of all this
     importlib.import_module("trainer.tui.first_frame")
-    for part in PARTS_OF_THE_APP:
+    for part in BESIDE_A_WORKER:
         if is_enough():
             return
         importlib.import_module(part)
