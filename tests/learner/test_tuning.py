@@ -66,6 +66,8 @@ def test_what_each_kernel_takes_of_a_step_is_an_event_measured_now_or_not(train:
         tuned = {event.key for event in events if isinstance(event, TuneEvent)}
         assert steps and set(steps[-1].kernels) <= tuned and steps[-1].kernels
         assert all(ms <= steps[-1].ms for ms in steps[-1].kernels.values())
+        programs = {event.program: event.updates for event in events if isinstance(event, StepEvent)}
+        assert sorted(programs.values()) == [False, True], "the validation step adds sums up, and trains nothing"
 
 
 def test_off_tells_of_nothing_and_keeps_nothing(train: Callable[..., Any]) -> None:

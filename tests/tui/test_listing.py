@@ -69,3 +69,13 @@ def test_grids_use_the_room() -> None:
     assert [grid_of(count, 160, 50) for count in (1, 2, 6, 100)] == [(1, 1), (2, 1), (4, 2), (4, 5)]
     assert grid_of(3, 30, 8) == (1, 1)
     assert grid_for(1, 100, 40) == (1, 1) and grid_for(4, 160, 40)[0] in (2, 4) and grid_for(9, 20, 40)[0] == 1
+
+
+def test_texts_are_cut_before_a_number_is() -> None:
+    columns = (Column("name", most=30), Column("shape", most=44), Column("share", is_number=True), Column("gain", True))
+    rows = [Row(("n" * 28, "s" * 40, "12.5%", "1.36x"), ())]
+    for width in (76, 60, 40):
+        header, line = draw_table(columns, rows, TableState(), width, 2, UNICODE)
+        text = plain([line])
+        assert "12.5%" in text and "1.36x" in text and line_width(line) <= width + 2 and "share" in plain([header])
+    assert "n" * 28 in plain(draw_table(columns, rows, TableState(), 76, 2, UNICODE)), "the widest gives way"

@@ -15,6 +15,7 @@ from trainer.learner.precision import LossScale
 from trainer.learner.stepping import Stepping, stepping
 from trainer.learner.tally import Handed, Tally
 from trainer.learner.task import Task, parts_of
+from trainer.learner.tuning import running_evaluation
 from trainer.learner.worst import ITEMS, Scoring
 from trainer.metrics import Predictions
 
@@ -49,7 +50,8 @@ class Program:
 
     def __call__(self, batch: Mapping[str, np.ndarray], *flags: Any) -> Handed:
         """Run the step on a batch; each combination of flags is a program of its own. Gives the rows to hand over."""
-        handed: Handed = self.step(batch, *flags)
+        with running_evaluation(not self._is_training):
+            handed: Handed = self.step(batch, *flags)
         self._variants.add(flags)
         return handed
 

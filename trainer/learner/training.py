@@ -21,7 +21,7 @@ from trainer.learner.inbox import Inbox, Stopped
 from trainer.learner.measuring import AVERAGED, Measuring, Occasion, report_folder
 from trainer.learner.meters import Meter
 from trainer.learner.optimizers import learning_rates
-from trainer.learner.phases import CompilePhases, Phase, phase
+from trainer.learner.phases import CompilePhases, phase
 from trainer.learner.precision import LossScale
 from trainer.learner.programs import Program, evaluation_program, set_mode, train_program
 from trainer.learner.progress import Progress
@@ -309,17 +309,16 @@ class Training:
                 running.progress(done, total)
             values = self.measuring.take(meter, occasion)
             if search is not None:
-                self._show_worst(search, loader, occasion, running)
+                running.progress(total, total, "pictures of the worst items")
+                self._show_worst(search, loader, occasion)
             return values
 
-    def _show_worst(self, search: Search, loader: Loader, occasion: Occasion, running: Phase) -> None:
+    def _show_worst(self, search: Search, loader: Loader, occasion: Occasion) -> None:
         """Write and tell of the items that an evaluation found worst; the model is still as it was evaluated."""
         worst, score = search.found(), self._scoring.score if self._scoring is not None else None
         if score is None or self.paths is None or not len(worst.items):
             return
 
-        total = min(loader.steps_per_epoch, self.config.validate.batches or loader.steps_per_epoch)
-        running.progress(total, total, "pictures of the worst items")
         report = worst_items_report(
             worst, score, self.task, loader,
             report_folder(self.paths, occasion) / f"{occasion.prefix}{WORST_ITEMS}", self.paths.root,

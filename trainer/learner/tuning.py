@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 from trainer import engine
@@ -14,6 +15,19 @@ from trainer.rundir import EventSink, StepEvent, TuneEvent
 if TYPE_CHECKING:
     from trainer.configs import TuningConfig
     from trainer.engine.autotune.record import StepTime, TuneRecord
+
+
+_is_evaluation: ContextVar[bool] = ContextVar("is_evaluation", default=False)
+
+
+@contextmanager
+def running_evaluation(is_evaluation: bool) -> Iterator[None]:
+    """Around a run of a program: an evaluation changes states, too (the sums of its metrics), but trains nothing."""
+    token = _is_evaluation.set(is_evaluation)
+    try:
+        yield
+    finally:
+        _is_evaluation.reset(token)
 
 
 @contextmanager
@@ -32,7 +46,8 @@ def tuned(config: TuningConfig, sink: EventSink, check: Callable[[], None]) -> I
         sink(TuneEvent(**dataclasses.asdict(record)))
 
     def on_step_time(time: StepTime) -> None:
-        sink(StepEvent(**dataclasses.asdict(time)))
+        fields = dataclasses.asdict(time)
+        sink(StepEvent(**{**fields, "updates": time.updates and not _is_evaluation.get()}))
 
     def on_progress(done: int, total: int, now: str) -> None:
         phase.progress(done, total, now)

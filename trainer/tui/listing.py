@@ -11,9 +11,16 @@ from trainer.tui.glyphs import Glyphs
 from trainer.tui.text import Line, cell_width, crop
 
 
+LEAST_TEXT = 10
+"""Cells that a column of text keeps."""
+
+
 @dataclass(frozen=True)
 class Column:
-    """A column: its title, whether it is set to the right; those of the highest `rank` go first where room is short."""
+    """A column: its title, whether it is set to the right.
+
+    Where room is short, those of the highest `rank` go first, then texts are cut.
+    """
 
     title: str
     is_number: bool = False
@@ -137,6 +144,13 @@ def _widths(columns: Sequence[Column], rows: Sequence[Row], width: int) -> list[
         if sum(widths) + 2 * sum(map(bool, widths)) <= width or not columns[index].rank:
             break
         widths[index] = 0
+    over = sum(widths) + 2 * sum(map(bool, widths)) - width
+    while over > 0:  # numbers stay whole: the widest text gives way
+        texts = [index for index, column in enumerate(columns) if not column.is_number and widths[index] > LEAST_TEXT]
+        if not texts:
+            break
+        widths[max(texts, key=lambda index: widths[index])] -= 1
+        over -= 1
     return widths
 
 

@@ -143,7 +143,7 @@ class Evaluation(RunScreen):
         if event is None:
             return "evaluation"
         told = f"{event.split}/{event.name}  step {event.step}  ({events.index(event) + 1} of {len(events)})"
-        return told + (f"  {event.caption}" if event.caption and event.caption != event.name else "")
+        return told + (f"  {event.caption}" if event.caption and event.caption != event.name.rpartition("/")[2] else "")
 
     def _version(self, frame: Frame) -> Hashable:
         return self._event(), self.view, self.table, len(self._events()), self.state, frame.has_colour
