@@ -10,7 +10,6 @@ from typing import Any
 from trainer.tui.glyphs import Glyphs
 from trainer.tui.text import Line, cell_width, crop
 
-
 LEAST_TEXT = 10
 """Cells that a column of text keeps."""
 
