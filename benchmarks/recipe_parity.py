@@ -143,7 +143,8 @@ def quality_difference(recipe: str, python: str, overrides: Sequence[str]) -> fl
     """How far the test split's metrics are from PyTorch's after short trainings over QUALITY_SEEDS, in percent.
 
     The learning rate goes down to 0 as in the whole recipe, and what is tested is the average of the weights: the
-    last weights of an adversary's partner are one draw of many.
+    last weights of an adversary's partner are one draw of many. One seed is one, too: PyTorch's contiguous and
+    channels-last runs of seed 0 have come 3.4 % apart.
     """
     from recorded import record
 
