@@ -92,9 +92,9 @@ ROWS = {
     ),
     "nuclei": Row(
         1200,
-        "valid/objects/AP",
-        least={"test/iou": 0.88, "test/objects/AP": 0.45, "test/objects/AP50": 0.75},
-        short=(*SHORT, "options.widths=[8, 12]", "options.flips=false"),
+        "valid/ema/objects/AP",
+        least={"test/ema/iou": 0.88, "test/ema/objects/AP": 0.45, "test/ema/objects/AP50": 0.75},
+        short=(*SHORT, "options.widths=[8, 12]", "options.flips=false", "options.rare=1"),
     ),
     "segmentation": Row(
         1200,

@@ -12,12 +12,14 @@ from PIL import Image
 from tests.recipes.building import built
 from trainer import engine
 from trainer.configs import load
+from trainer.datasets import ArrayDataset
+from trainer.datasets.readers import Opening
 from trainer.learner import Learner
-from trainer.recipes.nuclei.looks import stretched
-from trainer.recipes.nuclei.task import Nuclei
+from trainer.recipes.nuclei.looks import balanced, stretched
+from trainer.recipes.nuclei.task import Nuclei, normalized
 from trainer.recipes.parts.instances import PER_CLASS
 
-SMALL = ("options.widths=[4, 6]", "data.workers=0")
+SMALL = ("options.widths=[4, 6]", "options.rare=1", "data.workers=0")
 
 
 pytestmark = pytest.mark.usefixtures("on_the_reference_device")
@@ -36,11 +38,32 @@ def test_pictures_of_both_kinds_are_bright_on_dark_over_the_whole_range() -> Non
     assert not stretched(np.full((4, 4, 1), 7, np.uint8)).any()
 
 
+def test_pictures_of_the_rarer_look_are_shown_more_often_and_it_is_told_how_far_looking_at_them_is() -> None:
+    dark, bright = np.zeros((4, 4, 4, 1), np.uint8), np.full((4, 4, 4, 1), 200, np.uint8)
+    for images, expected in (
+        ([*dark, *bright[:2]], [0, 1, 2, 3, 4, 4, 4, 5, 5, 5]),
+        ([*bright, *dark[:1]], [0, 1, 2, 3, 4, 4, 4]),
+        ([*dark], [0, 1, 2, 3]),
+    ):
+        told: list[tuple[int, int]] = []
+        opening = Opening(progress=lambda done, total, told=told: told.append((done, total)))
+        assert balanced(ArrayDataset({"image": np.stack(images)}), 3, opening).indices.tolist() == expected
+        assert told == [(number + 1, len(images)) for number in range(len(images))]
+
+
+def test_faint_rims_show_in_the_network_s_second_picture() -> None:
+    grey = np.array([[[[0, 4, 64, 255]]]], np.uint8)
+    both = normalized(engine.asarray(grey)).numpy()
+    assert both.shape == (1, 2, 1, 4) and both.dtype == np.float32
+    share = grey[0, 0, 0] / 255.0
+    np.testing.assert_allclose(both[0, :, 0], [4 * share - 1, 4 * np.sqrt(share) - 2], atol=1e-6)
+
+
 def test_a_mirror_image_is_measured_as_the_picture() -> None:
     """Offsets along a mirrored axis change their sign."""
     task, image = (
         built("nuclei", *SMALL),
-        engine.asarray(np.random.default_rng(0).normal(size=(1, 1, 16, 32)).astype(np.float32)),
+        engine.asarray(np.random.default_rng(0).normal(size=(1, 2, 16, 32)).astype(np.float32)),
     )
     maps = task.averaged(image, task.network(image)).numpy()
     for axes, signs in (((2,), (1, 1, -1, 1)), ((3,), (1, 1, 1, -1)), ((2, 3), (1, 1, -1, -1))):
@@ -96,7 +119,13 @@ def test_annotations_of_ones_own_are_trained_on(tmp_path: Path) -> None:
         }
         (tmp_path / f"annotations/instances_{split}.json").write_text(json.dumps(document))
     own = (f"data.root={tmp_path}", "train.epochs=1", "data.batch_size=2", "schedule.warmup_steps=null")
-    own = (*own, "data.transforms.valid=[{name: pad, size: 64}]", "device=reference", "numerics.class=exact")
+    own = (
+        *own,
+        "data.transforms.train=[{name: random_scaled_crop, size: 32}]",
+        "data.transforms.valid=[{name: pad, size: 64}]",
+        "device=reference",
+        "numerics.class=exact",
+    )
     loaded = load("nuclei", (*SMALL, *own))
     outcome = Learner(Nuclei, loaded.config, loaded.options).run().check()
     assert 0 <= outcome.metrics["test/objects/AP"] <= 1 and outcome.metrics["test/iou"] >= 0

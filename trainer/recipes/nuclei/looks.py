@@ -1,10 +1,17 @@
-"""Fluorescence and stained tissue made to look alike: bright nuclei on a dark ground, over the whole range of greys."""
+"""Fluorescence and stained tissue made to look alike: bright nuclei on a dark ground, over the whole range of greys.
+
+What is rare, dark on bright or bright on dark, is shown more often in training.
+"""
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import numpy as np
 
-from trainer.datasets import Item, Wrapped
+from trainer import TrainerError
+from trainer.datasets import Dataset, Item, Subset, Wrapped
+from trainer.datasets.readers import Opening
 
 DARK, BRIGHT = 1.0, 99.8
 """Per cent of the pixels that become black at most, and that stay below white."""
@@ -20,7 +27,27 @@ class Alike(Wrapped):
 
 def stretched(image: np.ndarray) -> np.ndarray:
     """uint8 [H, W, 1] likewise; a picture is bright where half of its pixels are lighter than middle grey."""
-    grey = 255 - image if np.median(image) > 127 else image
+    grey = 255 - image if is_bright(image) else image
     low, high = np.percentile(grey, (DARK, BRIGHT))
     table = np.clip((np.arange(256) - low) * (255 / max(high - low, 1)), 0, 255)
     return np.rint(table).astype(np.uint8)[grey]
+
+
+def is_bright(image: np.ndarray) -> bool:
+    """Whether half of the picture's pixels are lighter than middle grey: nuclei are dark in it."""
+    return bool(np.median(image) > 127)
+
+
+def balanced(dataset: Dataset, times: int, opening: Opening) -> Subset:
+    """The items of `dataset`, those of the rarer look so many times: transforms make something else of each.
+
+    An item that can't be used is there once, for the loader to tell of.
+    """
+    bright = np.zeros(len(dataset), np.int64)  # 1 is bright, -1 dark
+    for index in range(len(dataset)):
+        with suppress(TrainerError):
+            bright[index] = 1 if is_bright(dataset[index]["image"]) else -1
+        if opening.progress is not None:
+            opening.progress(index + 1, len(dataset))
+    rarer = 1 if bright.sum() <= 0 else -1
+    return Subset(dataset, np.repeat(np.arange(len(dataset)), np.where(bright == rarer, times, 1)))

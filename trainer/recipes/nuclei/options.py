@@ -16,7 +16,10 @@ class Options(Section):
     """Options of the task."""
 
     widths: tuple[Width, ...] = Field(
-        (16, 32, 48, 64, 96), min_length=2, description="Channels of the U-Net at each size, the largest first."
+        (16, 32, 64, 96, 128), min_length=2, description="Channels of the U-Net at each size, the largest first."
+    )
+    rare: int = Field(
+        3, ge=1, description="How often an epoch has each picture of the rarer look, bright on dark or dark on bright."
     )
     foreground: Share = Field(0.45, description="From which probability on a pixel belongs to an object.")
     peak: Share = Field(0.3, description="How near to its object's middle a pixel must seem to be taken for it.")

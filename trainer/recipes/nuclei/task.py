@@ -18,7 +18,7 @@ from trainer.recipes.parts.instance_figures import InstanceFigures
 from trainer.recipes.parts.instances import PER_CLASS, Grouping, InstanceMaps, targets, told_of
 from trainer.recipes.parts.unet import UNet
 
-from .looks import Alike
+from .looks import Alike, balanced
 from .options import Options
 
 MIRRORS = ((2,), (3,), (2, 3))
@@ -34,14 +34,17 @@ class Nuclei(Task):
     options: Options
 
     def data(self) -> DataSplits:
-        splits = {name: Alike(InstanceMaps(part)) for name, part in self.read_splits().items()}
+        read = self.read_splits()
+        if self.options.rare > 1:
+            read["train"] = balanced(read["train"], self.options.rare, self.opening)
+        splits = {name: Alike(InstanceMaps(part)) for name, part in read.items()}
         names = splits["train"].class_names
         self.class_name = names[0] if len(names) == 1 else "object"
         return DataSplits(**loaders(splits, self.config))
 
     def build(self) -> None:
         options = self.options
-        self.network = UNet(1, 4, options.widths)
+        self.network = UNet(2, 4, options.widths)
         self.optimizer = self.optimizer_for(self.network)
         rules = {rule.name: getattr(options, rule.name) for rule in fields(Grouping)}
         self.figures = InstanceFigures(Grouping(**rules), self.class_name)
@@ -118,5 +121,6 @@ def cross_entropy(logits: Tensor, shares: Tensor) -> Tensor:
 
 
 def normalized(images: Tensor) -> Tensor:
-    """uint8 0 to 255 as float32 around 0."""
-    return images.astype(float32) * (1 / 64) - 1
+    """uint8 0 to 255 [B, 1, H, W] as float32 [B, 2, H, W] around 0: grey, and its root, in which faint rims show."""
+    grey = images.astype(float32) * (1 / 255)
+    return engine.concat([4 * grey - 1, 4 * engine.sqrt(grey) - 2], axis=1)
