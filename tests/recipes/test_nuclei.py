@@ -59,17 +59,18 @@ def test_faint_rims_show_in_the_network_s_second_picture() -> None:
     np.testing.assert_allclose(both[0, :, 0], [4 * share - 1, 4 * np.sqrt(share) - 2], atol=1e-6)
 
 
-def test_a_mirror_image_is_measured_as_the_picture() -> None:
-    """Offsets along a mirrored axis change their sign."""
-    task, image = (
-        built("nuclei", *SMALL),
-        engine.asarray(np.random.default_rng(0).normal(size=(1, 2, 16, 32)).astype(np.float32)),
-    )
+def test_a_turned_or_mirrored_image_is_measured_as_the_picture() -> None:
+    """Offsets along a mirrored axis change their sign; those of a picture whose rows became columns are exchanged."""
+    task = built("nuclei", *SMALL)
+    image = engine.asarray(np.random.default_rng(0).normal(size=(1, 2, 16, 32)).astype(np.float32))
     maps = task.averaged(image, task.network(image)).numpy()
     for axes, signs in (((2,), (1, 1, -1, 1)), ((3,), (1, 1, 1, -1)), ((2, 3), (1, 1, -1, -1))):
         other = engine.flip(image, axis=axes)
         mirrored = np.flip(task.averaged(other, task.network(other)).numpy(), axes)
         np.testing.assert_allclose(mirrored * np.array(signs)[None, :, None, None], maps, atol=1e-5)
+    other = engine.permute_dims(image, (0, 1, 3, 2))
+    turned = task.averaged(other, task.network(other)).numpy().swapaxes(2, 3)
+    np.testing.assert_allclose(turned[:, [0, 1, 3, 2]], maps, atol=1e-5)
 
 
 def test_perfect_maps_cost_little_and_what_does_not_count_costs_nothing() -> None:

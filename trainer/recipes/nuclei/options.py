@@ -27,4 +27,4 @@ class Options(Section):
     least: int = Field(10, ge=1, description="Objects of fewer pixels are left out.")
     reach: float = Field(8.0, gt=0, description="How many pixels a pixel may point past the middle that it goes to.")
     apart: float = Field(1.2, ge=0, description="Two that aim at places less than so many radii apart are one.")
-    flips: bool = Field(True, description="Validate with the mean over a picture and its three mirror images.")
+    flips: bool = Field(True, description="Validate with the mean over the eight ways to turn and mirror a picture.")

@@ -21,8 +21,8 @@ from trainer.recipes.parts.unet import UNet
 from .looks import Alike, balanced
 from .options import Options
 
-MIRRORS = ((2,), (3,), (2, 3))
-"""Axes along which pictures are mirrored to be looked at again."""
+LOOKS = tuple((turned, axes) for turned in (False, True) for axes in ((), (2,), (3,), (2, 3)))
+"""The eight ways to look at a picture: rows and columns exchanged or not, then mirrored along axes."""
 
 POINTING = 8.0
 """Pixels that an offset of 1 of the network stands for."""
@@ -98,21 +98,24 @@ class Nuclei(Task):
         return {name: Mean(value, engine.sum(rows)) for name, value in {"loss": total, **parts}.items()}
 
     def averaged(self, image: Tensor, outputs: Tensor) -> Tensor:
-        """The maps of pictures, the mean of them and of their mirror images'."""
+        """The maps of pictures, the mean of them and of their turned and mirrored images'."""
         maps = self.maps(outputs)
         if self.options.flips:
-            maps = (maps + sum(self.mirrored(image, axes) for axes in MIRRORS)) * (1 / (1 + len(MIRRORS)))
+            maps = (maps + sum(self.seen(image, *look) for look in LOOKS[1:])) * (1 / len(LOOKS))
         return maps
 
     def maps(self, outputs: Tensor) -> Tensor:
         """[B, 4, H, W]: probability of the foreground, nearness, offsets in pixels down and to the right."""
         return engine.concat([engine.logistic(outputs[:, :2]), outputs[:, 2:] * POINTING], axis=1)
 
-    def mirrored(self, image: Tensor, axes: tuple[int, ...]) -> Tensor:
-        """The maps of the mirror image, mirrored back: offsets along a mirrored axis change their sign."""
-        maps = engine.flip(self.maps(self.network(engine.flip(image, axis=axes))), axis=axes)
+    def seen(self, image: Tensor, turned: bool, axes: tuple[int, ...]) -> Tensor:
+        """The maps of a turned and mirrored image, put back: offsets are exchanged, and change their sign, with it."""
+        exchanged = (0, 1, 3, 2) if turned else (0, 1, 2, 3)
+        looked_at = engine.flip(engine.permute_dims(image, exchanged), axis=axes)
+        maps = engine.flip(self.maps(self.network(looked_at)), axis=axes)
         signs = engine.asarray([1.0, 1.0, -1.0 if 2 in axes else 1.0, -1.0 if 3 in axes else 1.0], dtype=float32)
-        return maps * engine.reshape(signs, (1, 4, 1, 1))
+        maps = engine.permute_dims(maps * engine.reshape(signs, (1, 4, 1, 1)), exchanged)
+        return engine.concat([maps[:, :2], maps[:, 3:], maps[:, 2:3]], axis=1) if turned else maps
 
 
 def cross_entropy(logits: Tensor, shares: Tensor) -> Tensor:
