@@ -142,7 +142,7 @@ async def test_pictures_hang_on_the_terminal_while_their_screen_is_in_front(
             await pilot.press(*keys)
             for _ in range(3):
                 text = await settle(app, pilot)
-            assert "▀" not in text
+            assert "▀" not in text or app._scope() == "overview"  # small pictures are half-blocks
             told = "".join(written)
             return told.count("a=T"), told.count("a=d,d=I")
 

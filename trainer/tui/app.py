@@ -54,6 +54,9 @@ Panel { height: 1fr; width: 1fr; }
 .-wide #body { grid-size: 4; grid-columns: 32 1fr 1fr 30; grid-rows: 3fr 2fr 9; }
 .-wide #valid, .-wide #system { row-span: 2; }
 .-wide #rate { display: block; }
+#body #samples { display: none; }
+.-wide.-sampled #valid { row-span: 1; }
+.-wide.-sampled #body #samples { display: block; }
 .-wide #log { column-span: 4; }
 .-narrow #tabs, .-low #tabs { display: block; }
 .-narrow #body, .-low #body { layout: vertical; }

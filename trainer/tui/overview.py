@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from itertools import accumulate
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from trainer.tui.box import FRAME_HEIGHT, FRAME_WIDTH, boxed
 from trainer.tui.frame import Frame
@@ -12,11 +12,15 @@ from trainer.tui.panels.chart import chart_title, chart_version, draw_chart_pane
 from trainer.tui.panels.footer import draw_footer
 from trainer.tui.panels.header import draw_header
 from trainer.tui.panels.log import LogFilter, draw_log
+from trainer.tui.panels.newest import draw_newest, newest_title, newest_version
 from trainer.tui.panels.phases import draw_phases
 from trainer.tui.panels.progress import draw_progress
 from trainer.tui.panels.system import draw_system
 from trainer.tui.panels.tabs import draw_tabs
 from trainer.tui.text import Line, line_width
+
+if TYPE_CHECKING:
+    from trainer.tui.panels.samples import Read
 
 WIDE_COLUMNS, NORMAL_COLUMNS, TALL_ROWS = 120, 80, 20
 """From which size on the body has four columns; and below which one pane is shown at a time."""
@@ -34,8 +38,8 @@ class Part(NamedTuple):
     version: Callable[[Frame], Hashable] | None = None
 
 
-def parts_of_body(log_filter: Callable[[], LogFilter] = LogFilter) -> list[Part]:
-    """The boxes of the body, in the order in which a grid takes them."""
+def parts_of_body(log_filter: Callable[[], LogFilter] = LogFilter, read: Read = lambda event: None) -> list[Part]:
+    """The boxes of the body, in the order in which a grid takes them; `read` reads samples."""
 
     def log_version(frame: Frame) -> Hashable:
         return frame.view.attempt, frame.view.log_count, frame.scroll, log_filter()
@@ -53,6 +57,12 @@ def parts_of_body(log_filter: Callable[[], LogFilter] = LogFilter) -> list[Part]
         Part("system", draw_system, "system", system_version),
         chart("rate"),
         Part(
+            "samples",
+            lambda frame, width, height: draw_newest(frame, width, height, read),
+            newest_title,
+            newest_version,
+        ),
+        Part(
             "log",
             lambda frame, width, height: draw_log(frame, width, height, log_filter()),
             lambda frame: log_filter().title,
@@ -61,10 +71,10 @@ def parts_of_body(log_filter: Callable[[], LogFilter] = LogFilter) -> list[Part]
     ]
 
 
-def places(width: int, height: int) -> dict[str, Place]:
+def places(width: int, height: int, *, has_samples: bool = False) -> dict[str, Place]:
     """Where everything stands on a terminal of a size, as the app's style sheet has it: what is not shown is left out.
 
-    On a small terminal the body is one pane, the phases.
+    On a small terminal the body is one pane, the phases; on a wide one samples have a place once there are some.
     """
     is_small = width < NORMAL_COLUMNS or height < TALL_ROWS
     top = 2 if is_small else 1
@@ -82,9 +92,10 @@ def places(width: int, height: int) -> dict[str, Place]:
     else:
         x, y = _lines(width, (32, None, None, 30), (1, 1)), _lines(rows, (None, None, 9), (3, 2))
         cells = {
-            "phases": (0, 0, 1, 2), "loss": (1, 0, 2, 1), "valid": (2, 0, 3, 2), "system": (3, 0, 4, 2),
-            "rate": (1, 1, 2, 2), "log": (0, 2, 4, 3),
+            "phases": (0, 0, 1, 2), "loss": (1, 0, 2, 1), "valid": (2, 0, 3, 1 if has_samples else 2),
+            "system": (3, 0, 4, 2), "rate": (1, 1, 2, 2), "log": (0, 2, 4, 3),
         }  # fmt: skip
+        cells |= {"samples": (2, 1, 3, 2)} if has_samples else {}
     boxes = {
         name: (x[left], top + y[upper], x[right] - x[left], y[lower] - y[upper])
         for name, (left, upper, right, lower) in cells.items()
@@ -97,7 +108,7 @@ def draw_overview(frame: Frame, width: int, height: int) -> list[tuple[int, int,
     rows = {"header": draw_header, "tabs": draw_tabs, "progress": draw_progress, "footer": draw_footer}
     parts = {part.name: part for part in parts_of_body()}
     drawn = []
-    for name, (x, y, columns, lines) in places(width, height).items():
+    for name, (x, y, columns, lines) in places(width, height, has_samples=bool(frame.view.samples)).items():
         if name in rows:
             for line in rows[name](frame, columns, lines):
                 drawn.append((x, y, (*line, (" " * (columns - line_width(line)), "text"))))

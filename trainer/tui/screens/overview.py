@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from textual.widget import Widget
 
 from trainer.tui.charts import CHARTS
+from trainer.tui.frame import Frame
 from trainer.tui.overview import parts_of_body
 from trainer.tui.panel import Panel
 from trainer.tui.panels.log import LogFilter
@@ -33,6 +34,10 @@ class Overview(RunScreen):
         super().__init__(dashboard)
         self.log_filter = LogFilter()
 
+    def show(self, frame: Frame) -> None:
+        self.set_class(bool(frame.view.samples), "-sampled")  # the style sheet makes room for them
+        super().show(frame)
+
     def text_lines(self) -> int:
         return sum(1 for _ in self.log_filter.keeps(self.dashboard.feed.view.log))
 
@@ -54,6 +59,8 @@ class Overview(RunScreen):
             self.show_pane(pane)
         elif panel.id in CHARTS:
             self.dashboard.action_metrics()
+        elif panel.id == "samples":
+            self.dashboard.action_samples()
         else:
             super().clicked(panel, x, y, is_double=is_double)
 
@@ -74,7 +81,7 @@ class Overview(RunScreen):
                     version=part.version,
                     classes="box shown" if part.name == self.pane else "box",
                 )
-                for part in parts_of_body(lambda: self.log_filter)
+                for part in parts_of_body(lambda: self.log_filter, lambda event: self.dashboard.feed.sample(event))
             ),
             id="body",
         )

@@ -1,0 +1,81 @@
+"""The overview's pane of samples: on wide terminals, once a run has shown some."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import synthetic_run
+from conftest import Clock, dashboard, screen_text, settle
+
+from trainer.rundir import RunPaths, SampleEvent
+from trainer.tui.overview import draw_overview, places
+from trainer.tui.panels.newest import draw_newest
+from trainer.tui.pictures import read_sample
+from trainer.tui.text import plain
+
+
+@pytest.fixture
+def shown(tmp_path: Path) -> RunPaths:
+    return synthetic_run.write_run(tmp_path / "digits-7", has_shown=True)
+
+
+async def test_the_newest_pictures_stand_on_a_wide_overview_and_a_click_leads_to_all(
+    shown: RunPaths, clock: Clock
+) -> None:
+    app = dashboard(shown, clock)
+    async with app.run_test(size=(160, 50)) as pilot:
+        text = await settle(app, pilot)
+        assert "samples  step 120" in text and "cells at 120" in text and "plain at 120" in text and "▀" in text
+        pane = app.screen.query_one("#samples")
+        await pilot.click(offset=(pane.region.x + 4, pane.region.y + 3))
+        assert "valid/cells" in await settle(app, pilot)
+        await pilot.press("1")
+        assert "samples  step 120" in await settle(app, pilot)
+
+
+async def test_it_comes_with_the_first_samples_and_has_no_place_on_a_narrow_terminal(
+    tmp_path: Path, clock: Clock
+) -> None:
+    run = synthetic_run.write_run(tmp_path / "digits-7")
+    app = dashboard(run, clock)
+    async with app.run_test(size=(140, 40)) as pilot:
+        assert "samples  step" not in await settle(app, pilot)
+        tall = app.screen.query_one("#valid").size.height
+        synthetic_run.write_shown(run, 40.0)
+        assert "samples  step 120" in await settle(app, pilot)
+        await pilot.pause()
+        assert app.screen.query_one("#valid").size.height < tall
+        await pilot.resize_terminal(100, 40)
+        assert "samples  step" not in await settle(app, pilot)
+
+
+@pytest.mark.parametrize("size", [(100, 30), (120, 36), (203, 61)])
+async def test_the_first_frame_has_its_place_where_the_app_has_it(
+    shown: RunPaths, clock: Clock, size: tuple[int, int]
+) -> None:
+    app = dashboard(shown, clock)
+    async with app.run_test(size=size) as pilot:
+        await settle(app, pilot)
+        app.is_first = True
+        app.draw()
+        await pilot.pause()
+        cells = [[" "] * size[0] for _ in range(size[1])]
+        for x, y, line in draw_overview(replace(app.frame(), pane="phases"), *size):
+            told = plain([line])
+            cells[y][x : x + len(told)] = told
+        assert "\n".join("".join(row).rstrip() for row in cells) == screen_text(app)
+        assert ("samples" in places(*size, has_samples=True)) == (size[0] >= 120)
+
+
+async def test_texts_and_files_that_are_gone_are_told_of(shown: RunPaths, clock: Clock) -> None:
+    synthetic_run.append(shown, SampleEvent(130, "valid", "gone", "samples/gone.png"), 40.0)
+    synthetic_run.append(shown, SampleEvent(130, "valid", "said", "samples/step-120/words.txt"), 40.0)
+    app = dashboard(shown, clock)
+    frame = app.frame()
+    lines = plain(
+        draw_newest(replace(frame, is_first=False), 60, 8, lambda event: read_sample(shown.root / event.file))
+    )
+    assert "can't be read" in lines and "to be or not to be," in lines
+    assert draw_newest(frame, 60, 8, lambda event: None) == []  # the first frame waits for nothing
