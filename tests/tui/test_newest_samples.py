@@ -4,16 +4,27 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import synthetic_run
 from conftest import Clock, dashboard, screen_text, settle
 
 from trainer.rundir import RunPaths, SampleEvent
+from trainer.tui.app import Dashboard
 from trainer.tui.overview import draw_overview, places
 from trainer.tui.panels.newest import draw_newest
 from trainer.tui.pictures import read_sample
 from trainer.tui.text import plain
+
+
+async def until(told: str, app: Dashboard, pilot: Any) -> str:
+    """The text of the screen once it says something; files are read in boxed time."""
+    for _ in range(200):
+        text = await settle(app, pilot)
+        if told in text:
+            return text
+    raise AssertionError(f"{told!r} never came:\n{text}")
 
 
 @pytest.fixture
@@ -26,13 +37,13 @@ async def test_the_newest_pictures_stand_on_a_wide_overview_and_a_click_leads_to
 ) -> None:
     app = dashboard(shown, clock)
     async with app.run_test(size=(160, 50)) as pilot:
-        text = await settle(app, pilot)
+        text = await until("plain at 120", app, pilot)
         assert "samples  step 120" in text and "cells at 120" in text and "plain at 120" in text and "▀" in text
         pane = app.screen.query_one("#samples")
         await pilot.click(offset=(pane.region.x + 4, pane.region.y + 3))
-        assert "valid/cells" in await settle(app, pilot)
+        await until("valid/cells", app, pilot)
         await pilot.press("1")
-        assert "samples  step 120" in await settle(app, pilot)
+        await until("phases", app, pilot)
 
 
 async def test_it_comes_with_the_first_samples_and_has_no_place_on_a_narrow_terminal(
@@ -44,8 +55,7 @@ async def test_it_comes_with_the_first_samples_and_has_no_place_on_a_narrow_term
         assert "samples  step" not in await settle(app, pilot)
         tall = app.screen.query_one("#valid").size.height
         synthetic_run.write_shown(run, 40.0)
-        assert "samples  step 120" in await settle(app, pilot)
-        await pilot.pause()
+        await until("samples  step 120", app, pilot)
         assert app.screen.query_one("#valid").size.height < tall
         await pilot.resize_terminal(100, 40)
         assert "samples  step" not in await settle(app, pilot)
