@@ -81,7 +81,7 @@ def test_figures_that_a_readme_quotes_were_measured(name: str) -> None:
         assert figure in {f"{value:.{digits}f}" for value in known}, f"{figure} stands in no line of the results"
 
 
-@pytest.mark.parametrize("name", ["clothes", "detection", "digits", "lsgan", "nuclei", "segmentation"])
+@pytest.mark.parametrize("name", GALLERY.names())
 def test_the_means_of_a_recipes_results_reach_its_bars(name: str) -> None:
     (line,) = (line for line in table() if line["recipe"] == name)
     assert line["means"] and line["ok"] is not False, line
