@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 import synthetic_run
-from conftest import Clock, dashboard, screen_text, settle
+from conftest import Clock, dashboard, settle
 
 from trainer.rundir import RunPaths, SampleEvent
 from trainer.tui.app import Dashboard
-from trainer.tui.overview import draw_overview, places
+from trainer.tui.overview import places
 from trainer.tui.panels.newest import draw_newest
 from trainer.tui.pictures import read_sample
 from trainer.tui.text import plain
@@ -62,21 +62,16 @@ async def test_it_comes_with_the_first_samples_and_has_no_place_on_a_narrow_term
 
 
 @pytest.mark.parametrize("size", [(100, 30), (120, 36), (203, 61)])
-async def test_the_first_frame_has_its_place_where_the_app_has_it(
+async def test_the_first_frame_has_every_pane_where_the_app_has_it(
     shown: RunPaths, clock: Clock, size: tuple[int, int]
 ) -> None:
     app = dashboard(shown, clock)
     async with app.run_test(size=size) as pilot:
-        await settle(app, pilot)
-        app.is_first = True
-        app.draw()
-        await pilot.pause()
-        cells = [[" "] * size[0] for _ in range(size[1])]
-        for x, y, line in draw_overview(replace(app.frame(), pane="phases"), *size):
-            told = plain([line])
-            cells[y][x : x + len(told)] = told
-        assert "\n".join("".join(row).rstrip() for row in cells) == screen_text(app)
-        assert ("samples" in places(*size, has_samples=True)) == (size[0] >= 120)
+        await until("samples  step 120" if size[0] >= 120 else "valid/accuracy", app, pilot)
+        for name, place in places(*size, has_samples=True).items():
+            region = app.screen.query_one(f"#{name}").region
+            assert (region.x, region.y, region.width, region.height) == place, name
+    assert ("samples" in places(*size, has_samples=True)) == (size[0] >= 120)
 
 
 async def test_texts_and_files_that_are_gone_are_told_of(shown: RunPaths, clock: Clock) -> None:
