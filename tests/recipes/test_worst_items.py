@@ -22,7 +22,12 @@ RECIPES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("recipe", RECIPES)
+SLOW = ("nuclei",)  # it looks at all of its training pictures first
+
+
+@pytest.mark.parametrize(
+    "recipe", [pytest.param(name, marks=[pytest.mark.full] if name in SLOW else []) for name in RECIPES]
+)
 def test_an_item_alone_has_a_score_and_is_shown(recipe: str) -> None:
     name, overrides = RECIPES[recipe]
     task = built(recipe, *overrides)
