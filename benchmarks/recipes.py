@@ -94,7 +94,7 @@ ROWS = {
         1200,
         "valid/ema/objects/AP",
         least={"test/ema/iou": 0.88, "test/ema/objects/AP": 0.45, "test/ema/objects/AP50": 0.75},
-        short=(*SHORT, "options.widths=[8, 12]", "options.flips=false", "options.rare=1"),
+        short=(*SHORT, "options.widths=[8, 12]", "options.flips=false", "options.rare=1", "options.peak=0.6"),
     ),
     "segmentation": Row(
         1200,
