@@ -43,7 +43,10 @@ def watched(run: RunPaths, meanwhile: str, preview_bytes: int = 1 << 30) -> Term
 
 
 @pytest.mark.parametrize("size", [(60, 24), (80, 24), (97, 31), (119, 20), (120, 40), (160, 50), (203, 61), (120, 19)])
-async def test_it_is_what_the_app_draws_first(running: RunPaths, clock: Clock, size: tuple[int, int]) -> None:
+async def test_it_is_what_the_app_draws_first(
+    running: RunPaths, clock: Clock, size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trainer.tui.app.FIRST_FRAME_SECONDS", 3600.0)  # its timer would end what is looked at
     app = dashboard(running, clock)
     async with app.run_test(size=size) as pilot:
         await settle(app, pilot)
