@@ -11,6 +11,7 @@ from pycocotools import mask as coding
 from trainer import engine
 from trainer.datasets import Item
 from trainer.metrics.detection import CocoFigures
+from trainer.recipes.parts import instances
 from trainer.recipes.parts.instance_figures import InstanceFigures
 from trainer.recipes.parts.instances import (
     PER_CLASS,
@@ -93,6 +94,22 @@ def test_two_halves_that_aim_at_almost_one_place_are_one_object() -> None:
     assert len(np.unique(found[disc])) > 1
     found, _ = Grouping()(maps[0], maps[1], maps[2:])
     assert len(np.unique(found[disc])) == 1
+
+
+def test_of_more_middles_than_objects_can_be_numbered_the_nearest_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A network that knows nothing yet has thousands."""
+    monkeypatch.setattr(instances, "MOST_MIDDLES", 200)
+    draws = np.random.default_rng(0)
+    probability, nearness = draws.random((2, 64, 64))
+    aims = np.indices((64, 64)) + (offsets := 8 * draws.standard_normal((2, 64, 64)))
+    found, scores = Grouping(foreground=0, peak=0, window=1, least=1, reach=1e9, apart=0)(
+        probability, nearness, offsets
+    )
+    middles = np.argwhere(nearness >= highest(nearness, 1))
+    assert len(middles) > 300 and 150 < len(scores) == len(np.unique(found)) <= 200 and found.min() == 1
+    middles = middles[np.sort(np.argsort(-nearness[tuple(middles.T)])[:200])]
+    nearest = np.argmin([np.square(aims - middle[:, None, None]).sum(0) for middle in middles], 0)
+    assert all(len(np.unique(nearest[found == number])) == 1 for number in np.unique(found))
 
 
 def test_the_score_is_the_mean_probability_of_the_objects_pixels_by_the_nearness_of_its_middle() -> None:

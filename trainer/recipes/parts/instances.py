@@ -20,6 +20,9 @@ from trainer.engine import Tensor, float32, int32
 PER_CLASS = 1000
 """A `mask` of segments holds class * PER_CLASS + number; 0 to 999 are no object, 255 of them don't count."""
 
+MOST_MIDDLES = 1000
+"""As many objects as a `mask` can number: of more middles in one picture the nearest are taken."""
+
 SPREAD = 0.5
 """How wide a peak is, as a share of the radius of a disc of the object's area."""
 
@@ -118,18 +121,22 @@ class Grouping:
         segments = np.zeros(inside.shape, np.int32)
         if not len(middles):
             return segments, np.zeros(0)
-        pixels = np.argwhere(inside)
-        aims = pixels + offsets[:, inside].T
-        away = np.square(aims[:, None] - middles[None]).sum(2, dtype=np.float32)
-        stays = np.ones(len(middles), bool)
+        if len(middles) > MOST_MIDDLES:  # the network knows nothing yet
+            strongest = np.argsort(-nearness[middles[:, 0], middles[:, 1]], kind="stable")[:MOST_MIDDLES]
+            middles = middles[np.sort(strongest)]
+        aims = np.argwhere(inside) + offsets[:, inside].T
+        away = squared_distances(aims, middles)
+        stays, choice = np.ones(len(middles), bool), away.argmin(1)
         while stays.any():
-            choice = np.where(stays, away, np.inf).argmin(1)
-            close = away[np.arange(len(pixels)), choice] <= self.reach**2
+            close = away[np.arange(len(aims)), choice] <= self.reach**2
             counts = np.bincount(choice[close], minlength=len(middles))
             leaves = self._leaving(counts, choice[close], aims[close], stays)
             if not len(leaves):
                 break
             stays[leaves] = False
+            away[:, leaves] = np.inf
+            lost = np.flatnonzero(np.isin(choice, leaves))
+            choice[lost] = away[lost].argmin(1)
         if not stays.any():
             return segments, np.zeros(0)
         numbers, kept = np.cumsum(stays), middles[stays]
@@ -157,6 +164,15 @@ class Grouping:
             if one not in leaves and other not in leaves:
                 leaves.append(one if counts[one] < counts[other] else other)
         return leaves
+
+
+def squared_distances(points: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """float32 [P, N] of points [P, 2] and others [N, 2]."""
+    away = np.empty((len(points), len(others)), np.float32)
+    for start in range(0, len(points), 4096):  # of thousands of each, differences take gigabytes
+        part = slice(start, start + 4096)
+        away[part] = np.square(points[part, None] - others[None]).sum(2, dtype=np.float32)
+    return away
 
 
 def told_of(segments: np.ndarray, scores: np.ndarray | None = None) -> dict[str, Any]:
