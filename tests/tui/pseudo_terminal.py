@@ -16,6 +16,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from recorded_terminal import Screen
+
 ROOT = Path(__file__).parents[2]
 PATIENCE = 30.0
 """Seconds until a test gives up on something that takes a fraction of one."""
@@ -40,6 +42,7 @@ class Terminal:
     ) -> None:
         self.descriptor, theirs = pty.openpty()
         self.output = b""
+        self._screen, self._size = Screen(*size), size
         self.resize(*size)
         self.attributes_before = self.attributes()
         variables = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "COLUMNS", "LINES")}
@@ -61,6 +64,8 @@ class Terminal:
     def resize(self, columns: int, lines: int) -> None:
         """Make the window another size; what runs in it hears of that by a signal."""
         fcntl.ioctl(self.descriptor, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+        if (columns, lines) != self._size:
+            self._screen, self._size = Screen(columns, lines), (columns, lines)
 
     def attributes(self) -> list[Any]:
         """Echo, line by line input, and so on, as they are now; see termios(3)."""
@@ -79,11 +84,24 @@ class Terminal:
         except OSError:
             data = b""
         self.output += data
+        self._screen.feed(data)
         return bool(data)
 
     def until(self, *texts: str, since: int = 0) -> int:
-        """Read until the command has written all of `texts` after the first `since` bytes; how much there is then."""
-        self.until_true(lambda: all(text.encode() in self.output[since:] for text in texts), f"no {texts}")
+        """Read until the command has written all of `texts` after the first `since` bytes; how much there is then.
+
+        Of a text that takes the place of one alike only what differs is written: that it stands on the screen, and did
+        not then, is as good.
+        """
+        before = Screen(*self._size)
+        before.feed(self.output[:since])
+        stood = {text for text in texts if text in before.text}
+
+        def have_come() -> bool:
+            written, shown = self.output[since:], self._screen.text
+            return all(text.encode() in written or (text in shown and text not in stood) for text in texts)
+
+        self.until_true(have_come, f"no {texts}")
         return len(self.output)
 
     def until_true(self, claim: Callable[[], bool], complaint: str = "it did not come about") -> None:

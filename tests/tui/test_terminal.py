@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 import synthetic_run
+from recorded_terminal import Screen
 
 from trainer.rundir import RunPaths
 
@@ -60,10 +61,12 @@ def terminal(
 
 def read_until(descriptor: int, *texts: bytes) -> bytes:
     """What the terminal got until all of `texts` were there; fails when the command ends before, or says no more."""
-    output = b""
-    while not all(text in output for text in texts):
+    output, screen = b"", Screen(100, 30)
+    while not all(text in output or text.decode() in screen.text for text in texts):
         assert select.select([descriptor], [], [], PATIENCE_SECONDS)[0], f"no {texts} in {output!r}"
-        output += os.read(descriptor, 1 << 16)
+        data = os.read(descriptor, 1 << 16)
+        screen.feed(data)
+        output += data
     return output
 
 
