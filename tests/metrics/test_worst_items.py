@@ -29,7 +29,9 @@ def test_they_are_those_of_a_sort_in_any_split_order_and_merge(seed: int, limit:
         at = int(random.integers(0, 3))
         found[at] = found[at].with_more(batch, scores[batch])
         assert len(found[at].items) <= limit
-    worst = found[2].merged(found[0]).merged(found[1])
+    worst = found[2]
+    for other in found[:2]:
+        worst = worst.with_more(other.items, other.scores)
     assert worst.items.tolist() == sorted_by_hand(scores, limit)
     assert worst.scores.tolist() == scores[worst.items].tolist()
 

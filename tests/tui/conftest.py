@@ -85,3 +85,12 @@ async def settle(app: Dashboard, pilot: Any) -> str:
     app.advance()
     await pilot.pause()
     return screen_text(app)
+
+
+async def until(told: str, app: Dashboard, pilot: Any) -> str:
+    """The text of the screen once it says something; files are read in boxed time."""
+    for _ in range(200):
+        text = await settle(app, pilot)
+        if told in text:
+            return text
+    raise AssertionError(f"{told!r} never came:\n{text}")

@@ -4,27 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 import synthetic_run
-from conftest import Clock, dashboard, settle
+from conftest import Clock, dashboard, settle, until
 
 from trainer.rundir import RunPaths, SampleEvent
-from trainer.tui.app import Dashboard
 from trainer.tui.overview import places
 from trainer.tui.panels.newest import draw_newest
 from trainer.tui.pictures import read_sample
 from trainer.tui.text import plain
-
-
-async def until(told: str, app: Dashboard, pilot: Any) -> str:
-    """The text of the screen once it says something; files are read in boxed time."""
-    for _ in range(200):
-        text = await settle(app, pilot)
-        if told in text:
-            return text
-    raise AssertionError(f"{told!r} never came:\n{text}")
 
 
 @pytest.fixture

@@ -4,23 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 import synthetic_run
-from conftest import Clock, dashboard, screen_text, settle
+from conftest import Clock, dashboard, screen_text, settle, until
 
 from trainer.rundir import MetricEvent, ReportEvent, RunPaths, SampleEvent, take_requests
-from trainer.tui.app import Dashboard
-
-
-async def until(told: str, app: Dashboard, pilot: Any) -> str:
-    """The text of the screen once it says something; files are read in boxed time."""
-    for _ in range(200):
-        text = await settle(app, pilot)
-        if told in text:
-            return text
-    raise AssertionError(f"{told!r} never came:\n{text}")
 
 
 @pytest.fixture

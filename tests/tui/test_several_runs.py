@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 import synthetic_run
-from conftest import UTF8, Clock, settle
+from conftest import UTF8, Clock, settle, until
 from pseudo_terminal import Terminal
 
 from trainer.cli import main
@@ -34,15 +33,6 @@ def runs(tmp_path: Path) -> list[RunPaths]:
 def watching(runs: list[RunPaths], clock: Clock) -> Dashboard:
     roots = [paths.root for paths in runs]
     return Dashboard(Feed(roots[0], clock, watched=roots), environment=UTF8)
-
-
-async def until(told: str, app: Dashboard, pilot: Any) -> str:
-    """The text of the screen once it says something; files are read in boxed time."""
-    for _ in range(200):
-        text = await settle(app, pilot)
-        if told in text:
-            return text
-    raise AssertionError(f"{told!r} never came:\n{text}")
 
 
 def tabs(text: str) -> str:

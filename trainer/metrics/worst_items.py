@@ -28,7 +28,3 @@ class WorstItems:
         _, first = np.unique(items[order], return_index=True)
         kept = order[np.sort(first)[: self.limit]]
         return WorstItems(self.limit, items[kept].astype(np.int64), scores[kept])
-
-    def merged(self, other: WorstItems) -> WorstItems:
-        """The worst of both."""
-        return self.with_more(other.items, other.scores)

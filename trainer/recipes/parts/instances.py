@@ -20,7 +20,7 @@ from trainer.engine import Tensor, float32, int32
 PER_CLASS = 1000
 """A `mask` of segments holds class * PER_CLASS + number; 0 to 999 are no object, 255 of them don't count."""
 
-MOST_MIDDLES = 1000
+MOST_MIDDLES = PER_CLASS
 """As many objects as a `mask` can number: of more middles in one picture the nearest are taken."""
 
 SPREAD = 0.5
