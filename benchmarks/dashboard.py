@@ -176,7 +176,7 @@ def launch_run(*further: bytes) -> float:
     """The same for `trainer run digits`, its worker loading beside it."""
     name = f"frame-{time.monotonic_ns()}"
     terminal = Terminal([*COMMAND, "run", "digits", "--name", name], workspace())
-    seconds = terminal.until(b"phases", name.encode(), FINISHED, *further)
+    seconds = terminal.until(b"phases", name.encode(), b"config", *further)
     terminal.press(b"xa")  # it leaves by itself once its worker is gone, which would disturb the next launch
     terminal.wait()
     return 1e3 * seconds

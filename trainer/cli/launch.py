@@ -9,8 +9,11 @@ Imports stand below the start of the worker, which takes longer than they do.
 
 from __future__ import annotations
 
+import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from trainer import TrainerError
 from trainer.cli.exit_codes import BY_WAY_OF_LEAVING, DONE, TERMINATED, early_exit_code
 from trainer.cli.forms import Form
 from trainer.cli.forwarding import forwarded_signals
@@ -19,6 +22,11 @@ from trainer.cli.starting import Worker
 
 if TYPE_CHECKING:
     from trainer.cli.attempt import Attempt
+    from trainer.tui import TuiResult
+    from trainer.tui.first_frame import FirstFrame
+
+LOOK_SECONDS = 0.05
+"""How often what is shown before there is a run is looked at again."""
 
 
 def train_attached(order: Order, form: Form) -> int:
@@ -40,23 +48,27 @@ def train_attached(order: Order, form: Form) -> int:
 
 
 def train_on_dashboard(order: Order, *, has_mouse: bool, pictures: str | None) -> int:
-    """Start the worker in a session of its own and show the dashboard; leaving it leaves the worker training."""
-    worker = Worker(order, attached=False)
-    try:
-        from trainer.cli.ending import report, summary
-        from trainer.tui import prepare_dashboard, watch
+    """Start the worker in a session of its own and show the dashboard; leaving it leaves the worker training.
 
-        prepare_dashboard(worker.has_told)
-        attempt = worker.begin()
-    except BaseException:
-        worker.end()
-        raise
-    if attempt is None:
+    The dashboard stands before the worker has read its configuration. Where there will be no run, the terminal is given
+    back first, and then has what the worker printed and what was wrong.
+    """
+    worker = Worker(order, attached=False, holds_output=True)
+    try:
+        attempt, result = _shown(worker, order, has_mouse=has_mouse, pictures=pictures)
+    finally:
+        with suppress(OSError):  # the terminal is gone
+            sys.stderr.write(worker.output.decode("utf-8", "replace"))
+            sys.stderr.flush()
+    if result is None:
         return early_exit_code(worker.process.returncode)
-    result = watch(attempt.paths.root, owner=True, has_mouse=has_mouse, pictures=pictures, look_after=worker.over)
-    if result.action == "hung_up":  # there is nobody to say anything to
+    if attempt is None or result.action == "hung_up":
         worker.leave()
+        if result.action != "hung_up":  # or there is nobody to say anything to
+            print(f"{order.wanted} is still being started; `trainer runs` will list it.")
         return TERMINATED
+    from trainer.cli.ending import report, summary
+
     if result.action in ("detached", "terminated", "failed") and not worker.over():
         print(f"{attempt.paths.root} goes on training.\n{_how_to(attempt)}")
         worker.leave()
@@ -65,6 +77,47 @@ def train_on_dashboard(order: Order, *, has_mouse: bool, pictures: str | None) -
     worker.over()
     print("\n".join(summary(attempt)))
     return report(attempt)
+
+
+def _shown(
+    worker: Worker, order: Order, *, has_mouse: bool, pictures: str | None
+) -> tuple[Attempt | None, TuiResult | None]:
+    """The attempt, and how its dashboard was left; None for what there was not.
+
+    Raises:
+        TrainerError: what was wrong with the order; the worker has ended.
+    """
+    from trainer.tui import TuiResult, awaiting, prepare_dashboard, watch
+    from trainer.tui.first_frame import LeftEarly
+
+    attempt = result = None
+    try:
+        with awaiting(order.wanted) as first:
+            prepare_dashboard(lambda: _has_told(worker, first))
+            while not _has_told(worker, first, wait_seconds=LOOK_SECONDS):
+                pass
+            attempt = worker.begin()
+            if attempt is not None:
+                result = watch(
+                    attempt.paths.root, owner=True, has_mouse=has_mouse, pictures=pictures, look_after=worker.over,
+                    first=first,
+                )  # fmt: skip
+    except LeftEarly as left:
+        result = TuiResult(left.args[0])
+    except BaseException as error:
+        if attempt is None or isinstance(error, TrainerError):
+            worker.end()
+        raise
+    return attempt, result
+
+
+def _has_told(worker: Worker, first: FirstFrame, wait_seconds: float = 0.0) -> bool:
+    """Whether the worker has said how it begins; until then the terminal shows the last line that it printed."""
+    if worker.has_told(wait_seconds):
+        return True
+    first.say(worker.output)
+    first.refresh()
+    return False
 
 
 def detach(order: Order) -> int:
@@ -80,8 +133,6 @@ def detach(order: Order) -> int:
 
 def train_here(order: Order, form: Form) -> int:
     """Train in this process, printing events as they are written."""
-    import sys
-
     from trainer.cli.ending import report
     from trainer.cli.follow import Printer
     from trainer.cli.prepare import prepare

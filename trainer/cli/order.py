@@ -6,6 +6,7 @@ Imports next to nothing: the worker is started before anything else is imported.
 from __future__ import annotations
 
 import json
+import os
 from typing import NamedTuple
 
 
@@ -23,6 +24,14 @@ class Order(NamedTuple):
     resume: str | None = None
     debug: bool = False
     force: bool = False
+
+    @property
+    def wanted(self) -> str:
+        """The run as it is asked for, while it has no directory yet."""
+        resumed = self.resume if self.resume != "auto" else None
+        targets = [word for word in self.words if "=" not in word]
+        named = self.name or self.run_dir or resumed or next(iter(targets), "")
+        return os.path.basename(named.rstrip("/")) or named
 
     def to_json(self) -> str:
         return json.dumps(self._asdict())

@@ -22,9 +22,15 @@ if TYPE_CHECKING:
 
 
 class Worker:
-    """A worker process on its way; `begin` waits until its run directory is ready."""
+    """A worker process on its way; `begin` waits until its run directory is ready.
 
-    def __init__(self, order: Order, *, attached: bool) -> None:
+    Args:
+        order: what it is to do.
+        attached: it stays in our process group, and ends when we do.
+        holds_output: what it prints before there is a run is kept in `output`: the terminal shows something else.
+    """
+
+    def __init__(self, order: Order, *, attached: bool, holds_output: bool = False) -> None:
         self._order = order
         self._attempt: Attempt | None = None
         self._last_words = ""
@@ -33,15 +39,24 @@ class Worker:
         self._report = open(reading, encoding="utf-8", errors="replace")  # noqa: SIM115  (closed by `over`)
         command = [sys.executable, "-P", "-m", "trainer.cli.worker", order.to_json(), "--report", str(writing)]
         command += ["--parent", str(os.getpid())] if attached else []
+        self.output = b""
+        self._printed: int | None = None
+        printing: int | None = None
+        if holds_output:
+            self._printed, printing = os.pipe()
         with blocked_in_children():
             self.process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
+                stdout=printing,
+                stderr=printing,
                 env=worker_environment(),
                 start_new_session=not attached,
                 pass_fds=(writing,),
             )
         os.close(writing)
+        if printing is not None:
+            os.close(printing)
 
     def begin(self) -> Attempt | None:
         """The attempt, once its directory is there; None for a worker that was ended before that.
@@ -49,12 +64,15 @@ class Worker:
         Raises:
             TrainerError: what was wrong with the order.
         """
+        while not self.has_told(wait_seconds=1.0):
+            pass
         told = self._told()
-        if told is None:
+        if told is None or "mistake" in told:
             self.process.wait()
+            self._hear()
+        if told is None:
             return None
         if "mistake" in told:
-            self.process.wait()
             if told["traceback"]:
                 print(told["traceback"], file=sys.stderr)
             raise TrainerError(told["mistake"])
@@ -67,9 +85,21 @@ class Worker:
         self._attempt = Attempt(paths, told["attempt"], told["process_start"], self._order.debug)
         return self._attempt
 
-    def has_told(self) -> bool:
-        """Whether `begin` would not wait."""
-        return bool(select.select([self._report], [], [], 0)[0])
+    def has_told(self, wait_seconds: float = 0.0) -> bool:
+        """Whether `begin` would not wait; asks for at most so long."""
+        heard = [self._report] if self._printed is None else [self._report, self._printed]
+        ready = select.select(heard, [], [], wait_seconds)[0]
+        if self._printed in ready:
+            self._hear()
+        return self._report in ready
+
+    def _hear(self) -> None:
+        """Take in what was printed, if it is held."""
+        while self._printed is not None and select.select([self._printed], [], [], 0)[0]:
+            if not (text := os.read(self._printed, 1 << 16)):
+                os.close(self._printed)
+                self._printed = None
+            self.output += text
 
     def over(self) -> bool:
         """Whether the process has ended; once it has, the run has its `end` event, written by us where it could not."""

@@ -4,6 +4,6 @@ from trainer.tui import watch
 watch(Path("runs/digits"))
 """
 
-from trainer.tui.watch import TuiResult, prepare_dashboard, watch
+from trainer.tui.watch import TuiResult, awaiting, prepare_dashboard, watch
 
-__all__ = ["TuiResult", "prepare_dashboard", "watch"]
+__all__ = ["TuiResult", "awaiting", "prepare_dashboard", "watch"]

@@ -74,6 +74,7 @@ class Feed:
         if not root.is_dir():
             raise TrainerError("no run directory", where=str(root), hint="Runs lie in ./runs by default.")
         self.paths = RunPaths(root)
+        self.root = str(root)
         self.clock = clock
         self.is_read_only, self.watched = is_read_only, tuple(path.resolve() for path in watched)
         self.complete = View(self.paths.name)

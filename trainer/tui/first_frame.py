@@ -1,8 +1,10 @@
 """The first frame, drawn before Textual is imported: that takes 200 ms of a processor, and this 20.
 
-    with FirstFrame(feed, environment) as first:    the overview is on the terminal; what is typed waits
+    with FirstFrame(source, environment) as first:  the overview is on the terminal
+        wait for a worker, calling first.refresh()  where the run has no directory yet; clocks go on, Ctrl-C interrupts
+        first.follow(feed)                          what is typed waits
         first.show_long_run()
-        import Textual, calling first.refresh()     clocks go on
+        import Textual, calling first.refresh()
         run the app(first)                          its driver calls first.hand_over(): the terminal is Textual's
 
 It is the same frame that the app draws first, so that nobody sees the change.
@@ -24,20 +26,21 @@ from types import FrameType
 from typing import Any, NoReturn
 
 from trainer.tui.ansi import color_system_of, place
+from trainer.tui.awaited import Awaited
 from trainer.tui.feed import Feed
 from trainer.tui.frame import frame_of
 from trainer.tui.glyphs import ASCII, choose_glyphs, to_ascii
 from trainer.tui.overview import draw_overview
 from trainer.tui.pace import FIRST_READ_SECONDS
 from trainer.tui.palette import choose_palette
-from trainer.tui.text import Line
+from trainer.tui.text import Line, printable
 
 ENTER, LEAVE = "\x1b[?1049h", "\x1b[?1049l"
 """The alternate screen."""
 
 REFRESH_SECONDS = 0.2
 PATIENCE_SECONDS = 0.1
-"""How long a run that does not tell yet what it is on keeps the frame from being drawn."""
+"""How long a run that has just made its directory may take to tell what it is on."""
 
 _SIGNALS = {signal.SIGTERM: "terminated", signal.SIGHUP: "hung_up"}
 
@@ -50,9 +53,10 @@ class FirstFrame:
     """The overview of a run on the terminal until a driver takes over, or the context ends.
 
     Args:
-        feed: the run; it is read on for each frame.
+        source: the run, which is read on for each frame, or what is known of it before it is there.
         environment: the terminal's environment.
         message: what the last line says first.
+        patience: seconds for which a run that does not tell yet what it is on keeps the frame from being drawn.
 
     Attributes:
         has_charts: charts are drawn; NumPy is imported for that.
@@ -60,8 +64,14 @@ class FirstFrame:
 
     has_charts = False
 
-    def __init__(self, feed: Feed, environment: Mapping[str, str], message: str = "") -> None:
-        self._feed, self._message = feed, message
+    def __init__(
+        self,
+        source: Feed | Awaited,
+        environment: Mapping[str, str],
+        message: str = "",
+        patience: float = PATIENCE_SECONDS,
+    ) -> None:
+        self._source, self._message, self._patience = source, message, patience
         self._glyphs = choose_glyphs(environment)
         self._colors = color_system_of(environment)
         self._palette = choose_palette(None if self._colors == "none" else self._colors)
@@ -75,9 +85,21 @@ class FirstFrame:
             for number, how in _SIGNALS.items():
                 signal.signal(number, _leaving(how))
             self._stands, self._begun = True, time.monotonic()
-            self._keep_input()
+            self._keep_input(interrupts=isinstance(self._source, Awaited))
             self.refresh()
         return self
+
+    def say(self, output: bytes) -> None:
+        """Let the last line of what a process has printed so far be the message."""
+        self._message = printable(output.decode("utf-8", "replace").strip().rpartition("\n")[2])
+
+    def follow(self, feed: Feed, message: str = "") -> None:
+        """Go on with the run itself, now that it is there; from now on Ctrl-C is a key that Textual reads."""
+        self._source, self._message, self._patience = feed, message, PATIENCE_SECONDS
+        if self._stands:
+            self._begun, self._drawn_at = time.monotonic(), 0.0
+            self._keep_input(interrupts=False)
+            self.refresh()
 
     def __exit__(self, *exception: object) -> None:
         if self._stands:
@@ -103,14 +125,14 @@ class FirstFrame:
         now = time.monotonic()
         if not self._stands or (self._drawn and now - self._drawn_at < REFRESH_SECONDS):
             return
-        self._feed.poll(FIRST_READ_SECONDS)
-        view = self._feed.view
+        self._source.poll(FIRST_READ_SECONDS)
+        view = self._source.view
         tells = view.end is not None or any(phase.is_active for phase in view.phases.values())
-        if not tells and now - self._begun < PATIENCE_SECONDS:
+        if (not tells or isinstance(self._source, Awaited)) and now - self._begun < self._patience:
             return
         self._drawn_at = now
         frame = frame_of(
-            self._feed, glyphs=self._glyphs, message=self._message, pane="phases", is_first=not self.has_charts,
+            self._source, glyphs=self._glyphs, message=self._message, pane="phases", is_first=not self.has_charts,
             has_colour=self._colors != "none",
         )  # fmt: skip
         lines = draw_overview(frame, *shutil.get_terminal_size())
@@ -121,7 +143,7 @@ class FirstFrame:
 
     def show_long_run(self) -> None:
         """Of a run that takes seconds to read, draw charts of samples already: the app has them much later."""
-        if self._stands and self._feed.read_preview():
+        if self._stands and self._source.read_preview():
             importlib.import_module("trainer.tui.plot")
             self.has_charts, self._drawn_at = True, 0.0
             self.refresh()
@@ -132,13 +154,14 @@ class FirstFrame:
         self._stands, self._drawn = False, set()
         return attributes
 
-    def _keep_input(self) -> None:
-        """Neither show what is typed nor act on it: Textual reads it later."""
+    def _keep_input(self, *, interrupts: bool) -> None:
+        """Do not show what is typed: Textual reads it later. Ctrl-C, too, unless it interrupts."""
         with suppress(termios.error):
-            self._attributes = termios.tcgetattr(_input())
             raw = termios.tcgetattr(_input())
+            if self._attributes is None:
+                self._attributes = termios.tcgetattr(_input())
             raw[0] &= ~(termios.IXON | termios.IXOFF | termios.ICRNL | termios.INLCR | termios.IGNCR)
-            raw[3] &= ~(termios.ECHO | termios.ICANON | termios.IEXTEN | termios.ISIG)
+            raw[3] &= ~(termios.ECHO | termios.ICANON | termios.IEXTEN | (0 if interrupts else termios.ISIG))
             termios.tcsetattr(_input(), termios.TCSANOW, raw)
 
     def _write(self, text: str) -> None:

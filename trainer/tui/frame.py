@@ -11,6 +11,7 @@ from trainer.tui.status import Status
 from trainer.tui.view import View
 
 if TYPE_CHECKING:
+    from trainer.tui.awaited import Awaited
     from trainer.tui.feed import Feed
 
 
@@ -60,7 +61,7 @@ class Frame:
     watched: tuple[WatchedRun, ...] = ()
 
 
-def frame_of(feed: Feed, *, glyphs: Glyphs, **rest: Any) -> Frame:
+def frame_of(feed: Feed | Awaited, *, glyphs: Glyphs, **rest: Any) -> Frame:
     """A run as it stands now; `rest` are further fields of the frame."""
     lock = feed.lock
     return Frame(
@@ -69,7 +70,7 @@ def frame_of(feed: Feed, *, glyphs: Glyphs, **rest: Any) -> Frame:
         now=feed.worker_time,
         heartbeat=None if lock is None else max(0.0, feed.clock() - lock.heartbeat),
         share_read=feed.share_read,
-        run=str(feed.paths.root),
+        run=feed.root,
         glyphs=glyphs,
         **rest,
     )

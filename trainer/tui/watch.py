@@ -7,13 +7,19 @@ import importlib
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, cast
+from typing import TYPE_CHECKING, Literal, cast
 
+from trainer.rundir import process_age
+from trainer.tui.awaited import Awaited
 from trainer.tui.feed import Feed
 from trainer.tui.forms import choose_form
+
+if TYPE_CHECKING:
+    from trainer.tui.first_frame import FirstFrame
 
 Action = Literal["detached", "finished", "stopped", "terminated", "hung_up", "failed"]
 BESIDE_A_WORKER = ("asyncio", "rich.console", "textual", "textual.css.styles")
@@ -46,10 +52,30 @@ class TuiResult:
     action: Action
 
 
-def prepare_dashboard(is_enough: Callable[[], bool]) -> None:
-    """Import what a first frame needs, and a part of what the app does, while a worker is waited for."""
+AWAITED_SECONDS = 0.25
+"""How long after a command's start its configuration may still be read before that is shown: most mistakes are found
+earlier, and then nothing flickers."""
+
+
+@contextmanager
+def awaiting(name: str) -> Iterator[FirstFrame]:
+    """Within, the terminal shows a run that has been asked for by `name`, until its directory is there for `watch`.
+
+    It is drawn by `refresh`, AWAITED_SECONDS after this process was started. A SIGTERM or SIGHUP raises LeftEarly.
+    """
+    from trainer.tui.first_frame import FirstFrame
+
     gc.disable()  # until the app has drawn: looking for garbage would be a tenth of all this
-    importlib.import_module("trainer.tui.first_frame")
+    try:
+        patience = AWAITED_SECONDS - process_age(os.getpid())
+        with FirstFrame(Awaited(name, time.time), os.environ, patience=patience) as first:
+            yield first
+    finally:
+        gc.enable()
+
+
+def prepare_dashboard(is_enough: Callable[[], bool]) -> None:
+    """Import a part of what the app needs while a worker is waited for."""
     for part in BESIDE_A_WORKER:
         if is_enough():
             return
@@ -64,6 +90,7 @@ def watch(
     has_mouse: bool = True,
     pictures: str | None = None,
     look_after: Callable[[], object] | None = None,
+    first: FirstFrame | None = None,
 ) -> TuiResult:
     """Show a run's dashboard until the user leaves it.
 
@@ -77,6 +104,7 @@ def watch(
         has_mouse: take the mouse; without, it is the terminal's own, and selects text.
         look_after: called about once a second; the owner sees to its worker, so that the run's records tell at once
             what the worker could not tell any more.
+        first: what has been on the terminal since before the run was there, see `awaiting`.
 
     Raises:
         TrainerError: there is no such run directory, or no such form of pictures.
@@ -88,7 +116,7 @@ def watch(
     feed = Feed(run_path, time.time, is_read_only=is_read_only, watched=watched if len(watched) > 1 else ())
     gc.disable()
     try:
-        with FirstFrame(feed, os.environ, why) as first:
+        with FirstFrame(feed, os.environ, why) if first is None else _gone_on(first, feed, why) as first:
             first.show_long_run()
             for part in PARTS_OF_THE_APP:
                 importlib.import_module(part)
@@ -111,3 +139,10 @@ def watch(
     if app.return_code:
         print("the dashboard failed, see above; the run is not affected", file=sys.stderr)
     return TuiResult("failed" if app.return_code else cast(Action, action or "detached"))
+
+
+@contextmanager
+def _gone_on(first: FirstFrame, feed: Feed, message: str) -> Iterator[FirstFrame]:
+    """The frame that somebody else entered, and leaves."""
+    first.follow(feed, message)
+    yield first
