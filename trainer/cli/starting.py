@@ -87,7 +87,7 @@ class Worker:
 
     def has_told(self, wait_seconds: float = 0.0) -> bool:
         """Whether `begin` would not wait; asks for at most so long."""
-        heard = [self._report] if self._printed is None else [self._report, self._printed]
+        heard: list[Any] = [self._report] if self._printed is None else [self._report, self._printed]
         ready = select.select(heard, [], [], wait_seconds)[0]
         if self._printed in ready:
             self._hear()
