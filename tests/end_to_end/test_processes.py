@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
-import pty
-import select
 import signal
-import struct
 import subprocess
 import sys
-import termios
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tui"))
+
+from pseudo_terminal import Terminal
 
 import trainer
 from trainer.rundir import RunPaths, process_is_alive, read_lock, send_request
@@ -71,41 +70,6 @@ def test_a_training_that_is_terminated_saves_and_can_be_resumed(tmp_path: Path, 
     assert steps == [*range(1, end["step"] + 6)]
 
 
-class Terminal:
-    """A `trainer` command on a terminal of 120x40."""
-
-    def __init__(self, folder: Path, environment: dict[str, str], *words: str) -> None:
-        self.descriptor, theirs = pty.openpty()
-        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
-        self.process = subprocess.Popen(
-            [*TRAINER, *words], cwd=folder, env=environment, stdin=theirs, stdout=theirs, stderr=theirs,
-            start_new_session=True,
-        )  # fmt: skip
-        os.close(theirs)
-        self.seen = b""
-
-    def read_until(self, text: bytes) -> None:
-        deadline = time.monotonic() + PATIENCE
-        while text not in self.seen:
-            assert time.monotonic() < deadline, self.seen[-2000:]
-            self.read()
-
-    def read(self) -> None:
-        if select.select([self.descriptor], [], [], 0.1)[0]:
-            try:
-                self.seen += os.read(self.descriptor, 1 << 16)
-            except OSError:  # the other side has closed
-                time.sleep(0.01)
-
-    def end(self) -> int:
-        deadline = time.monotonic() + PATIENCE
-        while self.process.poll() is None:
-            assert time.monotonic() < deadline, self.seen[-2000:]
-            self.read()
-        self.read()
-        return self.process.returncode
-
-
 @pytest.fixture
 def detached(tmp_path: Path) -> Iterator[RunPaths]:
     """The directory of a run that outlives its command, and is ended with the test."""
@@ -116,15 +80,12 @@ def detached(tmp_path: Path) -> Iterator[RunPaths]:
         os.kill(owner.pid, signal.SIGKILL)
 
 
-def test_leaving_the_dashboard_leaves_the_run_training(
-    tmp_path: Path, environment: dict[str, str], detached: RunPaths
-) -> None:
-    terminal = Terminal(tmp_path, environment, "run", "digits", "train.epochs=1000", "--name", "long")
-    terminal.read_until(b"long")
-    os.write(terminal.descriptor, b"q")
-    assert terminal.end() == 0
-    assert b"trainer watch" in terminal.seen and b"trainer stop" in terminal.seen
-    os.close(terminal.descriptor)
+def test_leaving_the_dashboard_leaves_the_run_training(tmp_path: Path, detached: RunPaths) -> None:
+    with Terminal([*TRAINER, "run", "digits", "train.epochs=1000", "--name", "long"], tmp_path, (120, 40)) as terminal:
+        terminal.until("long")
+        terminal.press("q")
+        assert terminal.wait() == 0
+        assert b"trainer watch" in terminal.output and b"trainer stop" in terminal.output
     after = trainer.open_run(detached.root)
     deadline = time.monotonic() + PATIENCE
     while "train/loss" not in after.metrics:
@@ -141,23 +102,25 @@ def test_leaving_the_dashboard_leaves_the_run_training(
     assert after.status == "stopped"
 
 
-def test_a_run_whose_terminal_is_closed_goes_on_training(
-    tmp_path: Path, environment: dict[str, str], detached: RunPaths
-) -> None:
-    terminal = Terminal(tmp_path, environment, "run", "digits", "train.epochs=1000", "--name", "long")
-    terminal.read_until(b"phases")
-    os.close(terminal.descriptor)
-    assert terminal.process.wait(PATIENCE) == 143
-    after = trainer.open_run(detached.root)
+def test_a_run_whose_terminal_is_closed_goes_on_training(tmp_path: Path, detached: RunPaths) -> None:
+    with Terminal([*TRAINER, "run", "digits", "train.epochs=1000", "--name", "long"], tmp_path, (120, 40)) as terminal:
+        terminal.until("phases")
+        terminal.close()
+        assert terminal.process.wait(PATIENCE) == 143
     deadline = time.monotonic() + PATIENCE
+    while not detached.events.exists():  # its configuration may still have been read
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    after = trainer.open_run(detached.root)
     while "train/loss" not in after.metrics:
         assert time.monotonic() < deadline and after.status in ("starting", "running")
         after.refresh()
         time.sleep(0.01)
 
 
-def test_a_mistake_on_a_terminal_is_said_in_plain_text(tmp_path: Path, environment: dict[str, str]) -> None:
-    terminal = Terminal(tmp_path, environment, "run", "digits", "train.epoch=3")
-    assert terminal.end() == 2
-    told = terminal.seen.rpartition(b"\x1b[?25h")[2]  # on a busy machine reading takes so long that it is shown first
-    assert b"did you mean 'epochs'?" in told and b"\x1b[" not in told
+def test_a_mistake_on_a_terminal_is_said_in_plain_text(tmp_path: Path) -> None:
+    with Terminal([*TRAINER, "run", "digits", "train.epoch=3"], tmp_path) as terminal:
+        assert terminal.wait() == 2
+        told = terminal.output.rpartition(b"\x1b[?25h")[2]  # where reading takes long, on a busy machine, it is shown
+        assert b"did you mean 'epochs'?" in told and b"\x1b[" not in told
+        assert terminal.is_given_back()
