@@ -1,4 +1,4 @@
-"""A command in a pseudo-terminal that is its own, as a user's window is: it can be resized, closed, and typed into."""
+"""A command in a pseudo-terminal of its own, as a user's window is: it can be resized, closed, and typed into."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from typing import Any
 from recorded_terminal import Screen
 
 ROOT = Path(__file__).parents[2]
-PATIENCE = 30.0
+PATIENCE = 60.0
 """Seconds until a test gives up on something that takes a fraction of one."""
 
 _MODE = re.compile(rb"\x1b\[\?([0-9;]+)([hl])")
@@ -28,17 +28,24 @@ _ESCAPES = re.compile(r"\x1b(\[[0-9;?<>=$]*[a-zA-Z~]|\][^\x07\x1b]*(\x07|\x1b\\)
 
 
 class Terminal:
-    """A command with a controlling terminal; all that it writes is kept in `output`.
+    """A command with a terminal; all that it writes is kept in `output`.
 
     Args:
         command: the command and its words.
         folder: where it is started.
         size: columns and lines.
+        is_controlling: closing it sends a SIGHUP, as closing a window does.
         environment: variables beside those of this process.
     """
 
     def __init__(
-        self, command: Sequence[str], folder: Path, size: tuple[int, int] = (100, 30), **environment: str
+        self,
+        command: Sequence[str],
+        folder: Path,
+        size: tuple[int, int] = (100, 30),
+        *,
+        is_controlling: bool = True,
+        **environment: str,
     ) -> None:
         self.descriptor, theirs = pty.openpty()
         self.output = b""
@@ -49,7 +56,7 @@ class Terminal:
         variables |= {"PYTHONPATH": str(ROOT), "TERM": "xterm-256color", "LC_ALL": "C.UTF-8", **environment}
         self.process = subprocess.Popen(
             command, cwd=folder, env=variables, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True,
-            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+            preexec_fn=(lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0)) if is_controlling else None,
         )  # fmt: skip
         os.close(theirs)
 

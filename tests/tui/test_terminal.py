@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import pty
-import select
-import struct
 import subprocess
 import sys
-import termios
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 import synthetic_run
-from recorded_terminal import Screen
+from pseudo_terminal import PATIENCE, Terminal
 
 from trainer.rundir import RunPaths
 
 ROOT = Path(__file__).parents[2]
-PATIENCE_SECONDS = 60.0
 WATCH = """
 import os
 import sys
@@ -35,67 +29,36 @@ if action != "hung_up":
 """
 
 
-@contextmanager
-def terminal(
-    run: Path, *, controlling: bool = False, **environment: str
-) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
-    """The dashboard in a terminal of 100x30; a `controlling` one sends SIGHUP when it is closed."""
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
-    variables = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "COLUMNS", "LINES")}
-    variables |= {"PYTHONPATH": str(ROOT), "TERM": "xterm-256color", "LC_ALL": "C.UTF-8", **environment}
-    process = subprocess.Popen(
-        [sys.executable, "-c", WATCH, str(run)], stdin=theirs, stdout=theirs, stderr=theirs, env=variables,
-        start_new_session=controlling,
-        preexec_fn=(lambda: fcntl.ioctl(theirs, termios.TIOCSCTTY, 0)) if controlling else None,
-    )  # fmt: skip
-    os.close(theirs)
-    try:
-        yield process, ours
-    finally:
-        process.kill()
-        process.wait()
-        with suppress(OSError):  # some tests close it themselves
-            os.close(ours)
-
-
-def read_until(descriptor: int, *texts: bytes) -> bytes:
-    """What the terminal got until all of `texts` were there; fails when the command ends before, or says no more."""
-    output, screen = b"", Screen(100, 30)
-    while not all(text in output or text.decode() in screen.text for text in texts):
-        assert select.select([descriptor], [], [], PATIENCE_SECONDS)[0], f"no {texts} in {output!r}"
-        data = os.read(descriptor, 1 << 16)
-        screen.feed(data)
-        output += data
-    return output
+def watching(run: Path, **options: Any) -> Terminal:
+    """The dashboard in a terminal of 100x30."""
+    return Terminal([sys.executable, "-c", WATCH, str(run)], ROOT, **options)
 
 
 @pytest.mark.parametrize("locale", ["C.UTF-8", "C"])
 def test_it_draws_before_it_asks_the_terminal_anything(finished: RunPaths, locale: str) -> None:
-    with terminal(finished.root, LC_ALL=locale) as (process, descriptor):
-        output = read_until(descriptor, b"FINISHED", b"phases", b"\x1b[?2026$p", b"\x1b[?1002h", b"step 1000")
+    with watching(finished.root, LC_ALL=locale) as terminal:
+        terminal.until("FINISHED", "phases", "\x1b[?2026$p", "\x1b[?1002h", "step 1000")
+        output = terminal.output
         question = min(output.index(b"\x1b[?2026$p"), output.index(b"\x1b[?1000h"))
         for text in (b"digits-7", b"phases"):  # how far the log was read by then depends on the machine
             assert output.index(text) < question
-        os.write(descriptor, b"q")
-        rest = read_until(descriptor, b"finished")
-        for mode in (b"\x1b[?1049l", b"\x1b[?1000l", b"\x1b[?1002l", b"\x1b[?1006l"):
-            assert mode in rest, "the terminal is given back as it was"
-        assert process.wait(20) == 0
+        terminal.press("q")
+        assert terminal.wait() == 0 and b"finished" in terminal.output
+        assert terminal.is_given_back()
     if locale == "C":
-        assert output.isascii()
+        assert terminal.output.isascii()
 
 
 def test_no_color_leaves_no_colour(finished: RunPaths) -> None:
-    with terminal(finished.root, NO_COLOR="1") as (_, descriptor):
-        output = read_until(descriptor, b"FINISHED", b"step 1000")
-    assert b"\x1b[38" not in output and b"\x1b[36" not in output and b"FINISHED" in output
+    with watching(finished.root, NO_COLOR="1") as terminal:
+        terminal.until("FINISHED", "step 1000")
+    assert b"\x1b[38" not in terminal.output and b"\x1b[36" not in terminal.output
 
 
 def test_sixteen_colours_are_enough(finished: RunPaths) -> None:
-    with terminal(finished.root, TERM="xterm", COLORTERM="") as (_, descriptor):
-        output = read_until(descriptor, b"FINISHED", b"step 1000")
-    assert b"\x1b[38;5" not in output and b"\x1b[38;2" not in output
+    with watching(finished.root, TERM="xterm", COLORTERM="") as terminal:
+        terminal.until("FINISHED", "step 1000")
+    assert b"\x1b[38;5" not in terminal.output and b"\x1b[38;2" not in terminal.output
 
 
 def loaded_by(statement: str) -> set[str]:
@@ -132,36 +95,35 @@ def test_importing_the_room_does_not_import_textual() -> None:
     assert "textual" not in loaded_by("import trainer.tui")
 
 
-@pytest.mark.parametrize("has_controlling_terminal", [True, False])
-def test_a_dashboard_ends_with_its_terminal(finished: RunPaths, has_controlling_terminal: bool) -> None:
-    with terminal(finished.root, controlling=has_controlling_terminal) as (process, descriptor):
-        read_until(descriptor, b"FINISHED", b"step 1000")
-        os.close(descriptor)
-        assert process.wait(20) == 0
+@pytest.mark.parametrize("is_controlling", [True, False])
+def test_a_dashboard_ends_with_its_terminal(finished: RunPaths, is_controlling: bool) -> None:
+    with watching(finished.root, is_controlling=is_controlling) as terminal:
+        terminal.until("FINISHED", "step 1000")
+        terminal.close()
+        assert terminal.process.wait(PATIENCE) == 0
     assert (finished.root / "left").read_text() == "hung_up"
 
 
 def test_a_terminated_dashboard_gives_the_terminal_back(finished: RunPaths) -> None:
-    with terminal(finished.root) as (process, descriptor):
-        read_until(descriptor, b"FINISHED", b"step 1000")
-        process.terminate()
-        assert b"\x1b[?1049l" in read_until(descriptor, b"terminated")
-        assert process.wait(20) == 0
+    with watching(finished.root) as terminal:
+        terminal.until("FINISHED", "step 1000")
+        terminal.process.terminate()
+        assert terminal.wait() == 0
+        assert b"terminated" in terminal.output and terminal.is_given_back()
 
 
 @pytest.mark.parametrize("takes_mouse", [True, False])
 def test_a_mouse_in_a_terminal(finished: RunPaths, takes_mouse: bool) -> None:
-    with terminal(finished.root, WATCH_OPTIONS="" if takes_mouse else "has_mouse=False") as (process, descriptor):
-        output = read_until(descriptor, b"FINISHED", b"step 1000", b"\x1b[?2026$p")
+    with watching(finished.root, WATCH_OPTIONS="" if takes_mouse else "has_mouse=False") as terminal:
+        before = terminal.until("FINISHED", "step 1000", "\x1b[?2026$p")
         if takes_mouse:
-            os.write(descriptor, b"\x1b[<0;40;30M\x1b[<0;40;30m")  # on "4 samples", in the last line
-            read_until(descriptor, b"no samples yet")
-            os.write(descriptor, b"2")
-            read_until(descriptor, b"\x1b[?1003h", b"3 metrics")
-        os.write(descriptor, b"q")
-        rest = read_until(descriptor, b"finished")
-        assert process.wait(20) == 0
-    modes = [mode for mode in (b"?1000", b"?1002", b"?1003", b"?1006") if b"\x1b[" + mode in output + rest]
+            terminal.press("\x1b[<0;40;30M\x1b[<0;40;30m")  # on "4 samples", in the last line
+            before = terminal.until("no samples yet", since=before)
+            terminal.press("2")
+            terminal.until("\x1b[?1003h", "3 metrics", since=before)
+        terminal.press("q")
+        assert terminal.wait() == 0
+    modes = [mode for mode in (b"?1000", b"?1002", b"?1003", b"?1006") if b"\x1b[" + mode in terminal.output]
     assert bool(modes) == takes_mouse
 
 
@@ -170,14 +132,14 @@ def test_pictures_in_pixels_come_after_the_first_frame_and_none_is_left(
     tmp_path: Path, form: str, begins: bytes
 ) -> None:
     run = synthetic_run.write_run(tmp_path / "digits-7", has_shown=True)
-    with terminal(run.root, WATCH_OPTIONS=f"pictures='{form}'") as (process, descriptor):
-        first = read_until(descriptor, b"FINISHED", b"step 1000", b"\x1b[?2026$p")
-        assert begins not in first
-        os.write(descriptor, b"4")
-        read_until(descriptor, begins, b"to be or not")
-        os.write(descriptor, b"q")
-        rest = read_until(descriptor, b"finished")
-        assert process.wait(20) == 0
+    with watching(run.root, WATCH_OPTIONS=f"pictures='{form}'") as terminal:
+        before = terminal.until("FINISHED", "step 1000", "\x1b[?2026$p")
+        assert begins not in terminal.output
+        terminal.press("4")
+        before = terminal.until(begins.decode(), "to be or not", since=before)
+        terminal.press("q")
+        assert terminal.wait() == 0
+        rest = terminal.output[before:]
     if form == "kitty":
         assert rest.index(b"\x1b_Ga=d,d=A") < rest.index(b"\x1b[?1049l")
 
