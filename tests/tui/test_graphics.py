@@ -14,8 +14,10 @@ from conftest import Clock, dashboard, settle
 from PIL import Image
 
 from trainer import TrainerError
+from trainer.tui.box import FRAME_HEIGHT, FRAME_WIDTH
 from trainer.tui.forms import choose_form
 from trainer.tui.graphics import Hanging, Placed, kitty, sixel
+from trainer.tui.panels.samples import grid_for
 from trainer.tui.wall import cell_size
 
 
@@ -150,9 +152,12 @@ async def test_pictures_hang_on_the_terminal_while_their_screen_is_in_front(
         assert await after("4") == (2, 0)
         panel = app.screen.query_one("#samples")
         _, pixels = decoded_kitty(re.search(r"H(\x1b_G.*?)\x1b8", "".join(written), re.DOTALL)[1])  # type: ignore[index]
-        width, _ = cell_size()
-        cell = panel.drawn_size[0] // 3 - 4
-        assert pixels.shape[1] == cell * width and pixels.shape[0] == pixels.shape[1] * 48 // 64
+        width, height = cell_size()
+        columns, rows = grid_for(3, *panel.drawn_size, 64 / 48)
+        room = panel.drawn_size[0] // columns - FRAME_WIDTH, panel.drawn_size[1] // rows - FRAME_HEIGHT - 1  # a caption
+        room = room[0] * width, room[1] * height
+        assert pixels.shape[1] in (room[0], room[1] * 64 // 48) and pixels.shape[0] == pixels.shape[1] * 48 // 64
+        assert pixels.shape[1] <= room[0] and pixels.shape[0] <= room[1]
         assert await after("tab") == (0, 0), "what is chosen is in the text alone"
         assert await after("left") == (2, 2), "another step has other pictures"
         assert await after("b") == (2, 2), "boxes are drawn into what is sent"

@@ -69,6 +69,7 @@ def test_grids_use_the_room() -> None:
     assert [grid_of(count, 160, 50) for count in (1, 2, 6, 100)] == [(1, 1), (2, 1), (4, 2), (4, 5)]
     assert grid_of(3, 30, 8) == (1, 1)
     assert grid_for(1, 100, 40) == (1, 1) and grid_for(4, 160, 40)[0] in (2, 4) and grid_for(9, 20, 40)[0] == 1
+    assert grid_for(6, 140, 42) == (3, 2) and grid_for(6, 140, 42, shape=3) == (2, 3)  # input | output | target
 
 
 def test_texts_are_cut_before_a_number_is() -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from trainer.rundir import SampleEvent
-from trainer.tui.box import FRAME_LEFT, FRAME_TOP, boxed
+from trainer.tui.box import FRAME_HEIGHT, FRAME_LEFT, FRAME_TOP, FRAME_WIDTH, boxed
 from trainer.tui.frame import Frame
 from trainer.tui.text import Line, crop, line_width, printable, wrap
 from trainer.tui.view import View
@@ -94,7 +94,7 @@ def draw_grid(
     read: Read, hang: Hang | None = None, *, selected: int | None = None,
 ) -> list[Line]:  # fmt: skip
     """Samples in a grid, as many as there is room for around the selected one; `at` is its column and row."""
-    columns, rows = grid_for(len(events), width, height)
+    columns, rows = grid_of_samples(events, read, width, height)
     first = (selected or 0) // columns // rows * rows * columns
     cell_width, cell_height = width // columns, height // rows
     lines: list[Line] = []
@@ -117,22 +117,39 @@ def draw_grid(
     return lines
 
 
-def grid_for(count: int, width: int, height: int) -> tuple[int, int]:
-    """Columns and rows in which `count` cells are largest; at most as many columns as have LEAST_WIDTH."""
-    best, best_size = (1, 1), 0.0
-    for columns in range(1, max(1, min(count, width // LEAST_WIDTH)) + 1):
-        rows = max(1, min(-(-count // columns), height // 10))
-        size = min(width / columns, 2 * height / rows) * min(1.0, rows * columns / count)
-        if size > best_size:
-            best, best_size = (columns, rows), size
-    return best
+def grid_of_samples(events: Sequence[SampleEvent], read: Read, width: int, height: int) -> tuple[int, int]:
+    """Columns and rows for samples; the first one tells the shape of their pictures."""
+    first = read(events[0]) if events else None
+    shape = 1.0 if first is None or first.image is None else first.size[1] / first.size[0]
+    return grid_for(len(events), width, height, shape)
 
 
-def sample_at(count: int, width: int, height: int, state: SamplesState, x: int, y: int) -> int | None:
+def grid_for(count: int, width: int, height: int, shape: float = 1.0) -> tuple[int, int]:
+    """Columns and rows in which `count` pictures are largest, at most as many columns as have LEAST_WIDTH.
+
+    `shape` is a picture's width by its height. Of grids that are about as good the one with fewer rows is taken.
+    """
+
+    def grid(columns: int) -> tuple[int, int]:
+        return columns, max(1, min(-(-count // columns), height // 10))
+
+    def picture_height(columns: int, rows: int) -> float:
+        room = min((width // columns - FRAME_WIDTH) / shape, 2 * (height // rows - FRAME_HEIGHT - 1))
+        return max(0.0, room) * min(1.0, rows * columns / max(1, count))
+
+    grids = [grid(columns) for columns in range(1, max(1, min(count, width // LEAST_WIDTH)) + 1)]
+    best = max(picture_height(*one) for one in grids)
+    return next(one for one in reversed(grids) if picture_height(*one) >= 0.95 * best)
+
+
+def sample_at(
+    events: Sequence[SampleEvent], read: Read, width: int, height: int, state: SamplesState, x: int, y: int
+) -> int | None:
     """The number of the sample whose cell of the grid is at a place of the drawing."""
-    if state.is_enlarged or not count:
+    if state.is_enlarged or not events:
         return None
-    columns, rows = grid_for(count, width, height)
+    count = len(events)
+    columns, rows = grid_of_samples(events, read, width, height)
     column, row = x // (width // columns), y // (height // rows)
     first = min(state.selected, count - 1) // columns // rows * rows * columns
     found = first + row * columns + column

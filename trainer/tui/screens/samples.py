@@ -14,7 +14,7 @@ from trainer.tui.panel import Panel
 from trainer.tui.panels.samples import (
     SamplesState,
     draw_samples,
-    grid_for,
+    grid_of_samples,
     sample_at,
     samples_title,
     shown_samples,
@@ -57,8 +57,8 @@ class Samples(RunScreen):
         if panel.id != "samples":
             super().clicked(panel, x, y, is_double=is_double)
             return
-        count = len(shown_samples(self.dashboard.feed.view, self.state))
-        sample = sample_at(count, *panel.drawn_size, self.state, x, y)
+        events = shown_samples(self.dashboard.feed.view, self.state)
+        sample = sample_at(events, self.dashboard.feed.sample, *panel.drawn_size, self.state, x, y)
         if sample is not None:
             self._select(sample)
         if is_double:
@@ -100,9 +100,11 @@ class Samples(RunScreen):
 
     def _grid(self) -> tuple[int, int]:
         """Columns and rows of the grid as it is drawn."""
+        if self.state.is_enlarged:
+            return 1, 1
         width, height = self.query_one("#samples").size
-        count = len(shown_samples(self.dashboard.feed.view, self.state))
-        return (1, 1) if self.state.is_enlarged else grid_for(count, width - FRAME_WIDTH, height - FRAME_HEIGHT)
+        events = shown_samples(self.dashboard.feed.view, self.state)
+        return grid_of_samples(events, self.dashboard.feed.sample, width - FRAME_WIDTH, height - FRAME_HEIGHT)
 
     def _go_back(self, steps: int) -> None:
         most = max(0, len(steps_with_samples(self.dashboard.feed.view)) - 1)
