@@ -11,7 +11,10 @@ from sklearn.metrics import jaccard_score, log_loss, mean_absolute_error
 from tests.metrics.objects import batches, by_rows
 from trainer import engine
 from trainer.metrics import Accuracy, Mean, Predictions
+from trainer.metrics.coco import Kind
 from trainer.metrics.item_scores import item_score
+
+KINDS: tuple[Kind, ...] = ("bbox", "segm")
 
 
 def given(**roles: np.ndarray) -> Predictions:
@@ -89,8 +92,9 @@ def test_a_made_picture_is_scored_by_its_mean_absolute_error() -> None:
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
-def test_detected_boxes_are_scored_by_what_pycocotools_says_of_the_picture_alone(seed: int) -> None:
-    objects = batches("bbox", seed)
+@pytest.mark.parametrize("kind", KINDS)
+def test_detected_objects_are_scored_by_what_pycocotools_says_of_the_picture_alone(kind: Kind, seed: int) -> None:
+    objects = batches(kind, seed)
     objects["true_classes"][3] = -1  # two pictures without objects, one of them with a detection
     objects["true_classes"][4] = -1
     objects["classes"][4] = -1
@@ -98,7 +102,7 @@ def test_detected_boxes_are_scored_by_what_pycocotools_says_of_the_picture_alone
     want = []
     for row in range(len(objects["classes"])):
         alone = {role: values[row : row + 1] for role, values in objects.items()}
-        precision = by_rows(alone, "bbox")["AP50"]
+        precision = by_rows(alone, kind)["AP50"]
         surest = np.max(alone["scores"], where=alone["classes"] >= 0, initial=0)
         want.append(1 - precision if precision >= 0 else surest)
     assert name == "1 - AP50"
@@ -127,11 +131,11 @@ def test_a_mean_of_a_batch_tells_of_no_item() -> None:
 
 
 def test_scores_of_rows_are_the_same_bits_in_any_batches() -> None:
-    objects = {name: values for name, values in batches("bbox").items() if name != "area"}
+    boxes, masks = ({name: values for name, values in batches(kind).items() if name != "area"} for kind in KINDS)
     random = np.random.default_rng(6)
     scores, labels = random.normal(size=(12, 3, 7, 7)).astype(np.float32), random.integers(0, 3, (12, 7, 7))
     dense = {"scores": scores, "labels": labels}
-    for roles in (objects, dense):
+    for roles in (boxes, masks, dense):
         whole = scored(given(**roles))[1]
         parts = [scored(given(**{name: values[start:end] for name, values in roles.items()}))[1]
                  for start, end in ((0, 5), (5, 6), (6, 12))]  # fmt: skip

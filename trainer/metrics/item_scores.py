@@ -15,10 +15,11 @@ import numpy as np
 from trainer import engine
 from trainer.engine import Tensor, float32, float64
 from trainer.metrics.classes import examples
-from trainer.metrics.coco import Detections, Scene, Truths, evaluate, settings_of
+from trainer.metrics.coco import Kind
+from trainer.metrics.detection import CocoFigures
 from trainer.metrics.errors import difference
 from trainer.metrics.log_loss import log_losses
-from trainer.metrics.metric import Part
+from trainer.metrics.metric import WEIGHT, Part
 from trainer.metrics.predictions import Predictions
 from trainer.metrics.ratio import Mean
 
@@ -34,7 +35,7 @@ class ItemScore:
     """
 
     name: ClassVar[str]
-    needs: ClassVar[tuple[str, ...]]
+    needs: tuple[str, ...]
 
     def fits(self, given: Predictions) -> bool:
         """Whether this is the score of what a step gave."""
@@ -62,47 +63,40 @@ class OwnLoss(ItemScore):
 
 
 class MissedPrecision(ItemScore):
-    """1 - AP50 of detected boxes by COCO's rules, as if the picture were the whole data set.
+    """1 - AP50 of detected boxes or masks by COCO's rules, as if the picture were the whole data set.
 
     Of a picture without objects it is the score of the surest detection: nothing else can be wrong with it.
+
+    Args:
+        kind: `bbox` or `segm`.
     """
 
     name = "1 - AP50"
-    needs = ("classes", "scores", "boxes", "true_classes", "true_boxes")
 
-    _settings = replace(
-        settings_of("bbox"), iou_thresholds=(0.5,), areas=settings_of("bbox").areas[:1], limits=(100,)
-    )  # fmt: skip
+    def __init__(self, kind: Kind) -> None:
+        self._kind = kind
+        self.needs = tuple(name for name in CocoFigures(kind).needs if name != "image_id")
 
     def partial(self, given: Predictions) -> Mapping[str, Tensor]:
         return {name: given[name] for name in (*self.needs, "crowd") if name in given}
 
     def scores(self, part: Part) -> np.ndarray:
         rows = len(part["classes"])
-        found, true = np.nonzero(part["classes"] >= 0), np.nonzero(part["true_classes"] >= 0)
-        found_scores = part["scores"][found].astype(np.float64)
-        crowd = part["crowd"][true].astype(bool) if "crowd" in part else np.zeros(len(true[0]), bool)
-        surest = np.zeros(rows)
-        np.maximum.at(surest, found[0], found_scores)
-        if not len(true[0]):
+        surest = part["scores"].max(axis=1, initial=0.0, where=part["classes"] >= 0).astype(np.float64)
+        if not (part["true_classes"] >= 0).any():
             return surest
-        # Each class of each picture is a category of its own: one evaluation gives the precision of all of them.
+        # Each class of each picture is a class of its own: one evaluation gives the precision of all of them.
         classes = 1 + int(max(part["classes"].max(initial=0), part["true_classes"].max()))
-        of_found = found[0] * classes + part["classes"][found]
-        of_true = true[0] * classes + part["true_classes"][true]
-        categories = np.unique(of_true)
-        known = np.isin(of_found, categories)
-        boxes, true_boxes = _sizes(part["boxes"][found][known]), _sizes(part["true_boxes"][true])
-        areas, true_areas = boxes[:, 2] * boxes[:, 3], true_boxes[:, 2] * true_boxes[:, 3]
-        measured = evaluate(
-            Scene(np.arange(rows), categories, tuple(map(str, categories.tolist()))),
-            Truths(true[0], of_true, true_areas, crowd, boxes=true_boxes),
-            Detections(found[0][known], of_found[known], found_scores[known], areas, boxes=boxes),
-            settings=self._settings,
-        ).curves.precision[0, :, :, 0, 0]
-        precision = measured.mean(axis=0)
+        first = classes * np.arange(rows)[:, None]
+        own = {name: np.where(part[name] >= 0, first + part[name], -1) for name in ("classes", "true_classes")}
+        alone = {**part, **own, "image_id": np.arange(rows), WEIGHT: np.ones(rows)}
+        figures = CocoFigures(self._kind)
+        all_areas = figures.settings.areas[:1]
+        figures.settings = replace(figures.settings, iou_thresholds=(0.5,), areas=all_areas, limits=(100,))
+        measured = figures.evaluated(figures.fold({}, alone))
+        precision = measured.curves.precision[0, :, :, 0, 0].mean(axis=0)
         is_measured = precision > -1
-        row = categories[is_measured] // classes
+        row = np.array(measured.scene.categories)[is_measured] // classes
         counts = np.bincount(row, minlength=rows)
         sums = np.bincount(row, weights=precision[is_measured], minlength=rows)
         return np.where(counts > 0, 1 - sums / np.maximum(counts, 1), surest)
@@ -172,7 +166,8 @@ class AbsoluteErrorOfItems(ItemScore):
 
 
 ITEM_SCORES: tuple[ItemScore, ...] = (
-    OwnLoss(), MissedPrecision(), MissedOverlap(), LogLossOfItems(), AbsoluteErrorOfItems(),
+    OwnLoss(), MissedPrecision("bbox"), MissedPrecision("segm"), MissedOverlap(), LogLossOfItems(),
+    AbsoluteErrorOfItems(),
 )  # fmt: skip
 """In their order: the first that fits any of the predictions is taken."""
 
@@ -195,9 +190,3 @@ def item_score(returned: Mapping[str, Any]) -> tuple[ItemScore, Predictions] | N
 def _mean_of_rows(values: Tensor) -> Tensor:
     """float64 [B]."""
     return engine.mean(engine.reshape(values.astype(float64), (values.shape[0], -1)), axis=1)
-
-
-def _sizes(corners: np.ndarray) -> np.ndarray:
-    """Boxes as (x, y, width, height), float64."""
-    corners = corners.astype(np.float64)
-    return np.concatenate([corners[:, :2], corners[:, 2:] - corners[:, :2]], axis=1)
