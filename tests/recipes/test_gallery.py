@@ -67,18 +67,33 @@ def quoted(readme: str) -> list[str]:
     return re.findall(r"(?<![\w./])\d+\.\d+(?![\w/])", part.partition("\n## ")[0])
 
 
-@pytest.mark.parametrize("name", GALLERY.names())
-def test_figures_that_a_readme_quotes_were_measured(name: str) -> None:
+def measured(name: str) -> list[float]:
+    """All that a recipe's results say: of each seed and in the mean."""
     lines = results(name)
     assert lines, f"no results: python benchmarks/recipes.py {name}"
     means = {key: sum(line["metrics"][key] for line in lines) / len(lines) for key in lines[0]["metrics"]}
     known = [*means.values(), *(value for line in lines for value in line["metrics"].values())]
-    known += [value for line in lines for value in (line["seconds"], *line["bars"].values()) if value is not None]
-    figures = quoted((GALLERY.folder(name) / "README.md").read_text(encoding="utf-8"))
+    return known + [value for line in lines for value in (line["seconds"], *line["bars"].values()) if value is not None]
+
+
+def assert_measured(figures: list[str], known: list[float]) -> None:
     assert figures
     for figure in figures:
         digits = len(figure.partition(".")[2])
         assert figure in {f"{value:.{digits}f}" for value in known}, f"{figure} stands in no line of the results"
+
+
+@pytest.mark.parametrize("name", GALLERY.names())
+def test_figures_that_a_readme_quotes_were_measured(name: str) -> None:
+    assert_measured(quoted((GALLERY.folder(name) / "README.md").read_text(encoding="utf-8")), measured(name))
+
+
+@pytest.mark.parametrize("name", GALLERY.names())
+def test_the_projects_readme_tells_of_a_recipe_what_was_measured_and_its_time(name: str) -> None:
+    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    (row,) = (line for line in readme.splitlines() if line.startswith(f"| [`{name}`]"))
+    assert f"| {listing(name).time} |" in row
+    assert_measured(re.findall(r"\d+\.\d+", row), measured(name))
 
 
 @pytest.mark.parametrize("name", GALLERY.names())
