@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -54,9 +55,18 @@ class Slow(Terminal):
         self.until("slow.yaml", "STARTING", "config", "as they come")
 
     def go(self) -> None:
-        """Let the options be read."""
-        with open(self._gate, "w", encoding="ascii"):
-            pass
+        """Let the options be read, by a worker that lives."""
+        is_open = False
+
+        def passes() -> bool:
+            nonlocal is_open
+            with suppress(OSError):  # nobody reads it yet
+                if not is_open:
+                    os.close(os.open(self._gate, os.O_WRONLY | os.O_NONBLOCK))
+                    is_open = True
+            return is_open
+
+        self.until_true(passes, "nobody reads the options")
 
     def ends(self) -> int:
         """The exit code of the command; nobody reads the gate any more."""
@@ -104,7 +114,7 @@ def test_a_command_that_is_ended_leaves_its_run_to_itself(tmp_path: Path, how: s
         assert terminal.wait() == 143
         assert (b"still being started" in terminal.output.rpartition(LEAVE)[2]) == (how == "SIGTERM")
         assert terminal.is_given_back()
-        terminal.go()  # opens only while somebody reads
+        terminal.go()
 
 
 def test_the_last_words_of_a_worker_that_dies_early_are_kept(tmp_path: Path) -> None:
