@@ -17,12 +17,12 @@ COLOURS = ("#1f6fb4", "#d1622b", "#2f8f4e", "#8257a5", "#a08a1e")
 
 
 LARGEST = 288
-"""Pixels of a picture among others, along its shorter side."""
+"""Pixels of a picture among others, along its shorter side; one alone may have twice as many."""
 
 
 def grid(files: Sequence[Path], *, widest: int = 900) -> Image.Image:
     """Pictures in rows, as many a row as make about a square and are no wider than `widest` pixels together."""
-    pictures = [drawn(file) for file in files]
+    pictures = [drawn(file, LARGEST if len(files) > 1 else 2 * LARGEST) for file in files]
     width, height = max(one.width for one in pictures), max(one.height for one in pictures)
     square = round(math.sqrt(len(pictures) * height / width)) or 1
     columns = max(1, min(len(pictures), square, (widest + GAP) // (width + GAP)))
@@ -35,13 +35,13 @@ def grid(files: Sequence[Path], *, widest: int = 900) -> Image.Image:
     return whole
 
 
-def drawn(file: Path) -> Image.Image:
-    """A sample's picture with what the dashboard draws over it."""
+def drawn(file: Path, largest: int) -> Image.Image:
+    """A sample's picture with what the dashboard draws over it, its shorter side no longer than `largest` pixels."""
     sample = read_sample(file)
     if sample is None or sample.image is None:
         raise ValueError(f"{file} is no picture")
     height, width = sample.size
-    scale = min(1.0, LARGEST / min(height, width))
+    scale = min(1.0, largest / min(height, width))
     return Image.fromarray(render(sample, round(scale * width), round(scale * height), Layers()))
 
 
