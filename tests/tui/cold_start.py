@@ -8,12 +8,19 @@ from __future__ import annotations
 import os
 import re
 import sys
+from contextlib import suppress
 from pathlib import Path
+
+import psutil
 
 sys.path.insert(0, str(Path(__file__).parent))
 
 from recorded_terminal import Moment, record
 
+from trainer.rundir import RunPaths, read_lock
+
+PATIENCE = 60.0
+"""Seconds for a worker that was aborted to end."""
 ROOT = Path(__file__).parents[2]
 TASK = """\
 import numpy as np
@@ -76,7 +83,12 @@ def record_start(folder: Path, *words: str) -> list[Moment]:
         "TRAINER_CACHE_DIR": str(folder / "cache"),
     }  # fmt: skip
     command = [sys.executable, "-P", "-m", "trainer.cli", "run", *(words or ("config.yaml",)), "--name", "cold"]
-    return record(command, folder, environment, FIRST_STEP, last_keys=b"xaq")
+    moments = record(command, folder, environment, FIRST_STEP, last_keys=b"xaq")
+    owner = read_lock(RunPaths(folder / "runs" / "cold"))
+    if owner is not None:  # its worker would still compile beside whatever is recorded next
+        with suppress(psutil.NoSuchProcess):
+            psutil.Process(owner.pid).wait(PATIENCE)
+    return moments
 
 
 def running_phases(text: str) -> list[tuple[str, float]]:
