@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tui"))
 
 import cold_start
 
-ORDER = ("load", "device", "data", "model")
+ORDER = ("config", "load", "device", "data", "model")
 
 
 @pytest.mark.full

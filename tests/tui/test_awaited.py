@@ -127,8 +127,8 @@ def test_the_last_words_of_a_worker_that_dies_early_are_kept(tmp_path: Path) -> 
 @pytest.mark.parametrize("size", [(60, 24), (80, 24), (160, 50)])
 def test_it_says_what_is_awaited_and_for_how_long(size: tuple[int, int]) -> None:
     now = [1000.0]
-    run = Awaited("night.yaml", lambda: now[0])
-    now[0] = 1003.0
+    run = Awaited("night.yaml", lambda: now[0], age=1.0)
+    now[0] = 1002.0
     screen = Screen(*size)
     frame = frame_of(run, glyphs=UNICODE, pane="phases", is_first=True)
     screen.feed(place(draw_overview(frame, *size), RICH, "256", on_empty=True).encode())

@@ -15,16 +15,17 @@ class Awaited:
     Args:
         name: what the run was asked for by; its directory's name may get a number.
         clock: the time in seconds since 1970.
+        age: seconds since it was asked for.
     """
 
     lock: LockState | None = None
     share_read = 1.0
     root = ""
 
-    def __init__(self, name: str, clock: Callable[[], float]) -> None:
+    def __init__(self, name: str, clock: Callable[[], float], age: float = 0.0) -> None:
         self.clock = clock
         self.view = View(name)
-        self.view.apply(Record(PhaseEvent("config", "started"), clock(), 0.0, 1))
+        self.view.apply(Record(PhaseEvent("config", "started"), clock() - age, 0.0, 1))
 
     @property
     def worker_time(self) -> float:

@@ -67,8 +67,8 @@ def awaiting(name: str) -> Iterator[FirstFrame]:
 
     gc.disable()  # until the app has drawn: looking for garbage would be a tenth of all this
     try:
-        patience = AWAITED_SECONDS - process_age(os.getpid())
-        with FirstFrame(Awaited(name, time.time), os.environ, patience=patience) as first:
+        age = process_age(os.getpid())
+        with FirstFrame(Awaited(name, time.time, age), os.environ, patience=AWAITED_SECONDS - age) as first:
             yield first
     finally:
         gc.enable()
