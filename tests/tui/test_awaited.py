@@ -88,6 +88,14 @@ def test_a_mistake_that_is_found_late_is_said_on_the_terminal_as_it_was(tmp_path
         assert terminal.is_given_back() and not (tmp_path / "runs").exists()
 
 
+def test_the_traceback_of_a_mistake_stands_on_the_terminal_as_it_was(tmp_path: Path) -> None:
+    with Slow(tmp_path, "train.epoch=3", "--debug") as terminal:
+        terminal.go()
+        assert terminal.ends() == 2
+        told = terminal.output.rpartition(LEAVE)[2]
+        assert told.count(b"in load") == 1 and b"did you mean 'epochs'?" in told
+
+
 def test_it_becomes_the_dashboard_of_the_run_once_that_is_there(tmp_path: Path) -> None:
     with Slow(tmp_path) as terminal:
         terminal.go()

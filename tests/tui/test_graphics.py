@@ -156,8 +156,7 @@ async def test_pictures_hang_on_the_terminal_while_their_screen_is_in_front(
         columns, rows = grid_for(3, *panel.drawn_size, 64 / 48)
         room = panel.drawn_size[0] // columns - FRAME_WIDTH, panel.drawn_size[1] // rows - FRAME_HEIGHT - 1  # a caption
         room = room[0] * width, room[1] * height
-        assert pixels.shape[1] in (room[0], room[1] * 64 // 48) and pixels.shape[0] == pixels.shape[1] * 48 // 64
-        assert pixels.shape[1] <= room[0] and pixels.shape[0] <= room[1]
+        assert pixels.shape[1] == min(room[0], room[1] * 64 // 48) and pixels.shape[0] == pixels.shape[1] * 48 // 64
         assert await after("tab") == (0, 0), "what is chosen is in the text alone"
         assert await after("left") == (2, 2), "another step has other pictures"
         assert await after("b") == (2, 2), "boxes are drawn into what is sent"

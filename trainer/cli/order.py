@@ -7,7 +7,15 @@ from __future__ import annotations
 
 import json
 import os
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def targets_of(words: Sequence[str]) -> list[str]:
+    """Those of the words that name a config or a recipe; the others set values."""
+    return [word for word in words if "=" not in word or os.path.isfile(word)]
 
 
 class Order(NamedTuple):
@@ -29,8 +37,7 @@ class Order(NamedTuple):
     def wanted(self) -> str:
         """The run as it is asked for, while it has no directory yet."""
         resumed = self.resume if self.resume != "auto" else None
-        targets = [word for word in self.words if "=" not in word]
-        named = self.name or self.run_dir or resumed or next(iter(targets), "")
+        named = self.name or self.run_dir or resumed or next(iter(targets_of(self.words)), "")
         return os.path.basename(named.rstrip("/")) or named
 
     def to_json(self) -> str:

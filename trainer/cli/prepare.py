@@ -13,7 +13,7 @@ from typing import Any
 from trainer import TrainerError, configs
 from trainer.cli.attempt import Attempt
 from trainer.cli.find import RUNS, find_run
-from trainer.cli.order import Order
+from trainer.cli.order import Order, targets_of
 from trainer.configs.overrides import Overrides
 from trainer.rundir import (
     RunLock,
@@ -87,7 +87,7 @@ def split_words(words: Sequence[str], *, resuming: bool) -> tuple[str | None, li
     Raises:
         TrainerError: no config, two of them, or one beside `--resume`.
     """
-    targets = [word for word in words if "=" not in word or Path(word).is_file()]
+    targets = targets_of(words)
     overrides = [word for word in words if word not in targets]
     if resuming and targets:
         raise TrainerError(

@@ -40,6 +40,7 @@ class Worker:
         command = [sys.executable, "-P", "-m", "trainer.cli.worker", order.to_json(), "--report", str(writing)]
         command += ["--parent", str(os.getpid())] if attached else []
         self.output = b""
+        self._holds_output = holds_output
         self._printed: int | None = None
         printing: int | None = None
         if holds_output:
@@ -64,8 +65,6 @@ class Worker:
         Raises:
             TrainerError: what was wrong with the order.
         """
-        while not self.has_told(wait_seconds=1.0):
-            pass
         told = self._told()
         if told is None or "mistake" in told:
             self.process.wait()
@@ -74,7 +73,7 @@ class Worker:
             return None
         if "mistake" in told:
             if told["traceback"]:
-                print(told["traceback"], file=sys.stderr)
+                self._say(told["traceback"])
             raise TrainerError(told["mistake"])
         from pathlib import Path
 
@@ -92,6 +91,13 @@ class Worker:
         if self._printed in ready:
             self._hear()
         return self._report in ready
+
+    def _say(self, text: str) -> None:
+        """Tell the user, who sees what is held once the terminal is given back."""
+        if self._holds_output:
+            self.output += f"{text}\n".encode()
+        else:
+            print(text, file=sys.stderr)
 
     def _hear(self) -> None:
         """Take in what was printed, if it is held."""

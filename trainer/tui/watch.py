@@ -8,7 +8,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast
@@ -116,7 +116,9 @@ def watch(
     feed = Feed(run_path, time.time, is_read_only=is_read_only, watched=watched if len(watched) > 1 else ())
     gc.disable()
     try:
-        with FirstFrame(feed, os.environ, why) if first is None else _gone_on(first, feed, why) as first:
+        if first is not None:
+            first.follow(feed, why)
+        with FirstFrame(feed, os.environ, why) if first is None else nullcontext(first) as first:
             first.show_long_run()
             for part in PARTS_OF_THE_APP:
                 importlib.import_module(part)
@@ -139,10 +141,3 @@ def watch(
     if app.return_code:
         print("the dashboard failed, see above; the run is not affected", file=sys.stderr)
     return TuiResult("failed" if app.return_code else cast(Action, action or "detached"))
-
-
-@contextmanager
-def _gone_on(first: FirstFrame, feed: Feed, message: str) -> Iterator[FirstFrame]:
-    """The frame that somebody else entered, and leaves."""
-    first.follow(feed, message)
-    yield first
