@@ -62,7 +62,8 @@ def moments_in_order(array: np.ndarray, block: int) -> tuple[np.ndarray, np.ndar
     means, deviations = [], []
     for start in range(0, len(array), block):
         part = array[start : start + block]
-        pivot = in_order(part[:LANES], np.add, 0, LANES)[0] / array.dtype.type(min(LANES, len(part)))
+        middle = part[max(0, len(part) - LANES) // 2 :][:LANES]
+        pivot = in_order(middle, np.add, 0, LANES)[0] / array.dtype.type(len(middle))
         distance, count = part - pivot, array.dtype.type(len(part))
         first, second = in_order(distance, np.add, 0, block)[0], in_order(distance * distance, np.add, 0, block)[0]
         means.append(pivot + first / count)
@@ -111,6 +112,16 @@ def test_moments_hold_far_from_zero_and_behind_an_odd_first_element(mean: float,
     wide = array.astype(np.float64)
     np.testing.assert_allclose(means[0], wide.mean(0), rtol=4 * 2.0**-24, atol=4 * 2.0**-24 * abs(first))
     np.testing.assert_allclose(deviations[0], wide.var(0) * 512, rtol=40 * 2.0**-24)
+
+
+def test_moments_hold_behind_an_edge() -> None:
+    """The upper row of a picture of 32 by 16 pixels stands apart, as padding makes it; against float64."""
+    array = np.random.default_rng(0).normal(0.0, 0.1, (512, 200)).astype(np.float32)
+    array[:32] += 2
+    (means, deviations) = both_orientations(["mean", "deviations"], float32, array, [float32, float32], 512, 1)
+    wide = array.astype(np.float64)
+    np.testing.assert_allclose(means[0], wide.mean(0), rtol=2.0**-22)
+    np.testing.assert_allclose(deviations[0], wide.var(0) * 512, rtol=2.0**-21)
 
 
 @pytest.mark.parametrize("dtype", [uint8, int32, int64], ids=str)

@@ -114,9 +114,12 @@ class BlockReduction:
             if operand.inner == "broadcast"
         }
 
-    def pivot_count(self) -> str:
-        """How many elements, the block's first ones, the pivot is the mean of."""
-        return minimum(self.writer, self.writer.value(f"sub i64 {self.stop}, {self.start}"), str(LANES))
+    def pivot_elements(self) -> tuple[str, str]:
+        """Where in the block the elements begin that the pivot is the mean of, its middle ones, and how many they are."""
+        writer = self.writer
+        length = writer.value(f"sub i64 {self.stop}, {self.start}")
+        count = minimum(writer, length, str(LANES))
+        return writer.value(f"lshr i64 {writer.value(f'sub i64 {length}, {count}')}, 1"), count
 
     def divided(self, accumulator: Accumulator, value: str, count: str) -> str:
         """A vector over an integer."""

@@ -126,8 +126,9 @@ class ColumnReduction(BlockReduction):
         counted_loop(self.writer, "0", str(LANES), 1, clear, "lane")
 
     def _keep_pivots(self, places: list[str], start: str, stop: str) -> None:
-        """Put the means of the block's first rows, one for each lane, into the scratch of pivots."""
-        writer, count = self.writer, self.pivot_count()
+        """Put the means of the block's middle rows, one for each lane, into the scratch of pivots."""
+        writer = self.writer
+        skipped, count = self.pivot_elements()
         operands = self.arguments.operands[: len(self.kernel.inputs)]
 
         def row(lane: str, here: list[str]) -> list[str]:
@@ -145,7 +146,12 @@ class ColumnReduction(BlockReduction):
                 for number, (operand, place) in enumerate(zip(operands, here, strict=True))
             ]
 
-        initial = [(cursor_type(operand), place) for operand, place in zip(operands, places, strict=False)]
+        strides = [self.arguments.strides[number][self.reduced] for number in range(len(operands))]
+        firsts = [
+            advance(writer, operand, self.elements[number], places[number], writer.value(f"mul i64 {skipped}, {stride}"))
+            for number, (operand, stride) in enumerate(zip(operands, strides, strict=True))
+        ]
+        initial = [(cursor_type(operand), place) for operand, place in zip(operands, firsts, strict=True)]
         carried_loop(writer, "0", count, 1, initial, row, "pivot")
 
         def fold(kept: str, mask: str | None) -> None:

@@ -61,14 +61,14 @@ class RowReduction(BlockReduction):
             writer.emit(f"store {element} {scalar}, ptr {address}, align {operand.dtype.itemsize}")
 
     def _row_pivots(self, places: list[str], fixed: dict[int, str]) -> list[str]:
-        """The mean of the block's first LANES elements on every lane, for accumulators that take distances from it."""
+        """The mean of the block's middle LANES elements on every lane, for accumulators that take distances from it."""
         if not any(isinstance(accumulator, Moments) for accumulator in self.accumulators):
             return [""] * len(self.accumulators)
-        count = self.pivot_count()
+        skipped, count = self.pivot_elements()
         mask = tail_mask(self.writer, count)
-        first = self.values(places, fixed, self.start, mask)
+        middle = self.values(places, fixed, self.writer.value(f"add i64 {self.start}, {skipped}"), mask)
         pivots = []
-        for accumulator, value in zip(self.accumulators, first, strict=True):
+        for accumulator, value in zip(self.accumulators, middle, strict=True):
             if isinstance(accumulator, Moments):
                 kind = accumulator.types[0]
                 value = self.writer.value(

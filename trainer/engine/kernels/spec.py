@@ -53,7 +53,8 @@ class Reduction:
     16 lanes, lane l adds the terms with t % 16 == l in ascending t, starting from 0; lanes combine as
     (l, l+8), (l, l+4), (l, l+2), (l, l+1). Each block writes one partial at output[b]; a second record combines them.
     "mean" and "deviations" (the sum of squared distances from the mean) of a block of n elements, with p the mean of
-    its first 16 (all sums in this order), s1 and s2 the sums of x - p and (x - p)²: p + s1/n, max(0, s2 - s1·(s1/n)).
+    its middle 16, from (n - 16) // 2 on, or of all fewer (all sums in this order), s1 and s2 the sums of x - p and
+    (x - p)²: p + s1/n, max(0, s2 - s1·(s1/n)).
     """
 
     operations: tuple[str, ...]
