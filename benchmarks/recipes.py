@@ -12,12 +12,14 @@ Each run is a command of its own with an empty folder for compiled kernels. The 
 split, with the weights that `checkpoint.best` chose on the validation split. A line of results has `seconds` from the
 command to its exit, null where other processes used more than 5 % of the machine or threads were set; `ok` is then null
 too, unless a bar is missed. A recipe reaches its bars when the means over the latest line of each seed do, and the
-slowest of them, or the latest estimate where none was timed, is in time. A disturbed estimate is not appended.
+slowest of them, or the latest estimate where none was timed, is in time. Lines of another configuration than the
+recipe's present one don't count. A disturbed estimate is not appended.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import os
 import shutil
@@ -145,6 +147,7 @@ def result(name: str, seed: int, training: Training, overrides: Sequence[str]) -
     return {
         "recipe": name,
         "revision": revision(),
+        "configuration": configuration(name),
         "seed": seed,
         "seconds": round(training.seconds, 1) if is_timed else None,
         "disturbance": round(training.disturbance, 3),
@@ -190,6 +193,7 @@ def estimate(name: str, folder: Path) -> dict[str, Any]:
     return {
         "recipe": name,
         "revision": revision(),
+        "configuration": configuration(name),
         "estimated_seconds": round(seconds, 1),
         "epoch_seconds": round(epoch, 2),
         "disturbance": round(training.disturbance, 3),
@@ -204,6 +208,17 @@ def revision() -> str:
     changes = (*git, "status", "--porcelain", "--untracked-files=no", "--", "trainer")
     is_changed = subprocess.run(changes, capture_output=True, text=True, check=True).stdout
     return commit.strip() + ("+" if is_changed else "")
+
+
+def configuration(name: str) -> str:
+    """A short hash of what a recipe's config.yaml and options say, but for the seed."""
+    from trainer.configs import load
+
+    loaded = load(name)
+    said = loaded.config.model_dump(mode="json", exclude_unset=True, exclude={"seed"})
+    said["options"] = loaded.options.model_dump(mode="json")
+    text = json.dumps(said, sort_keys=True).replace(str(ROOT), "")  # files are the same in every checkout
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
 def append(line: Mapping[str, Any]) -> None:
@@ -226,9 +241,11 @@ def known_seconds(name: str) -> float | None:
 
 
 def recorded(name: str) -> list[dict[str, Any]]:
-    """All lines of results/NAME.jsonl, of runs and of estimates."""
+    """The lines of results/NAME.jsonl that are of the recipe's present configuration, of runs and of estimates."""
     file = RESULTS / f"{name}.jsonl"
-    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()] if file.exists() else []
+    lines = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()] if file.exists() else []
+    present = configuration(name)
+    return [line for line in lines if line["configuration"] == present]
 
 
 def table() -> Iterable[dict[str, Any]]:

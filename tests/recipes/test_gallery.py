@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from pathlib import Path
@@ -17,6 +18,7 @@ from trainer.configs import RecipeIndex, load
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
+import recipes
 from recipes import ROWS, known_seconds, results, table, train
 
 GALLERY = RecipeIndex.built_in()
@@ -100,6 +102,15 @@ def test_the_projects_readme_tells_of_a_recipe_what_was_measured_and_its_time(na
 def test_the_means_of_a_recipes_results_reach_its_bars(name: str) -> None:
     (line,) = (line for line in table() if line["recipe"] == name)
     assert line["means"] and line["ok"] is not False, line
+
+
+def test_results_of_another_configuration_do_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = [{"configuration": given, "seed": 0, "seconds": seconds}
+             for given, seconds in ((recipes.configuration("digits"), 9.0), ("of old", 99.0))]  # fmt: skip
+    (tmp_path / "digits.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    monkeypatch.setattr(recipes, "RESULTS", tmp_path)
+    assert [line["seconds"] for line in results("digits")] == [9.0]
+    assert known_seconds("digits") == 9.0
 
 
 @pytest.mark.parametrize("name", GALLERY.names())
