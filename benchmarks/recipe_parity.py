@@ -39,8 +39,8 @@ In the first five steps of pix2pix a difference grows ten-thousandfold, by luck:
 discriminator's last ReLU lies so near zero that rounding decides its sign, the loss is the same to 1e-7, the gradients
 behind are 1e-3 off instead of 1e-6, and Adam's first steps go by their signs. With seed 0 that happens to PyTorch's
 contiguous run and not to its channels-last one. By one thread and by two the first losses are the same, which leaves
-contiguous and channels-last, two draws, and how far two draws come apart is no spread: PyTorch's channels-last run, held
-against its contiguous one and ours, is 5.7, 6.2 and 3.8 spreads away with seeds 0, 1 and 2; ours, held against
+contiguous and channels-last, two draws, and how far two draws come apart is no spread: PyTorch's channels-last run,
+held against its contiguous one and ours, is 5.7, 6.2 and 3.8 spreads away with seeds 0, 1 and 2; ours, held against
 PyTorch's two, 4.9, 3.6 and 3.3. Of three beginnings the largest counts, both of PyTorch's differences and of ours.
 """
 SAME, SAME_STEPS = 1e-9, 20

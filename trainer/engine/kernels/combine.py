@@ -142,9 +142,9 @@ class Accumulator:
 class Moments(Accumulator):
     """Sums of d and d², where d is an element's distance from a pivot: enough for mean and deviations.
 
-    The pivot is the mean of the block's middle 16 elements, so little cancels in `deviations`, however far from zero the
-    mean is: (mean - pivot)² is at most n/16 of the variance of a block of n, n/256 where one element is an outlier. Its
-    first 16 would often come near that: they are a picture's upper edge, which padding sets apart from all the others.
+    The pivot is the mean of the block's middle 16 elements, so little cancels in `deviations`, however far from zero
+    the mean is: (mean - pivot)² is at most n/16 of the variance of a block of n, n/256 where one element is an outlier.
+    The first 16 would often come near that: they are a picture's upper edge, which padding sets apart from the rest.
     """
 
     def __post_init__(self) -> None:

@@ -115,7 +115,7 @@ class BlockReduction:
         }
 
     def pivot_elements(self) -> tuple[str, str]:
-        """Where in the block the elements begin that the pivot is the mean of, its middle ones, and how many they are."""
+        """The block's middle elements, of which the pivot is the mean: where in it they begin, how many they are."""
         writer = self.writer
         length = writer.value(f"sub i64 {self.stop}, {self.start}")
         count = minimum(writer, length, str(LANES))

@@ -147,9 +147,10 @@ class ColumnReduction(BlockReduction):
             ]
 
         strides = [self.arguments.strides[number][self.reduced] for number in range(len(operands))]
+        moves = [writer.value(f"mul i64 {skipped}, {stride}") for stride in strides]
         firsts = [
-            advance(writer, operand, self.elements[number], places[number], writer.value(f"mul i64 {skipped}, {stride}"))
-            for number, (operand, stride) in enumerate(zip(operands, strides, strict=True))
+            advance(writer, operand, self.elements[number], places[number], move)
+            for number, (operand, move) in enumerate(zip(operands, moves, strict=True))
         ]
         initial = [(cursor_type(operand), place) for operand, place in zip(operands, firsts, strict=True)]
         carried_loop(writer, "0", count, 1, initial, row, "pivot")
