@@ -8,8 +8,8 @@ Our side is the recipe's own task in the learner's traced step (`workloads/recor
                      losses come between contiguous and channels-last and between one thread and two
     pix2pix_quality  how far L1 distance and SSIM on the test split are from PyTorch's, the larger one in percent; means
                      over two seeds of short trainings (`--quality-epochs`, two) by the recipe's schedule, tested with
-                     its averaged weights; takes ten minutes (by `--quality-filters 16` four), and is measured when it
-                     is named
+                     its averaged weights; takes ten minutes (by `--quality-filters 16` four; the recipe whole, with
+                     `--quality-epochs 20`, an hour and 3 GB of /tmp), and is measured when it is named
     digits_accuracy  of whole trainings over three seeds: the difference of the mean accuracies on the test split, in
                      units of the standard error of an accuracy that is measured on so many images
 """
