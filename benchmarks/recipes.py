@@ -19,6 +19,7 @@ recipe's present one don't count. A disturbed estimate is not appended.
 from __future__ import annotations
 
 import argparse
+import functools
 import hashlib
 import json
 import os
@@ -136,7 +137,9 @@ def train(name: str, overrides: Sequence[str], folder: Path) -> Training:
     return Training(run, run.end, seconds, max(0.0, others / (seconds * (os.cpu_count() or 1))))
 
 
-def result(name: str, seed: int, training: Training, overrides: Sequence[str]) -> dict[str, Any]:
+def result(
+    name: str, seed: int, training: Training, overrides: Sequence[str], origin: Mapping[str, str]
+) -> dict[str, Any]:
     """A line of results/NAME.jsonl."""
     row = ROWS[name]
     metrics = {key: value for key, value in training.end.metrics.items() if key.startswith("test")}
@@ -145,9 +148,7 @@ def result(name: str, seed: int, training: Training, overrides: Sequence[str]) -
     reached = reaches(row, metrics)
     ok = reached and (training.seconds <= row.seconds if is_timed else None)
     return {
-        "recipe": name,
-        "revision": revision(),
-        "configuration": configuration(name),
+        **origin,
         "seed": seed,
         "seconds": round(training.seconds, 1) if is_timed else None,
         "disturbance": round(training.disturbance, 3),
@@ -181,6 +182,7 @@ def estimate(name: str, folder: Path) -> dict[str, Any]:
     config = load(name).config
     epochs, every = config.train.epochs, config.validate.every_epochs or 1
     assert epochs is not None
+    origin = origin_of(name)
     training = train(name, (f"train.epochs={2 * every}", "schedule.warmup_steps=null"), folder)
     records = list(read_events(training.run.paths.events))
     ends = [
@@ -191,14 +193,17 @@ def estimate(name: str, folder: Path) -> dict[str, Any]:
     epoch = (ends[1] - ends[0]) / every
     seconds = training.seconds + (epochs - 2 * every) * epoch
     return {
-        "recipe": name,
-        "revision": revision(),
-        "configuration": configuration(name),
+        **origin,
         "estimated_seconds": round(seconds, 1),
         "epoch_seconds": round(epoch, 2),
         "disturbance": round(training.disturbance, 3),
         "ok": seconds <= ROWS[name].seconds if training.disturbance <= DISTURBED_SHARE else None,
     }
+
+
+def origin_of(name: str) -> dict[str, str]:
+    """What a line of results is of. Taken before the training: files may change while it lasts."""
+    return {"recipe": name, "revision": revision(), "configuration": configuration(name)}
 
 
 def revision() -> str:
@@ -210,6 +215,7 @@ def revision() -> str:
     return commit.strip() + ("+" if is_changed else "")
 
 
+@functools.cache
 def configuration(name: str) -> str:
     """A short hash of what a recipe's config.yaml and options say, but for the seed."""
     from trainer.configs import load
@@ -244,8 +250,7 @@ def recorded(name: str) -> list[dict[str, Any]]:
     """The lines of results/NAME.jsonl that are of the recipe's present configuration, of runs and of estimates."""
     file = RESULTS / f"{name}.jsonl"
     lines = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()] if file.exists() else []
-    present = configuration(name)
-    return [line for line in lines if line["configuration"] == present]
+    return [line for line in lines if line["configuration"] == configuration(name)]
 
 
 def table() -> Iterable[dict[str, Any]]:
@@ -322,8 +327,9 @@ def run_all(names: Sequence[str], overrides: Sequence[str], arguments: argparse.
                 yield line
                 continue
             more = ROWS[name].short if arguments.short else ()
+            origin = origin_of(name)
             training = train(name, [f"seed={arguments.seed}", *more, *overrides], folder)
-            line = result(name, arguments.seed, training, overrides)
+            line = result(name, arguments.seed, training, overrides, origin)
             if arguments.short:
                 line["ok"] = None
             else:

@@ -106,14 +106,22 @@ class ColumnReduction(BlockReduction):
                 self._keep(lane, offset, [a.take(writer, old, value, positions, None) for a, old, value in partials])
 
             vector_loop(writer, start, stop, body, "kept")
-            return [
-                advance(writer, operand, self.elements[number], place, self.arguments.strides[number][self.reduced])
-                for number, (operand, place) in enumerate(zip(operands, here, strict=True))
-            ]
+            return self._next_row(here)
 
         initial = [(cursor_type(operand), place) for operand, place in zip(operands, places, strict=False)]
         carried_loop(writer, self.start, self.stop, 1, initial, step, "reduce")
         self._store_column(places, start, stop)
+
+    def _next_row(self, places: list[str]) -> list[str]:
+        """The inputs' places one step further along the reduced dimension."""
+        arguments = self.arguments
+        return [
+            advance(
+                self.writer, arguments.operands[number], self.elements[number], place,
+                arguments.strides[number][self.reduced],
+            )
+            for number, place in enumerate(places)
+        ]  # fmt: skip
 
     def _clear(self, width: str) -> None:
         """Partial results of no elements everywhere in the scratch."""
@@ -141,17 +149,15 @@ class ColumnReduction(BlockReduction):
                 self._keep(lane, offset, first)
 
             masked_loop(writer, start, stop, body, "first")
-            return [
-                advance(writer, operand, self.elements[number], place, self.arguments.strides[number][self.reduced])
-                for number, (operand, place) in enumerate(zip(operands, here, strict=True))
-            ]
+            return self._next_row(here)
 
-        strides = [self.arguments.strides[number][self.reduced] for number in range(len(operands))]
-        moves = [writer.value(f"mul i64 {skipped}, {stride}") for stride in strides]
         firsts = [
-            advance(writer, operand, self.elements[number], places[number], move)
-            for number, (operand, move) in enumerate(zip(operands, moves, strict=True))
-        ]
+            place_at(
+                writer, operand, self.elements[number], places[number],
+                [(skipped, self.arguments.strides[number][self.reduced])],
+            )
+            for number, operand in enumerate(operands)
+        ]  # fmt: skip
         initial = [(cursor_type(operand), place) for operand, place in zip(operands, firsts, strict=True)]
         carried_loop(writer, "0", count, 1, initial, row, "pivot")
 
