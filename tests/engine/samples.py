@@ -201,6 +201,11 @@ def _barrier(draw: DrawFn) -> Sample:
     return Sample("barrier", (draw(arrays(draw(st.sampled_from(dtypes.ALL)), draw(shapes))),), (0,))
 
 
+@st.composite
+def _anchor(draw: DrawFn) -> Sample:
+    return Sample("anchor", tuple(draw(arrays(draw(st.sampled_from(dtypes.ALL)), draw(shapes))) for _ in range(2)))
+
+
 # --- sources ----------------------------------------------------------------------------------------------------------
 
 
@@ -519,6 +524,7 @@ _STRATEGIES: dict[str, Callable[[], SearchStrategy[Sample]]] = {
     "cast": _cast,
     "bitcast": _bitcast,
     "barrier": _barrier,
+    "anchor": _anchor,
     "constant": _constant,
     "iota": _iota,
     "random_bits": _random_bits,

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from trainer.engine import history
 from trainer.engine.graph import differentiate
 from trainer.engine.graph import primitives as p
 from trainer.engine.graph.errors import describe, refusal
-from trainer.engine.graph.node import topological
 from trainer.engine.tensor import Tensor, wrapped
 
 
@@ -35,26 +33,14 @@ def gradients(output: Tensor, wrt: Sequence[Tensor], *, cotangent: Tensor | None
         )
     nodes = [tensor.node for tensor in wrt]
     seed = p.full_like(output.node, 1.0) if cotangent is None else cotangent.node
-    _check_nothing_was_cut(output, wrt)
     found = differentiate.gradients(output.node, nodes, seed)
     results = []
     for position, (tensor, node) in enumerate(zip(wrt, found, strict=True)):
         if node is None:
             raise _independent(position, tensor)
-        results.append(wrapped(node, output, *(() if cotangent is None else (cotangent,))))
+        anchored = p.anchor(node, output.node)  # where the derivative is constant, its own derivatives are zero
+        results.append(wrapped(anchored, output, *(() if cotangent is None else (cotangent,))))
     return results
-
-
-def _check_nothing_was_cut(output: Tensor, wrt: Sequence[Tensor]) -> None:
-    cut = history.cut_paths(topological([output.node]), [tensor.node for tensor in wrt])
-    if cut and differentiate.depends(output.node, cut):
-        raise refusal(
-            "gradients",
-            "a value on the way to the output has been read, and reading dropped how it was computed",
-            found=f"{describe(cut[:3])} was computed from what the output is derived by",
-            expected="gradients taken before values on the way are read",
-            hint="Call `gradients` first, then read. engine.stop_gradient(value) holds a read value constant.",
-        )
 
 
 def _independent(position: int, tensor: Tensor) -> Exception:
@@ -64,5 +50,5 @@ def _independent(position: int, tensor: Tensor) -> Exception:
         "the output does not depend on what it is derived by",
         found=f"number {position} of `wrt`: {name + ', ' if name else ''}{describe([tensor])}",
         expected="floating-point values on a path to the output that no stop_gradient, rounding or comparison cuts",
-        hint="A value that was read or assigned to since is another one: keep the handle that the output was made of.",
+        hint="A state that was assigned to since has another value: take gradients before assigning.",
     )

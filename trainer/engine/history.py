@@ -1,39 +1,108 @@
-"""What read handles were computed from: reading drops their history, and a gradient must not miss that in silence.
+"""What a value was computed from: kept as long as it could be differentiated with respect to something.
 
-`y = f(x); y.numpy(); gradients(g(y, x), [x])` would leave out the path through y. So each leaf that a read handle is
-based on remembers the leaves of its history, as long as these live; `gradients` asks here and refuses.
+Reading a value keeps its history, so that `y = f(x); y.numpy(); gradients(g(y, x), [x])` counts both paths. A node with
+a value becomes a leaf once no live handle, a state's among them, stands for a floating-point node that it depends on:
+no one can ask for that derivative any more.
+
+A value that nobody reads is computed after `UNREAD_LIMIT` nodes, or as many pages of memory that only its history holds.
 """
 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
-from trainer.engine.graph.node import Node, topological
+from trainer.engine.graph import primitives as p
+from trainer.engine.graph.node import BYTES_PER_TICK, Node, uncomputed
 
-_origins: weakref.WeakKeyDictionary[Node, weakref.WeakSet[Node]] = weakref.WeakKeyDictionary()
+UNREAD_LIMIT = 4096
+"""How many nodes a value that is never read may gather before it is computed; `BYTES_PER_TICK` count as one."""
+
+_kept: weakref.WeakSet[Node] = weakref.WeakSet()
+"""Nodes with a value and a history."""
+
+_swept = 0
 
 
-def leaves(node: Node) -> weakref.WeakSet[Node]:
-    """The floating-point leaves that `node` is computed from, and those of read handles among them."""
-    found: weakref.WeakSet[Node] = weakref.WeakSet()
-    for leaf in topological([node]):
-        if leaf.operation.family == "leaf" and leaf.dtype.is_float:
-            found.add(leaf)
-            found.update(_origins.get(leaf, ()))
+def release(nodes: Iterable[Node]) -> None:
+    """Make leaves of those among `nodes`, and of what they depend on, whose value is known and whose history nobody
+    can differentiate any more.
+    """
+    for node, witness in _witnesses(nodes).items():
+        if node.value is not None and node.inputs:
+            node.witness = witness
+            if witness is None:
+                p.become_leaf(node)
+                _kept.discard(node)
+            else:
+                _kept.add(node)
+
+
+def release_all() -> None:
+    """`release` whatever has a history."""
+    release(list(_kept))
+
+
+def sweep(clock: int) -> None:
+    """`release_all` if that has not been done for long; `clock` is the sequence of a new node."""
+    global _swept
+    if clock - _swept > UNREAD_LIMIT:
+        _swept = clock
+        release_all()
+
+
+def cost(node: Node) -> int:
+    """What the unread history of `node` takes: its nodes, and memory that no handle holds by `BYTES_PER_TICK`."""
+    order = uncomputed([node])
+    return len(order) + sum(map(_held, order)) // BYTES_PER_TICK
+
+
+def boundary(node: Node) -> list[Node]:
+    """What to compute with `node` so that memory can go: nodes that depend on no live handle, and whose history holds
+    more memory than their values will.
+    """
+    witnesses = _witnesses([node])
+    if witnesses[node] is None:
+        return []
+    found: list[Node] = []
+    seen: set[Node] = set()
+    for user in sorted(witnesses, key=lambda each: -each.sequence):
+        if user.value is None and (_is_named(user) or witnesses[user] is not None):
+            for source in user.inputs:
+                if source.value is None and source.inputs and witnesses[source] is None and not _is_named(source):
+                    fresh = [each for each in uncomputed([source]) if each not in seen]
+                    seen.update(fresh)
+                    if sum(map(_held, fresh)) > source.size * source.dtype.itemsize:
+                        found.append(source)
     return found
 
 
-def remember(leaf: Node, origins: weakref.WeakSet[Node]) -> None:
-    """`leaf` stands for a value that was computed from `origins`."""
-    if leaf.dtype.is_float and origins:
-        _origins[leaf] = origins
+def _held(node: Node) -> int:
+    """Bytes of a value that would go with the history it is a part of."""
+    return 0 if node.value is None or (node.handle is not None and node.handle() is not None) else node.value.nbytes
 
 
-def cut_paths(order: Iterable[Node], wrt: Sequence[Node]) -> list[Node]:
-    """The leaves among the nodes `order` whose dropped history shares leaves with one of `wrt`."""
-    read = [node for node in order if node in _origins]
-    if not read:
-        return []
-    sources = {leaf for node in wrt for leaf in ({node} if node.operation.family == "leaf" else leaves(node))}
-    return [leaf for leaf in read if not sources.isdisjoint(_origins[leaf])]
+def _is_named(node: Node) -> bool:
+    """Whether someone can ask for a derivative with respect to the node."""
+    return node.handle is not None and node.dtype.is_float and node.handle() is not None
+
+
+def _witnesses(roots: Iterable[Node]) -> dict[Node, Node | None]:
+    """For `roots` and what they depend on, a node with a live handle that each can be differentiated with respect to
+    other than itself, or None. The walk ends where an earlier one has found one that still lives.
+    """
+    found: dict[Node, Node | None] = {}
+    stack = list(roots)
+    while stack:
+        node = stack[-1]
+        if node in found:
+            stack.pop()
+        elif node.witness is not None and _is_named(node.witness):
+            found[stack.pop()] = node.witness
+        elif waiting := [source for source in node.inputs if source not in found]:
+            stack.extend(waiting)
+        else:
+            passes = node.dtype.is_float and node.operation.gradient is not None
+            sources = (source if _is_named(source) else found[source] for source in node.inputs if passes)
+            found[stack.pop()] = next((source for source in sources if source is not None), None)
+    return found

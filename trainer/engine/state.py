@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-import sys
+import copy
+import weakref
+from collections.abc import Iterable
 from typing import Any
 
-from trainer.engine import devices, tracing
+import numpy as np
+
+from trainer.engine import devices, history, tracing
+from trainer.engine.evaluation import compute
 from trainer.engine.graph import primitives as p
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.errors import refusal
@@ -31,13 +36,18 @@ class State(Tensor):
 
     __slots__ = ("_leaf", "_pending", "_pending_since", "_storage", "name")
 
+    _leaf: weakref.ref[Node] | None
+    """The node whose value is the memory. The state does not hold it: as long as it lives, a graph does."""
+
+    _pending: Node | None
+    """The node of a value that was assigned and is not in the memory yet."""
+
     def __init__(self, value: Any, name: str = "", dtype: DType | None = None) -> None:
         self.name = name
-        self._pending: Node | None = None
+        self._leaf = self._pending = None
         self._pending_since = NO_HISTORY
         self._storage = stored_copy(value, dtype, name, "State")
         self._storage.is_state = True
-        self._leaf = p.buffer(self._storage)
 
     @property
     def node(self) -> Node:  # type: ignore[override]
@@ -45,7 +55,26 @@ class State(Tensor):
         recorder = tracing.active()
         if recorder is not None:
             return recorder.on_state_read(self)
-        return self._leaf if self._pending is None else self._pending
+        if self._pending is not None:
+            return self._pending
+        node = self._leaf_node()
+        if node is None:
+            with devices.lock:
+                node = self._leaf_node()
+                if node is None:
+                    node = p.buffer(self._storage)
+                    self._take(node)
+        return node
+
+    def _leaf_node(self) -> Node | None:
+        return None if self._leaf is None else self._leaf()
+
+    def _take(self, node: Node) -> None:
+        """Let `node` stand for what lies in the memory."""
+        node.value, node.handle = self._storage, weakref.ref(self)
+        if not node.inputs:
+            p.become_leaf(node)
+        self._leaf, self._pending, self._pending_since = weakref.ref(node), None, NO_HISTORY
 
     @property
     def _since(self) -> int:  # type: ignore[override]
@@ -63,19 +92,24 @@ class State(Tensor):
     def storage(self) -> Storage:
         """The memory of the current value, after pending assignments; its address never changes."""
         if self._pending is not None:
-            self._settle()
+            with devices.lock:
+                self._computed()
         return self._storage
 
     def assign(self, value: Any) -> None:
         """Make `value`, of the state's shape and dtype, the state's next value. A Python number fills it."""
         tensor = self._fitting(value)
+        if tensor is self:
+            return
+        node = p.alias(tensor.node)
         recorder = tracing.active()
         if recorder is not None:
-            recorder.on_assign(self, tensor.node)
+            recorder.on_assign(self, node)
         else:
-            self._pending, self._pending_since = tensor.node, tensor._since
-            if self._pending is self._leaf:
-                self._pending = None
+            with devices.lock:
+                self._leave()
+                node.handle = weakref.ref(self)
+                self._pending, self._pending_since = node, tensor._since
 
     def set_value(self, value: Any) -> None:
         """Write `value`, an array of the state's shape, into the memory now, converted to the state's dtype."""
@@ -84,42 +118,75 @@ class State(Tensor):
         recorder = tracing.active()
         if recorder is not None:
             recorder.on_read("set_value")
-        self._pending, self._pending_since = None, NO_HISTORY
-        self.prepare_update()
-        self._storage.view()[...] = source.view()
+        with devices.lock:
+            self._leave()
+            self._pending, self._pending_since = None, NO_HISTORY
+            self.prepare_update()
+            self._storage.view()[...] = source.view()
 
     def prepare_update(self) -> None:
-        """Make the memory free to be written: pending assignments are done, and live handles to its value get a copy.
+        """Make the memory free to be written: see `prepare_updates`."""
+        prepare_updates([self])
 
-        A program calls this for each state that it updates, before each run.
-        """
-        if self._pending is not None:
-            self._settle()
-        if sys.getrefcount(self._leaf) > 2:  # ours and the argument's
-            old = self._storage
-            self._storage = new = Storage(old.shape, old.dtype, is_state=True, name=old.name)
-            new.layout, new.memory, new.settled = old.layout, old.memory, old.settled
-            assert old.memory is not None
-            old.memory, old.is_state = old.memory.copy(), False
-            self._leaf = p.buffer(new)
+    def _leave(self) -> None:
+        """No derivative with respect to the state means its value up to now any more."""
+        node = self._pending or self._leaf_node()
+        if node is not None:
+            node.handle = None
 
-    def _settle(self) -> None:
-        """Evaluate the pending assignment into the memory."""
+    def _computed(self) -> None:
+        """Put what is pending into the memory; the caller holds `devices.lock`."""
         node = self._pending
-        assert node is not None
-        result = node.attributes[0] if node.name == "buffer" else devices.current().evaluate([node])[0]
-        self._rebase(result)
+        if node is None:
+            return
+        if node.value is None:
+            compute([node])
+        value = node.value
+        assert value is not None
+        self._detach()
+        self._storage.view()[...] = value.view()
+        self._take(node)
 
-    def _rebase(self, storage: Storage) -> None:
-        self._pending, self._pending_since = None, NO_HISTORY
-        self.prepare_update()
-        self._storage.view()[...] = storage.view()
+    def _detach(self) -> None:
+        """Give a graph that reads the memory a copy of it."""
+        node, self._leaf = self._leaf_node(), None
+        if node is not None:
+            node.value = Storage.of(self._storage.view(), self.dtype)
+            if not node.inputs:
+                p.become_leaf(node)
+            node.handle = None
 
     def _read(self, operation: str) -> Storage:
         recorder = tracing.active()
         if recorder is not None:
             recorder.on_read(operation)
         return self.storage
+
+    def numpy(self) -> np.ndarray:
+        with devices.lock:  # a step in another thread may be writing
+            return super().numpy()
+
+    def read_into(self, target: memoryview) -> None:
+        with devices.lock:
+            super().read_into(target)
+
+    def _scalar(self, operation: str) -> bool | int | float:
+        with devices.lock:
+            return super()._scalar(operation)
+
+    def __copy__(self) -> State:
+        return self._copied(vars)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> State:
+        return self._copied(lambda state: copy.deepcopy(vars(state), memo))
+
+    def _copied(self, attributes: Any) -> State:
+        """A state of the same class, name, value and further attributes."""
+        other = type(self).__new__(type(self))
+        State.__init__(other, self, self.name)
+        if hasattr(self, "__dict__"):
+            vars(other).update(attributes(self))
+        return other
 
     def _fitting(self, value: Any) -> Tensor:
         if isinstance(value, NUMBERS):
@@ -144,3 +211,20 @@ class State(Tensor):
     def __repr__(self) -> str:
         name = f"{type(self).__name__}({self.name!r}, " if self.name else f"{type(self).__name__}("
         return f"{name}shape={self.shape}, dtype={self.dtype})"
+
+
+def prepare_updates(states: Iterable[State]) -> None:
+    """Make the memory of `states` free to be written: pending assignments are done, and graphs that still need a value
+    get a copy. A program calls this for the states that it updates, before each run, and holds `devices.lock`.
+    """
+    read = []
+    for state in states:
+        if state._pending is not None:
+            state._computed()
+        if state._leaf_node() is not None:
+            state._leave()
+            read.append(state)
+    if read:
+        history.release_all()  # what was computed from these values may need them no more
+        for state in read:
+            state._detach()

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import math
 import sys
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
 from trainer.engine import devices, history, tracing
+from trainer.engine.evaluation import compute
 from trainer.engine.graph import bfloat16, dtypes, half
 from trainer.engine.graph import primitives as p
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.errors import check_dtype, refusal
-from trainer.engine.graph.node import Node, Shape, topological
+from trainer.engine.graph.node import Node, Shape
 from trainer.engine.graph.primitives.compose import transpose_last
 from trainer.engine.graph.storage import Storage
 from trainer.engine.promotion import DEFAULT, check_scalar, promoted
-
-UNREAD_LIMIT = 4096
-"""How many nodes a value that is never read may gather before it evaluates itself."""
 
 NO_HISTORY = sys.maxsize
 """`_since` of a tensor that was computed from nothing."""
@@ -32,7 +31,8 @@ class Tensor:
     """An n-dimensional array that is computed when it is read.
 
     Operators and methods follow the Python array API standard. Handles compare by identity as dictionary keys; `==`
-    compares elements. Reading a value drops its history: take gradients first, and read then.
+    compares elements. Each handle is a value of its own, also where two hold equal numbers: derivatives with respect to
+    one of them do not count uses of another. Reading a value changes nothing about its derivatives.
     """
 
     __slots__ = ("__weakref__", "_since", "node")
@@ -46,8 +46,9 @@ class Tensor:
     """Whether `assign` changes it: see `State`."""
 
     def __init__(self, node: Node) -> None:
-        self.node = node
-        self._since = NO_HISTORY if node.operation.family == "leaf" else node.sequence
+        self.node = node = node if node.handle is None else p.alias(node)
+        node.handle = weakref.ref(self)
+        self._since = NO_HISTORY if node.value is not None else node.sequence
 
     # --- what it is ---------------------------------------------------------------------------------------------------
 
@@ -172,11 +173,10 @@ class Tensor:
         recorder = tracing.active()
         if recorder is not None:
             recorder.on_read(operation)
-        node = self.node
-        if node.name != "buffer":
+        if self.node.value is None:
             evaluate(self)
-            node = self.node
-        return node.attributes[0]
+        assert self.node.value is not None
+        return self.node.value
 
     def _scalar(self, operation: str) -> bool | int | float:
         if self.size != 1:
@@ -186,9 +186,15 @@ class Tensor:
         view = self._read(operation).view()
         return (bfloat16.from_bits(view) if self.dtype is dtypes.bfloat16 else view).reshape(()).item()
 
-    def _rebase(self, storage: Storage) -> None:
-        self.node = p.buffer(storage)
+    def _computed(self) -> None:
+        """The node has its value now."""
         self._since = NO_HISTORY
+
+    def __copy__(self) -> Tensor:
+        return wrapped(self.node, self)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
+        return wrapped(self.node, self)
 
     def __repr__(self) -> str:
         what = f"dtype={self.dtype}"
@@ -201,8 +207,8 @@ class Tensor:
     # --- methods that are functions of the standard too; the operators are attached in functions/operators.py ------
 
     def astype(self, dtype: DType) -> Tensor:
-        """The values rounded to `dtype`; see the primitive `cast`."""
-        return self if self.dtype is dtype else wrapped(p.cast(self.node, dtype), self)
+        """The values rounded to `dtype` as a tensor of its own; see the primitive `cast`."""
+        return wrapped(cast(self.node, dtype), self)
 
     def to_device(self, device: Any, /, *, stream: Any = None) -> Tensor:
         """The tensor itself: memory is the host's on every device there is."""
@@ -256,29 +262,42 @@ class Tensor:
 _new_tensor = Tensor.__new__
 
 
+def cast(node: Node, dtype: DType) -> Node:
+    """`node` rounded to `dtype`; itself if it has that."""
+    return node if node.dtype is dtype else p.cast(node, dtype)
+
+
 def wrapped(node: Node, *sources: Tensor) -> Tensor:
-    """A handle to `node`, computed from `sources`; evaluates it where the unread history has grown past its bound."""
+    """A handle to `node`, computed from `sources`; evaluates it where the unread history has grown past its bound.
+
+    A node that has a handle already, or that several users share, gets an alias.
+    """
+    if node.handle is not None:
+        node = p.alias(node)
     tensor = _new_tensor(Tensor)
     tensor.node = node
+    node.handle = weakref.ref(tensor)
     since = node.sequence
     for source in sources:
         if source._since < since:
             since = source._since
     tensor._since = since
-    if node.sequence - since > UNREAD_LIMIT:
+    if node.sequence - since > history.UNREAD_LIMIT:
         _bound_history(tensor, sources)
     return tensor
 
 
 def _bound_history(tensor: Tensor, sources: Sequence[Tensor]) -> None:
-    """Count the history's nodes; evaluate if there are too many, else let `_since` say what was counted."""
+    """Count what the history takes; evaluate if it is too much, else let `_since` say what was counted."""
     if tracing.active() is not None:
         return
-    count = len(topological([tensor.node]))
-    if count > UNREAD_LIMIT:
-        evaluate(tensor)
+    cost = history.cost(tensor.node)
+    if cost > history.UNREAD_LIMIT:
+        with devices.lock:
+            compute([tensor.node, *history.boundary(tensor.node)])
+            tensor._computed()
         return
-    tensor._since = tensor.node.sequence - min(count, UNREAD_LIMIT * 3 // 4)
+    tensor._since = tensor.node.sequence - min(cost, history.UNREAD_LIMIT * 3 // 4)
     for source in sources:
         if not source.is_state and source._since < tensor._since:
             source._since = tensor._since  # its history is a part of what was counted
@@ -289,14 +308,10 @@ def evaluate(*tensors: Tensor) -> None:
     recorder = tracing.active()
     if recorder is not None:
         recorder.on_read("evaluate")
-    pending = [tensor for tensor in tensors if tensor.node.name != "buffer"]
-    if pending:
-        nodes = list(dict.fromkeys(tensor.node for tensor in pending))
-        storages = dict(zip(nodes, devices.current().evaluate(nodes), strict=True))
-        for tensor, node in [(tensor, tensor.node) for tensor in pending]:
-            tensor._rebase(storages[node])
-            if not tensor.is_state:
-                history.remember(tensor.node, history.leaves(node))
+    with devices.lock:
+        compute([tensor.node for tensor in tensors])
+        for tensor in tensors:
+            tensor._computed()
 
 
 # --- what counts as a tensor ------------------------------------------------------------------------------------------
@@ -305,7 +320,7 @@ def evaluate(*tensors: Tensor) -> None:
 def as_tensor(value: Any, dtype: DType | None = None, operation: str = "asarray") -> Tensor:
     """`value` as a tensor: a tensor, a Python number, an array, or nested lists of numbers. Arrays are copied."""
     if isinstance(value, Tensor):
-        return value if dtype is None else value.astype(dtype)
+        return value if dtype is None or value.dtype is dtype else value.astype(dtype)
     if isinstance(value, NUMBERS) and not isinstance(value, np.generic):
         return Tensor(p.constant(value, dtype or DEFAULT[type(value)]))
     return Tensor(p.buffer(stored_copy(value, dtype, "", operation)))
@@ -354,7 +369,7 @@ def operands(operation: str, *values: Any) -> tuple[list[Node], list[Tensor]]:
     if not known:
         lone = [as_tensor(value) for value in values]
         dtype = max((tensor.dtype for tensor in lone), key=dtypes.ALL.index)
-        return [p.cast(tensor.node, dtype) if tensor.dtype is not dtype else tensor.node for tensor in lone], lone
+        return [cast(tensor.node, dtype) for tensor in lone], lone
     dtype = promoted(operation, [node.dtype for node in nodes])
     shape = broadcast_shape(operation, [node.shape for node in nodes])
     result, position = [], 0
@@ -365,8 +380,7 @@ def operands(operation: str, *values: Any) -> tuple[list[Node], list[Tensor]]:
         else:
             node = nodes[position]
             position += 1
-            if node.dtype is not dtype:
-                node = p.cast(node, dtype)
+            node = cast(node, dtype)
             result.append(node if node.shape == shape else p.broadcast(node, shape))
     return result, known
 

@@ -13,7 +13,7 @@ import pytest
 
 from trainer import TrainerError, engine
 from trainer.engine import State, Tensor, nn
-from trainer.engine import tensor as tensor_module
+from trainer.engine import history
 from trainer.engine.compile.arguments import as_storage
 from trainer.engine.compile.partition import Policy
 from trainer.engine.compile.trace import CACHED_SIGNATURES, MANY_SIGNATURES
@@ -320,7 +320,7 @@ def test_results_may_be_the_same_the_arguments_or_constants() -> None:
 
 
 def test_a_sum_of_results_that_is_never_read_evaluates_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tensor_module, "UNREAD_LIMIT", 64)
+    monkeypatch.setattr(history, "UNREAD_LIMIT", 64)
     traced = engine.trace(engine.sum)
     total, longest = engine.asarray(0.0), 0
     for _ in range(300):

@@ -176,6 +176,7 @@ _PLAIN: dict[str, Callable[..., Any]] = {
     "bitcast": lambda dtype, x: np.frombuffer(np.ascontiguousarray(x).tobytes(), dtype.storage).reshape(x.shape),
     "barrier": lambda tag, x: x,
     "stop_gradient": lambda x: x,
+    "anchor": lambda x, origin: x,
     "constant": lambda value, dtype: rounded(np.asarray(value), dtype),
     "iota": lambda shape, axis, dtype: np.indices(shape)[axis],
     "reshape": lambda shape, x: np.array([*x.flat], x.dtype).reshape(shape),

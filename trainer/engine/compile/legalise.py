@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from trainer.engine.graph import dtypes
 from trainer.engine.graph import primitives as p
+from trainer.engine.graph.common import Common
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.node import Node, make_node, topological
 from trainer.engine.kernels.depthwise import SMALL_GROUPS
@@ -33,19 +34,21 @@ def legalise(outputs: Sequence[Node]) -> list[Node]:
     """Graph to graph: accumulate 16-bit floats in float32 (rounding once, at the end) and bytes in int32; drop spent
     markers.
     """
+    common = Common()
     fresh: dict[Node, Node] = {}
     for node in topological(outputs):
         inputs = tuple(fresh[source] for source in node.inputs)
         if node.name == "stop_gradient":
-            fresh[node] = inputs[0]
+            legal = inputs[0]
         elif node.name in _CONTRACTIONS and (node.dtype.is_half or node.attribute("precision") is not None):
-            fresh[node] = _cast(_of_half(node, inputs), node.dtype)
+            legal = _cast(_of_half(node, inputs), node.dtype)
         elif node.name in _ACCUMULATING and node.dtype in _WIDE:
             wide = _WIDE[node.dtype]
             widened = tuple(_cast(source, wide) if source.dtype is node.dtype else source for source in inputs)
-            fresh[node] = _cast(make_node(node.operation, widened, node.attributes), node.dtype)
+            legal = _cast(make_node(node.operation, widened, node.attributes), node.dtype)
         else:
-            fresh[node] = node if inputs == node.inputs else make_node(node.operation, inputs, node.attributes)
+            legal = node if inputs == node.inputs else make_node(node.operation, inputs, node.attributes)
+        fresh[node] = common.of(legal)
     return [fresh[node] for node in outputs]
 
 

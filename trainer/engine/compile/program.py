@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 import time
+import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -17,7 +17,7 @@ from trainer.engine.compile.plan import MemoryPlan, barriers, plan_memory
 from trainer.engine.devices.cpu.crowding import Crowding
 from trainer.engine.devices.cpu.pool import BARRIER, RECORD_WORDS, SCRATCH_BYTES, SINGLE
 from trainer.engine.devices.cpu.recording import NO_STAMPS, ProgramRun, room
-from trainer.engine.graph.node import Node
+from trainer.engine.graph.node import Node, tick
 from trainer.engine.graph.storage import Layout, Storage, aligned_empty
 
 if TYPE_CHECKING:
@@ -27,13 +27,37 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _Result:
-    """What a result's memory must be, its slots in use so far, and the argument words that point at it."""
+    """What a result's memory must be, the memory taken for it so far, and the argument words that point at it."""
 
     shape: tuple[int, ...]
     buffer: Buffer
     layout: Layout
     places: tuple[tuple[int, int], ...]
-    slots: list[tuple[Storage, int]]
+    slots: list[_Slot]
+
+
+class _Slot:
+    """Memory that is leased to one result after the other.
+
+    A lease is an array of its own over the memory. It is the base of every view of the result, so as long as a tensor,
+    a view or a buffer made of one lives, it lives, and the memory is not leased again.
+    """
+
+    def __init__(self, size: int, dtype: np.dtype) -> None:
+        memory = aligned_empty(size, dtype)
+        self.address, self._dtype = memory.ctypes.data, dtype
+        self._bytes = memoryview(memory.view(np.uint8))
+        self._lease: weakref.ref[np.ndarray] | None = None
+
+    @property
+    def is_free(self) -> bool:
+        return self._lease is None or self._lease() is None
+
+    def lease(self) -> np.ndarray:
+        """The memory as an array, flat; until nothing uses that any more."""
+        array = np.frombuffer(self._bytes, self._dtype)
+        self._lease = weakref.ref(array)
+        return array
 
 
 class Program:
@@ -131,10 +155,13 @@ class Program:
                 words[position] = address + offset
         results = []
         for result in self._results:
-            slot, address = _free_slot(result)
+            slot = _free_slot(result)
             for position, offset in result.places:
-                words[position] = address + offset
-            results.append(slot)
+                words[position] = slot.address + offset
+            storage = Storage(result.shape, result.buffer.dtype)
+            storage.layout, storage.memory = result.layout, slot.lease()
+            tick(storage.nbytes)
+            results.append(storage)
         if self.device.poison:
             self.device.arena.poison()
         tuner, recording = self.device.tuner if self.flush else None, self.device.recording
@@ -200,16 +227,12 @@ class _Hold:
     memory: np.ndarray
 
 
-def _free_slot(result: _Result) -> tuple[Storage, int]:
-    """Memory for a result that no one holds any more, or new memory."""
+def _free_slot(result: _Result) -> _Slot:
+    """Memory for a result that nothing uses, or new memory."""
     for slot in result.slots:
-        storage = slot[0]
-        if sys.getrefcount(storage) <= 3 and sys.getrefcount(storage.memory) <= 2:
+        if slot.is_free:
             return slot
-    storage = Storage(result.shape, result.buffer.dtype)
-    storage.layout = result.layout
-    storage.memory = aligned_empty(result.buffer.size, result.buffer.dtype.storage)
-    slot = (storage, storage.memory.ctypes.data)
+    slot = _Slot(result.buffer.size, result.buffer.dtype.storage)
     if len(result.slots) < 16:
         result.slots.append(slot)
     return slot

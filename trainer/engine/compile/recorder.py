@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +12,7 @@ import numpy as np
 from trainer.engine import tracing
 from trainer.engine.compile.structure import flatten
 from trainer.engine.graph import primitives as p
-from trainer.engine.graph.node import Node, topological
+from trainer.engine.graph.node import Node, uncomputed
 from trainer.engine.graph.rewrite import replaced, typed
 from trainer.engine.graph.storage import Storage
 from trainer.engine.state import State
@@ -31,25 +32,29 @@ class Recorder:
         tracing.refuse_read(operation)
 
     def on_state_read(self, state: State) -> Node:
-        """What was assigned last within the step, or the leaf of the state's memory.
-
-        Handles that were made before keep their value in memory of their own: what the step finds in the state is
-        another one at each run.
+        """What was assigned last within the step, or a leaf of the state's memory: another one than handles made before
+        have, since what the step finds in the state differs from run to run.
         """
         node = self.current.get(state)
         if node is None:
-            state.prepare_update()
             node = self.current[state] = self.leaves[state] = p.buffer(state.storage)
+            node.handle = weakref.ref(state)
         return node
 
     def on_assign(self, state: State, node: Node) -> None:
         """The state's value from here on."""
         self.on_state_read(state)
         self.current[state] = self.assigned[state] = node
+        node.handle = weakref.ref(state)
 
     def updated(self) -> list[State]:
         """The states whose value at the end of the step is not the one at its beginning."""
-        return [state for state, node in self.assigned.items() if node is not self.leaves[state]]
+        return [state for state, node in self.assigned.items() if p.origin(node) is not self.leaves[state]]
+
+    def close(self) -> None:
+        """To be called once the step is compiled: tensors that it leaves behind have no value outside it."""
+        for state, node in self.leaves.items():
+            node.value = Storage(state.shape, state.dtype, name=state.name or "a state")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +72,8 @@ class Graph:
         leaves: list[int | np.ndarray] = []
         for node in _depth_first(outputs):
             number[node] = len(number)
-            if node.operation.family == "leaf":
-                leaves.append(inputs.get(node, node.attributes[0].memory))
+            if node.value is not None:
+                leaves.append(inputs[node] if node in inputs else _memory(node.value))
                 parts.append((node.shape, node.dtype))
             else:
                 parts.append((node.name, tuple([number[source] for source in node.inputs]), typed(node.attributes)))
@@ -93,8 +98,15 @@ def _depth_first(outputs: Sequence[Node]) -> list[Node]:
             done[node] = None
         elif node not in done:
             stack.append((node, True))
-            stack.extend((source, False) for source in reversed(node.inputs))
+            if node.value is None:
+                stack.extend((source, False) for source in reversed(node.inputs))
     return list(done)
+
+
+def _memory(storage: Storage) -> np.ndarray:
+    if storage.memory is None:
+        raise storage.nothing_yet()
+    return storage.memory
 
 
 def _is_same_memory(first: int | np.ndarray, second: int | np.ndarray) -> bool:
@@ -110,14 +122,19 @@ def outputs_of(returned: Any, recorder: Recorder) -> list[Node]:
 
 
 def detached(outputs: Sequence[Node], known: set[Node]) -> list[Node]:
-    """`outputs` in which handles to what a state was have memory of their own: the state's will be written to."""
-    shared = [node for node in topological(outputs) if node.operation.family == "leaf" and node not in known]
-    copies = {
-        node: p.buffer(Storage.of(node.attributes[0].view(), node.dtype))
-        for node in shared
-        if node.attributes[0].is_state
-    }
-    return replaced(outputs, copies) if copies else list(outputs)
+    """`outputs` without the history of values that are known, and in which handles to what a state was have memory of
+    their own: the state's will be written to.
+    """
+    leaves: dict[Node, Node] = {}
+    for node in uncomputed(outputs):
+        storage = node.value
+        if storage is None or node in known:
+            continue
+        if storage.is_state:
+            leaves[node] = p.buffer(Storage.of(storage.view(), node.dtype))
+        elif node.inputs:
+            leaves[node] = p.buffer(storage)
+    return replaced(outputs, leaves) if leaves else list(outputs)
 
 
 def frozen(value: Any) -> Any:

@@ -25,7 +25,7 @@ from trainer.engine.graph import primitives as p
 from trainer.engine.graph.errors import user_line
 from trainer.engine.graph.node import Node
 from trainer.engine.graph.storage import Storage
-from trainer.engine.state import State
+from trainer.engine.state import State, prepare_updates
 from trainer.engine.tensor import Tensor
 
 Parameters = ParamSpec("Parameters")
@@ -102,12 +102,12 @@ class Traced(Generic[Parameters, Result]):
             self._check_numbers(entry, numbers)
             if self.check_every and self._calls % self.check_every == 0:
                 self._check(entry, args, kwargs, leaves, arrays)
-        for state, memory in entry.states:
-            if state.storage.memory is not memory:
-                raise AssertionError(f"the memory of state {state.name!r} has moved")
-        for state in entry.updated:
-            state.prepare_update()
-        results = entry.program.run(arrays)
+        with devices.lock:
+            for state, memory in entry.states:
+                if state.storage.memory is not memory:
+                    raise AssertionError(f"the memory of state {state.name!r} has moved")
+            prepare_updates(entry.updated)
+            results = entry.program.run(arrays)
         tensors = [Tensor(p.buffer(storage)) for storage in results]
         filled = [value if position is None else tensors[position] for position, value in entry.leaves]
         return rebuild(entry.returned, iter(filled))
@@ -169,6 +169,7 @@ class Traced(Generic[Parameters, Result]):
         updates = [(state.storage, node) for state, node in zip(updated, outputs[len(results) :], strict=True)]
         program = device.compile(outputs[: len(results)], updates, placeholders, flush=True, progress=self.progress)
         states = [(state, state.storage.memory) for state in recorder.leaves]
+        recorder.close()
         outline_only = rebuild(returned, iter([None if isinstance(v, Tensor) else v for _, v in flatten(returned)]))
         return _Entry(program, device, states, updated, guards, outline_only, given_back, numbers, graph)  # type: ignore[arg-type]
 
@@ -208,7 +209,9 @@ class Traced(Generic[Parameters, Result]):
     ) -> None:
         """Trace again and compare with what runs: a step that reads something that changes shows here."""
         returned, recorder, placeholders = self._record(args, kwargs, leaves, arrays)
-        if entry.graph is None or not entry.graph.is_same(Graph.of(outputs_of(returned, recorder), placeholders)):
+        graph = Graph.of(outputs_of(returned, recorder), placeholders)
+        recorder.close()
+        if entry.graph is None or not entry.graph.is_same(graph):
             raise TrainerError(
                 "a traced step is not what it was when it was traced: tracing it again gave another graph",
                 where=user_line(),

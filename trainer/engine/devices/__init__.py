@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import os
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -11,6 +13,13 @@ from typing import Any, Protocol
 from trainer.engine.graph.errors import refusal
 from trainer.engine.graph.node import Node
 from trainer.engine.graph.storage import Storage
+
+lock = threading.RLock()
+"""Held while values are computed or copied, states are updated and histories are dropped: by one thread at a time."""
+
+if hasattr(os, "register_at_fork"):
+    # the child of a fork has none of the other threads: the lock is free in it, and no computation is half done
+    os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release)
 
 
 class Device(Protocol):

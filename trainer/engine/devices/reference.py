@@ -9,8 +9,9 @@ import numpy as np
 
 from trainer.engine.graph import dtypes, half
 from trainer.engine.graph import primitives as p
+from trainer.engine.graph.common import merged
 from trainer.engine.graph.dtypes import DType
-from trainer.engine.graph.node import Node, topological
+from trainer.engine.graph.node import Node, uncomputed
 from trainer.engine.graph.rewrite import replaced
 from trainer.engine.graph.storage import Storage
 
@@ -69,15 +70,15 @@ class ReferenceProgram:
     ) -> None:
         outputs = [*results, *(node for _, node in updates)]
         bound = {
-            node: _bound(node)
-            for node in topological(outputs)
-            if node.operation.family == "leaf" and node not in inputs
-        }
-        rebuilt = replaced(outputs, bound)
+            node: p.buffer(node.value)
+            for node in uncomputed(outputs)
+            if node.value is not None and node not in inputs
+        }  # programs are bound to memory: handles may get a copy of what lies there
+        for storage in (*(node.attributes[0] for node in bound.values()), *(storage for storage, _ in updates)):
+            storage.settled = True
+        rebuilt = merged(replaced(outputs, bound))
         self.results, self.inputs = rebuilt[: len(results)], list(inputs)
-        self.updates = [
-            (_shared(storage), node) for (storage, _), node in zip(updates, rebuilt[len(results) :], strict=True)
-        ]
+        self.updates = [(storage, node) for (storage, _), node in zip(updates, rebuilt[len(results) :], strict=True)]
         self.flush_subnormals = flush_subnormals
 
     def run(self, inputs: Sequence[Storage]) -> list[Storage]:
@@ -97,14 +98,18 @@ def evaluate(
 ) -> list[np.ndarray]:
     """The values of `nodes` as arrays (16-bit floats as float32); `given` overrides the values of some nodes."""
     values: dict[Node, np.ndarray] = dict(given or {})
-    order = topological(nodes)
-    users = Counter(source for node in order for source in node.inputs)
+    order = uncomputed(nodes)
+    users = Counter(source for node in order if node.value is None for source in node.inputs)
     users.update(nodes)
     with np.errstate(all="ignore"):
         for node in order:
-            if node not in values:
+            if node in values:
+                pass
+            elif node.value is not None:
+                values[node] = _widened(node.value)
+            else:
                 values[node] = _value(node, [values[source] for source in node.inputs], flush_subnormals)
-            for source in node.inputs:
+            for source in () if node.value is not None else node.inputs:
                 users[source] -= 1
                 if not users[source]:
                     del values[source]  # a whole training step would not fit otherwise
@@ -150,13 +155,3 @@ def _widened(storage: Storage) -> np.ndarray:
     """The values of a storage, 16-bit floats as float32."""
     return half.widened(storage.view(), storage.dtype)
 
-
-def _bound(node: Node) -> Node:
-    """A leaf on the same memory that no handle of a state knows: programs are bound to memory, not to handles."""
-    return p.buffer(_shared(node.attributes[0]))
-
-
-def _shared(storage: Storage) -> Storage:
-    shared = Storage(storage.shape, storage.dtype, is_state=storage.is_state, name=storage.name)
-    shared.layout, shared.memory, storage.settled = storage.layout, storage.memory, True
-    return shared

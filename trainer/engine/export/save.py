@@ -14,11 +14,12 @@ import numpy as np
 
 from trainer import TrainerError
 from trainer.engine.compile.arguments import as_storage, name_of
-from trainer.engine.compile.recorder import Recorder
+from trainer.engine.compile.recorder import Recorder, detached
 from trainer.engine.compile.structure import flatten
 from trainer.engine.compile.trace import Traced
 from trainer.engine.export.attributes import to_json
 from trainer.engine.export.graph import ARRAY, FORMAT, INPUT, PROGRAM, VERSION
+from trainer.engine.graph.common import merged
 from trainer.engine.graph.errors import user_line
 from trainer.engine.graph.node import Node, topological
 from trainer.engine.safetensors import Arrays, encoded
@@ -64,8 +65,10 @@ def save_program(
             where=user_line(), found=f"{some}{', …' if len(updated) > 3 else ''}",
             hint="Call `.eval()` on the module first, or keep the updates: with_updates=True.",
         )  # fmt: skip
-    news = [recorder.assigned[state] for state in updated]
-    order = _in_order([*outputs.values(), *news])
+    results = [*outputs.values(), *(recorder.assigned[state] for state in updated)]
+    results = merged(detached(results, {*placeholders, *recorder.leaves.values()}))
+    outputs, news = dict(zip(outputs, results, strict=False)), results[len(outputs) :]
+    order = _in_order(results)
     inputs = dict(zip(placeholders, _unique(names), strict=True))
     arrays, array_names = _arrays(order, inputs, recorder)
     document = _document(order, inputs, array_names, outputs)
@@ -74,6 +77,7 @@ def save_program(
         {"array": array_names[recorder.leaves[state]], "node": number[node]}
         for state, node in zip(updated, news, strict=True)
     ]
+    recorder.close()
     _write(Path(path), encoded(arrays, {PROGRAM: json.dumps(document, separators=(",", ":"))}))
 
 

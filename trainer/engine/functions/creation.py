@@ -21,7 +21,8 @@ Extents = int | Sequence[int]
 
 def asarray(x: Any, /, *, dtype: DType | None = None, device: Any = None, copy: bool | None = None) -> Tensor:
     """`x` (tensor, number, array or nested lists of numbers) as a tensor, converted to `dtype`; arrays are copied."""
-    return as_tensor(x, dtype)
+    tensor = as_tensor(x, dtype)
+    return wrapped(tensor.node, tensor) if copy and tensor is x else tensor
 
 
 def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Tensor:

@@ -160,7 +160,7 @@ def pow(x1: Any, x2: Any, /) -> Tensor:
     x1, x2 = (widened(x) if isinstance(x, Tensor) else x for x in (x1, x2))
     if isinstance(x1, Tensor) and isinstance(x2, NUMBERS):
         if x2 == 1:
-            return x1
+            return positive(x1)
         if x2 == 2:
             return x1 * x1
         if x2 == 3:
@@ -173,8 +173,9 @@ def pow(x1: Any, x2: Any, /) -> Tensor:
 
 
 def positive(x: Any, /) -> Tensor:
-    """x."""
-    return as_tensor(x)
+    """x, as a tensor of its own."""
+    tensor = as_tensor(x)
+    return wrapped(tensor.node, tensor)
 
 
 def where(condition: Any, x1: Any, x2: Any, /) -> Tensor:
@@ -192,15 +193,17 @@ def where(condition: Any, x1: Any, x2: Any, /) -> Tensor:
 
 def clip(x: Any, /, min: Any = None, max: Any = None) -> Tensor:
     """x held between `min` and `max`; None leaves a side open."""
-    result = as_tensor(x)
-    if min is not None:
-        result = maximum(result, min)
+    result = positive(x) if min is None else maximum(as_tensor(x), min)
     return result if max is None else minimum(result, max)
 
 
 def astype(x: Any, dtype: DType, /, *, copy: bool = True) -> Tensor:
-    """x rounded to `dtype`: floats to integers truncate and saturate, integers wrap, anything but zero is True."""
-    return as_tensor(x).astype(dtype)
+    """x rounded to `dtype`: floats to integers truncate and saturate, integers wrap, anything but zero is True.
+
+    With `copy=False`, x itself if it has that dtype.
+    """
+    tensor = as_tensor(x)
+    return tensor if not copy and tensor.dtype is dtype else tensor.astype(dtype)
 
 
 def stop_gradient(x: Tensor, /) -> Tensor:

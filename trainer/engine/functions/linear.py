@@ -14,7 +14,7 @@ from trainer.engine.graph import primitives as p
 from trainer.engine.graph.errors import describe, refusal
 from trainer.engine.graph.primitives.compose import transpose_last
 from trainer.engine.promotion import promoted
-from trainer.engine.tensor import Tensor, as_tensor, broadcast_shape, wrapped
+from trainer.engine.tensor import Tensor, as_tensor, broadcast_shape, cast, wrapped
 
 
 def matmul(x1: Any, x2: Any, /) -> Tensor:
@@ -26,7 +26,7 @@ def matmul(x1: Any, x2: Any, /) -> Tensor:
     precision = precision_of(a.dtype, b.dtype)
     if precision is None:
         dtype = promoted("matmul", [a.dtype, b.dtype])
-        left, right = a.astype(dtype).node, b.astype(dtype).node
+        left, right = cast(a.node, dtype), cast(b.node, dtype)
     else:
         left, right = a.node, b.node
     left = p.reshape(left, (1, *first)) if len(first) == 1 else left

@@ -1,18 +1,19 @@
-"""Nodes: the immutable, interned vertices of the lazy graph.
-
-Two nodes of the same operation, inputs and attributes are the same object, so common subexpressions
-merge while the graph is built, and identity is equality everywhere downstream.
+"""Nodes: the vertices of the lazy graph. Each call that builds one makes a new one: equal nodes are different values
+to a user who differentiates with respect to one of them. `graph.common` merges them before anything is computed.
 """
 
 from __future__ import annotations
 
 import itertools
-import weakref
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from trainer.engine.graph.dtypes import DType
+
+if TYPE_CHECKING:
+    from trainer.engine.graph.storage import Storage
 
 Shape = tuple[int, ...]
 Family = Literal["leaf", "source", "elementwise", "movement", "reduction", "contraction", "window", "index", "marker"]
@@ -41,16 +42,28 @@ class Primitive:
 
 
 class Node:
-    """A value of the graph: `operation` applied to `inputs` with `attributes` (a hashable tuple)."""
+    """A value of the graph: `operation` applied to `inputs` with `attributes` (a hashable tuple).
 
-    __slots__ = ("__weakref__", "attributes", "dtype", "inputs", "operation", "sequence", "shape")
+    `value` is the memory of the value once it has been computed; a leaf has it from the beginning. `handle` gives the
+    tensor that stands for the node, or None once that is gone; it is None itself until a tensor takes the node. A
+    node has at most one handle, so a derivative with respect to a tensor is one with respect to its node. `witness` is
+    a node with a live handle that was found among those it depends on (`engine.history`).
+    """
+
+    __slots__ = (
+        *("__weakref__", "attributes", "dtype", "handle", "inputs", "operation", "sequence", "shape", "value"),
+        "witness",
+    )
 
     operation: Primitive
     inputs: tuple[Node, ...]
     attributes: tuple[Any, ...]
     shape: Shape
     dtype: DType
-    sequence: int  # counts nodes as they are made: inputs always come before their users, and order is the user's
+    sequence: int  # grows as nodes are made: inputs always come before their users, and order is the user's
+    handle: Callable[[], Any] | None
+    value: Storage | None
+    witness: Node | None
 
     @property
     def name(self) -> str:
@@ -75,23 +88,35 @@ class Node:
         return f"{self.name}{list(self.shape)}:{self.dtype}"
 
 
-_sequence = itertools.count()
-_interned: weakref.WeakValueDictionary[tuple[Any, ...], Node] = weakref.WeakValueDictionary()
+BYTES_PER_TICK = 4096
+
+_count = itertools.count()
+_ticks = 0
+_ticking = threading.Lock()
+
+
+def tick(nbytes: int) -> None:
+    """Let `nbytes` of new memory count as one node per `BYTES_PER_TICK` in the sequence of nodes: what bounds the
+    history of unread values then bounds their memory, too.
+    """
+    global _ticks
+    if nbytes >= BYTES_PER_TICK:
+        with _ticking:
+            _ticks += nbytes // BYTES_PER_TICK
 
 
 def make_node(operation: Primitive, inputs: tuple[Node, ...], attributes: tuple[Any, ...] = ()) -> Node:
-    """The one node of `operation` on `inputs` with `attributes`; checks shapes and dtypes when it is new."""
-    key = (operation.name, *map(id, inputs), attributes)
-    node = _interned.get(key)
-    if node is None:
-        shape = operation.shape(inputs, attributes)
-        dtype = operation.dtype(inputs, attributes)
-        node = Node.__new__(Node)
-        node.operation, node.inputs, node.attributes = operation, inputs, attributes
-        node.shape, node.dtype = shape, dtype
-        node.sequence = next(_sequence)
-        _interned[key] = node
+    """A new node of `operation` on `inputs` with `attributes`; checks shapes and dtypes."""
+    node = Node.__new__(Node)
+    node.operation, node.inputs, node.attributes = operation, inputs, attributes
+    node.shape, node.dtype = operation.shape(inputs, attributes), operation.dtype(inputs, attributes)
+    node.sequence = next(_count) + _ticks
+    node.handle = node.value = node.witness = None
     return node
+
+
+def nobody() -> None:
+    """The `handle` of a node that several users share: a tensor of it takes a node of its own."""
 
 
 def topological(outputs: Sequence[Node]) -> list[Node]:
@@ -103,6 +128,19 @@ def topological(outputs: Sequence[Node]) -> list[Node]:
             if child not in seen:
                 seen.add(child)
                 stack.append(child)
+    return sorted(seen, key=_by_sequence)
+
+
+def uncomputed(outputs: Sequence[Node]) -> list[Node]:
+    """As `topological`, without what a node with a value was computed from."""
+    seen: set[Node] = set(outputs)
+    stack = [node for node in seen if node.value is None]
+    while stack:
+        for child in stack.pop().inputs:
+            if child not in seen:
+                seen.add(child)
+                if child.value is None:
+                    stack.append(child)
     return sorted(seen, key=_by_sequence)
 
 

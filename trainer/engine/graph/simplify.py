@@ -2,8 +2,8 @@
 
 Each rule keeps every bit of the result on every device, with subnormal numbers flushed or not. So x + 0 stays (it
 makes 0 of -0), only correctly rounded operations are folded, and x * 1 goes only where x has been through arithmetic
-(which flushes subnormals, as the multiplication would). Common subexpressions are merged by interning, and dead code
-is what the new graph doesn't reach.
+(which flushes subnormals, as the multiplication would). Common subexpressions are merged, and dead code is what the
+new graph doesn't reach.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import numpy as np
 
 from trainer.engine.graph import half
 from trainer.engine.graph import primitives as p
+from trainer.engine.graph.common import Common
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.node import Node, make_node, topological
 from trainer.engine.graph.primitives import NEGATIVE_ZERO
@@ -34,11 +35,12 @@ _SMALLEST_SINGLE = float(np.finfo(np.float32).tiny)
 
 def simplify(outputs: Sequence[Node]) -> list[Node]:
     """The nodes that stand for `outputs` in the simpler graph, in their order."""
+    common = Common()
     fresh: dict[Node, Node] = {}
     for node in topological(outputs):
         inputs = tuple([fresh[source] for source in node.inputs])
         current = node if inputs == node.inputs else make_node(node.operation, inputs, node.attributes)
-        fresh[node] = _simplified(current)
+        fresh[node] = common.of(_simplified(common.of(current)))
     return [fresh[node] for node in outputs]
 
 
@@ -241,6 +243,7 @@ def _concatenate(node: Node) -> Node | None:
 
 
 _RULES: dict[str, Rule] = {
+    "anchor": lambda node: node.inputs[0],
     "add": _add,
     "subtract": _subtract,
     "multiply": _multiply,

@@ -10,7 +10,7 @@ import numpy as np
 from trainer import TrainerError
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.errors import refusal
-from trainer.engine.graph.node import Shape
+from trainer.engine.graph.node import Shape, tick
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +69,7 @@ class Storage:
         storage = cls(array.shape, dtype, is_state=is_state, name=name)
         storage.memory = aligned_empty(array.size, dtype.storage)
         storage.view()[...] = array
+        tick(storage.nbytes)
         return storage
 
     @property

@@ -145,11 +145,12 @@ class CpuDevice:
     def evaluate(self, nodes: Sequence[Node]) -> list[Storage]:
         """The values of `nodes`, computed now; equal graphs share a compiled program."""
         structure, leaves = structural_key(nodes)
-        for leaf in leaves:
-            if leaf.attributes[0].memory is None:
-                raise leaf.attributes[0].nothing_yet()
+        storages = [leaf.value for leaf in leaves if leaf.value is not None]
+        for storage in storages:
+            if storage.memory is None:
+                raise storage.nothing_yet()
         with self.pool.lock:
-            return self._program(nodes, structure, leaves).run([leaf.attributes[0] for leaf in leaves])
+            return self._program(nodes, structure, leaves).run(storages)
 
     def _program(self, nodes: Sequence[Node], structure: Any, leaves: Sequence[Node]) -> Program:
         """The program of graphs of this structure."""
@@ -184,7 +185,8 @@ def _stand_ins(leaves: Sequence[Node]) -> dict[Node, Node]:
 
     slots = {}
     for index, node in enumerate(leaves):
-        original: Storage = node.attributes[0]
+        original = node.value
+        assert original is not None
         storage = Storage(original.shape, original.dtype, name=f"input {index}")
         storage.layout = original.layout
         slots[node] = primitives.buffer(storage)

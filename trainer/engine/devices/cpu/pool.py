@@ -13,13 +13,13 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
-import threading
 import weakref
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 
+from trainer.engine import devices
 from trainer.engine.devices.cpu import native
 from trainer.engine.devices.cpu.control import BARRIER, COUNT, MASKS, READY, RECORD_WORDS, SINGLE, STAMPS
 from trainer.engine.devices.cpu.runtime import runtime_ir
@@ -51,14 +51,11 @@ class Pool:
 
     def __init__(self, threads: int) -> None:
         self.threads = threads
-        self.lock = threading.RLock()
+        self.lock = devices.lock
         """Held by whoever compiles for or runs on the pool: one program at a time, whichever Python thread asks."""
         self._control = aligned_empty(128, np.dtype(np.int64))
-        self._control[:] = 0
         self._masks = processor_masks()
-        self._control[MASKS] = 0 if self._masks is None else self._masks.ctypes.data
-        for word, address in system_functions().items():
-            self._control[word] = address
+        self._reset()
         library = native.link({"run": native.compile_object(runtime_ir())}, "runtime", exports=_EXPORTS)
         self._library = library
         self._leave = ctypes.CFUNCTYPE(None, ctypes.c_int64)(library["leave"])
@@ -70,11 +67,30 @@ class Pool:
         self._handles: list[ctypes.c_ulong] = []
         self._address = self._control.ctypes.data
         self._scratch_address = self._scratch[0].ctypes.data
-        for thread in range(1, threads):
-            self._start(thread)
+        self._start_all()
         kept = (self._library, self._scratch, self._blocks, self._masks)
         self._end = weakref.finalize(self, _end_threads, self._control, self._leave, self._handles, *kept)
         self._end.atexit = False  # the process ends its threads
+        _pools.add(self)
+
+    def _reset(self) -> None:
+        """The control block as it is before the first thread starts."""
+        self._control[:] = 0
+        self._control[MASKS] = 0 if self._masks is None else self._masks.ctypes.data
+        for word, address in system_functions().items():
+            self._control[word] = address
+
+    def forget_threads(self) -> None:
+        """In the child of a fork, which has only the thread that forked: start others at the next run."""
+        self._has_threads = False
+        self._handles.clear()
+        self._blocks.clear()
+        self._reset()
+
+    def _start_all(self) -> None:
+        self._has_threads = True
+        for thread in range(1, self.threads):
+            self._start(thread)
 
     def _start(self, thread: int) -> None:
         block = aligned_empty(8, np.dtype(np.int64))
@@ -97,6 +113,8 @@ class Pool:
         `stamps`: 0, or the address of int64 [threads][count + 1][STAMPS], where each thread leaves its ticks: for each
         record arrived, began, ended; in the row after the last one, that it is through, and that all are (thread 0).
         """
+        if not self._has_threads:
+            self._start_all()
         threads = 1 if alone else self.threads
         self._run(self._address, tape, count, threads, self._scratch_address, flush, stamps)
 
@@ -104,6 +122,18 @@ class Pool:
         """End the threads and wait for them; afterwards the pool runs on the calling thread alone."""
         self._end()
         self.threads = 1
+
+
+_pools: weakref.WeakSet[Pool] = weakref.WeakSet()
+
+
+def _forget_threads() -> None:
+    for pool in _pools:
+        pool.forget_threads()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_threads)
 
 
 def _end_threads(

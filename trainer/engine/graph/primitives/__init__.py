@@ -37,9 +37,19 @@ from trainer.engine.graph.primitives.contraction import (
     matmul,
 )
 from trainer.engine.graph.primitives.index import gather, scatter_add, scatter_add_along, take_along
-from trainer.engine.graph.primitives.marker import barrier, stop_gradient
+from trainer.engine.graph.primitives.marker import anchor, barrier, stop_gradient
 from trainer.engine.graph.primitives.moments import reduce_deviations, reduce_mean
-from trainer.engine.graph.primitives.movement import concatenate, expand, flip, pad, permute, reshape, slice_
+from trainer.engine.graph.primitives.movement import (
+    alias,
+    concatenate,
+    expand,
+    flip,
+    origin,
+    pad,
+    permute,
+    reshape,
+    slice_,
+)
 from trainer.engine.graph.primitives.order import argsort, suppress
 from trainer.engine.graph.primitives.reduction import (
     argmax,
@@ -51,7 +61,15 @@ from trainer.engine.graph.primitives.reduction import (
     reduce_sum,
 )
 from trainer.engine.graph.primitives.resampling import resample
-from trainer.engine.graph.primitives.sources import NEGATIVE_ZERO, buffer, canonical, constant, iota, random_bits
+from trainer.engine.graph.primitives.sources import (
+    NEGATIVE_ZERO,
+    become_leaf,
+    buffer,
+    canonical,
+    constant,
+    iota,
+    random_bits,
+)
 from trainer.engine.graph.primitives.table import TABLE
 from trainer.engine.graph.primitives.unary import (
     abs,
@@ -86,10 +104,13 @@ __all__ = [
     "TABLE",
     "abs",
     "add",
+    "alias",
+    "anchor",
     "argmax",
     "argmin",
     "argsort",
     "barrier",
+    "become_leaf",
     "bitcast",
     "bitwise_and",
     "bitwise_invert",
@@ -138,6 +159,7 @@ __all__ = [
     "multiply",
     "negative",
     "not_equal",
+    "origin",
     "pad",
     "permute",
     "power",

@@ -6,7 +6,7 @@ import functools
 
 from trainer.engine.graph import primitives as p
 from trainer.engine.graph.dtypes import DType
-from trainer.engine.graph.node import Node, Shape
+from trainer.engine.graph.node import Node, Shape, nobody
 from trainer.engine.graph.primitives.sources import canonical
 
 
@@ -17,7 +17,9 @@ def full(shape: Shape, value: bool | int | float, dtype: DType) -> Node:
 
 @functools.lru_cache(maxsize=4096)
 def _full(shape: Shape, value: bool | int | float, dtype: DType) -> Node:
-    return broadcast(p.constant(value, dtype), shape)
+    node = broadcast(p.constant(value, dtype), shape)
+    node.handle = nobody
+    return node
 
 
 def full_like(x: Node, value: bool | int | float) -> Node:

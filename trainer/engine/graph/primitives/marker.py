@@ -1,4 +1,4 @@
-"""Markers: values pass unchanged, graph passes and gradients don't."""
+"""Markers: the value of the first input passes unchanged; they direct graph passes and gradients."""
 
 from __future__ import annotations
 
@@ -19,6 +19,21 @@ _BARRIER = register(
 _STOP_GRADIENT = register(
     Primitive("stop_gradient", "marker", first_shape, first_dtype("stop_gradient", ANY), None, lambda attributes, x: x)
 )
+_ANCHOR = register(
+    Primitive(
+        "anchor",
+        "marker",
+        first_shape,
+        lambda inputs, attributes: inputs[0].dtype,
+        lambda node, dy: (dy, None),
+        lambda attributes, x, origin: x,
+    )
+)
+
+
+def anchor(x: Node, origin: Node) -> Node:
+    """`x`, whose derivatives with respect to what `origin` depends on are zero where `x` does not depend on it."""
+    return make_node(_ANCHOR, (x, origin))
 
 
 def barrier(x: Node, tag: str | int = 0) -> Node:

@@ -48,6 +48,18 @@ def reshape(x: Node, shape: Shape) -> Node:
     return x if x.shape == shape else make_node(_RESHAPE, (x,), (shape,))
 
 
+def alias(x: Node) -> Node:
+    """Another node of the same value: a derivative with respect to one of them does not count uses of the other."""
+    return make_node(_RESHAPE, (x,), (x.shape,))
+
+
+def origin(x: Node) -> Node:
+    """The node that `x` is an alias of, through any number without a value; `x` itself if it is none."""
+    while x.value is None and x.name == "reshape" and x.inputs[0].shape == x.shape:
+        x = x.inputs[0]
+    return x
+
+
 # --- permute ----------------------------------------------------------------------------------------------------------
 
 

@@ -17,7 +17,7 @@ from trainer.engine.graph.storage import Storage
 
 
 class _NegativeZero(float):
-    """-0.0 that differs from 0.0 as a key, so that interned nodes and compiled kernels keep them apart."""
+    """-0.0 that differs from 0.0 as a key, so that merged nodes and compiled kernels keep them apart."""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _NegativeZero)
@@ -134,7 +134,14 @@ RANDOM_BITS = register(
 
 def buffer(storage: Storage) -> Node:
     """The value that lies in `storage`."""
-    return make_node(BUFFER, (), (storage,))
+    node = make_node(BUFFER, (), (storage,))
+    node.value = storage
+    return node
+
+
+def become_leaf(node: Node) -> None:
+    """Forget what `node`, whose value is known, was computed from."""
+    node.operation, node.attributes, node.inputs, node.witness = BUFFER, (node.value,), (), None
 
 
 def constant(value: Any, dtype: DType) -> Node:

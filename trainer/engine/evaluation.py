@@ -1,0 +1,64 @@
+"""Computing the values of nodes on the current device: in pieces where the graph is large."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from trainer.engine import devices, history
+from trainer.engine.graph import primitives as p
+from trainer.engine.graph.node import Node, uncomputed
+from trainer.engine.graph.simplify import uniform_value
+from trainer.engine.graph.storage import Storage
+
+PIECE = 4096
+"""How many nodes are compiled at once; a longer graph keeps what the next piece reads."""
+
+
+def compute(nodes: Sequence[Node]) -> None:
+    """Give each of `nodes` its value; history that nobody can differentiate goes. The caller holds `devices.lock`."""
+    for node in nodes:
+        known = p.origin(node).value
+        if node.value is None and known is not None and known.memory is not None:
+            node.value = Storage.of(known.view(), known.dtype) if known.is_state else known
+    missing = [node for node in dict.fromkeys(nodes) if node.value is None]
+    if missing:
+        order = uncomputed(missing)
+        if len(order) <= PIECE:
+            _run(missing)
+        else:
+            _run_in_pieces(missing, order)
+    history.release(nodes)
+    history.sweep(max((node.sequence for node in nodes), default=0))
+
+
+def _run(nodes: Sequence[Node]) -> None:
+    for node, storage in zip(nodes, devices.current().evaluate(nodes), strict=True):
+        node.value = storage
+
+
+def _run_in_pieces(wanted: Sequence[Node], order: Sequence[Node]) -> None:
+    """Piece after piece in the order in which nodes were made; what was stored for later pieces goes after the last."""
+    pieces = [order[start : start + PIECE] for start in range(0, len(order), PIECE)]
+    last: dict[Node, int] = {}
+    for index, piece in enumerate(pieces):
+        last.update((source, index) for node in piece if node.value is None for source in node.inputs)
+    last.update((node, len(pieces)) for node in wanted)
+    lent: list[Node] = []
+    try:
+        for index, piece in enumerate(pieces):
+            stored = [node for node in piece if last[node] > index and node.value is None and _is_varied(node)]
+            if stored:
+                _run(stored)
+            lent = [*lent, *(node for node in stored if last[node] < len(pieces))]
+            for node in lent:
+                if last[node] <= index:
+                    node.value = None
+            lent = [node for node in lent if node.value is not None]
+    finally:
+        for node in lent:
+            node.value = None
+
+
+def _is_varied(node: Node) -> bool:
+    """Whether storing the node saves something; a number spread out is shared and made again where it is read."""
+    return uniform_value(node) is None
