@@ -4,7 +4,7 @@ Reading a value keeps its history, so that `y = f(x); y.numpy(); gradients(g(y, 
 a value becomes a leaf once no live handle, a state's among them, stands for a floating-point node that it depends on:
 no one can ask for that derivative any more.
 
-A value that nobody reads is computed after `UNREAD_LIMIT` nodes, or as many pages of memory that only its history holds.
+A value that nobody reads is computed after `UNREAD_LIMIT` nodes, or as many pages that only its history holds.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ def sweep(clock: int) -> None:
         release_all()
 
 
-def cost(node: Node) -> int:
+def cost(node: Node) -> tuple[int, int]:
     """What the unread history of `node` takes: its nodes, and memory that no handle holds by `BYTES_PER_TICK`."""
     order = uncomputed([node])
-    return len(order) + sum(map(_held, order)) // BYTES_PER_TICK
+    return len(order), sum(map(_held, order)) // BYTES_PER_TICK
 
 
 def boundary(node: Node) -> list[Node]:
@@ -102,7 +102,14 @@ def _witnesses(roots: Iterable[Node]) -> dict[Node, Node | None]:
         elif waiting := [source for source in node.inputs if source not in found]:
             stack.extend(waiting)
         else:
-            passes = node.dtype.is_float and node.operation.gradient is not None
-            sources = (source if _is_named(source) else found[source] for source in node.inputs if passes)
-            found[stack.pop()] = next((source for source in sources if source is not None), None)
+            found[stack.pop()] = _witness(node, found)
     return found
+
+
+def _witness(node: Node, found: dict[Node, Node | None]) -> Node | None:
+    if node.dtype.is_float and node.operation.gradient is not None:
+        for source in node.inputs:
+            witness = source if _is_named(source) else found[source]
+            if witness is not None:
+                return witness
+    return None

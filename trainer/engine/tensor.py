@@ -291,13 +291,13 @@ def _bound_history(tensor: Tensor, sources: Sequence[Tensor]) -> None:
     """Count what the history takes; evaluate if it is too much, else let `_since` say what was counted."""
     if tracing.active() is not None:
         return
-    cost = history.cost(tensor.node)
-    if cost > history.UNREAD_LIMIT:
+    nodes, pages = history.cost(tensor.node)
+    if nodes + pages > history.UNREAD_LIMIT:
         with devices.lock:
-            compute([tensor.node, *history.boundary(tensor.node)])
+            compute([tensor.node, *(history.boundary(tensor.node) if pages > nodes else ())])
             tensor._computed()
         return
-    tensor._since = tensor.node.sequence - min(cost, history.UNREAD_LIMIT * 3 // 4)
+    tensor._since = tensor.node.sequence - min(nodes + pages, history.UNREAD_LIMIT * 3 // 4)
     for source in sources:
         if not source.is_state and source._since < tensor._since:
             source._since = tensor._since  # its history is a part of what was counted

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 
 from tests.engine.compile.graphs import Graph, graphs, leaf
@@ -14,6 +16,7 @@ from trainer.engine.devices.cpu.device import CpuDevice
 from trainer.engine.devices.reference import ReferenceDevice
 from trainer.engine.graph import primitives as p
 from trainer.engine.graph.node import Node
+from trainer.engine.graph.storage import Storage
 
 _devices = [
     CpuDevice(threads=2, poison=True),
@@ -55,6 +58,29 @@ def test_memory_of_a_result_is_written_again_only_when_it_is_let_go(cpu: CpuDevi
     later = {program.run([x.attributes[0]])[0].memory.ctypes.data for _ in range(20)}
     assert address not in later and len(later) < 20
     np.testing.assert_array_equal(view, -x.attributes[0].view())
+
+
+@pytest.mark.parametrize(
+    "view_of",
+    [
+        lambda memory: memory,
+        lambda memory: memory[1:],
+        lambda memory: memory.reshape(5, 1).T[0, ::2],
+        lambda memory: memory.view(np.float32),
+        lambda memory: np.asarray(memoryview(memory)[2:]),
+        lambda memory: np.frombuffer(memory, np.uint8)[4:],
+        lambda memory: np.lib.stride_tricks.as_strided(memory, (2,), (8,)),
+    ],
+)
+def test_a_view_of_a_result_is_left_alone_by_later_runs(cpu: CpuDevice, view_of: Callable[..., np.ndarray]) -> None:
+    x = leaf((5,))
+    program = cpu.compile([p.negative(x)], inputs=[x])
+    view = view_of(program.run([x.attributes[0]])[0].memory[:5])
+    before = view.copy()
+    other = Storage.of(np.full(5, 3, np.int32), x.dtype)
+    for _ in range(20):
+        program.run([other])
+    np.testing.assert_array_equal(view, before)
 
 
 def test_a_program_survives_a_larger_one_that_moves_the_arena() -> None:

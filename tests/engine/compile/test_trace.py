@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 from trainer import TrainerError, engine
-from trainer.engine import State, Tensor, nn
-from trainer.engine import history
+from trainer.engine import State, Tensor, history, nn
 from trainer.engine.compile.arguments import as_storage
 from trainer.engine.compile.partition import Policy
 from trainer.engine.compile.trace import CACHED_SIGNATURES, MANY_SIGNATURES

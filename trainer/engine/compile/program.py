@@ -46,7 +46,7 @@ class _Slot:
     def __init__(self, size: int, dtype: np.dtype) -> None:
         memory = aligned_empty(size, dtype)
         self.address, self._dtype = memory.ctypes.data, dtype
-        self._bytes = memoryview(memory.view(np.uint8))
+        self._bytes = memory.view(np.uint8).data
         self._lease: weakref.ref[np.ndarray] | None = None
 
     @property

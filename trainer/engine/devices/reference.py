@@ -70,9 +70,7 @@ class ReferenceProgram:
     ) -> None:
         outputs = [*results, *(node for _, node in updates)]
         bound = {
-            node: p.buffer(node.value)
-            for node in uncomputed(outputs)
-            if node.value is not None and node not in inputs
+            node: p.buffer(node.value) for node in uncomputed(outputs) if node.value is not None and node not in inputs
         }  # programs are bound to memory: handles may get a copy of what lies there
         for storage in (*(node.attributes[0] for node in bound.values()), *(storage for storage, _ in updates)):
             storage.settled = True
@@ -154,4 +152,3 @@ def _stored(value: np.ndarray, node: Node) -> Storage:
 def _widened(storage: Storage) -> np.ndarray:
     """The values of a storage, 16-bit floats as float32."""
     return half.widened(storage.view(), storage.dtype)
-

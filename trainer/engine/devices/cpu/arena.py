@@ -8,6 +8,9 @@ import numpy as np
 
 HUGE_PAGE = 2 << 20
 
+_PRIVATE = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
+"""The child of a fork writes to an arena of its own; by default mappings are shared with it."""
+
 
 class Arena:
     """Grows by being replaced; programs compare `generation` and bind their addresses anew."""
@@ -29,7 +32,7 @@ class Arena:
             return
         size = -(-size // HUGE_PAGE) * HUGE_PAGE
         try:
-            mapping = mmap.mmap(-1, size + HUGE_PAGE)
+            mapping = mmap.mmap(-1, size + HUGE_PAGE, **_PRIVATE)
         except (OSError, OverflowError) as error:
             raise MemoryError(f"{size / 1e6:.0f} MB for what a program holds between its kernels") from error
         if hasattr(mmap, "MADV_HUGEPAGE"):
