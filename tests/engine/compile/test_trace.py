@@ -17,7 +17,7 @@ from trainer.engine.compile.arguments import as_storage
 from trainer.engine.compile.partition import Policy
 from trainer.engine.compile.trace import CACHED_SIGNATURES, MANY_SIGNATURES
 from trainer.engine.devices.cpu.device import CpuDevice
-from trainer.engine.graph.node import topological
+from trainer.engine.graph.node import topological, uncomputed
 from trainer.engine.nn import RandomState
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -321,11 +321,12 @@ def test_results_may_be_the_same_the_arguments_or_constants() -> None:
 def test_a_sum_of_results_that_is_never_read_evaluates_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(history, "UNREAD_LIMIT", 64)
     traced = engine.trace(engine.sum)
-    total, longest = engine.asarray(0.0), 0
+    total, unread, kept = engine.asarray(0.0), 0, 0
     for _ in range(300):
         total = total + traced(X)
-        longest = max(longest, len(topological([total.node])))
-    assert longest <= 2 * 64 + 1 and total.item() == 300 * 15
+        unread = max(unread, len(uncomputed([total.node])))
+        kept = max(kept, len(topological([total.node])))
+    assert unread <= 2 * 64 + 1 and kept <= 4 * 64 and total.item() == 300 * 15
 
 
 # --- check_every ------------------------------------------------------------------------------------------------------
