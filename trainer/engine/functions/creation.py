@@ -20,13 +20,33 @@ Extents = int | Sequence[int]
 
 
 def asarray(x: Any, /, *, dtype: DType | None = None, device: Any = None, copy: bool | None = None) -> Tensor:
-    """`x` (tensor, number, array or nested lists of numbers) as a tensor, converted to `dtype`; arrays are copied."""
+    """`x` (tensor, number, array or nested lists of numbers) as a tensor of its shape, converted to `dtype`.
+
+    The conversion is `astype`'s: floats to integers truncate and saturate (NaN becomes 0), integers wrap, anything but
+    zero is True. Without `dtype` arrays keep theirs, and Python numbers become bool, int64 or float32. With `dtype`,
+    arrays of NumPy dtypes that no tensor has (int8, uint16, uint32, uint64, longdouble) are taken too. Arrays, numbers
+    and lists are always copied.
+
+    Raises:
+        TrainerError: lists are not of one shape; `x` has another element type and there is no `dtype`, or it is neither
+            bools nor real numbers.
+        ValueError: `copy` is False, and `x` is no tensor of that dtype.
+    """
+    if copy is False and not (isinstance(x, Tensor) and x.dtype is (dtype or x.dtype)):
+        raise ValueError("asarray: copy=False needs a tensor of the dtype; anything else is copied")
     return as_tensor(x, dtype)
 
 
 def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Tensor:
-    """A copy of another library's array in host memory."""
-    return as_tensor(np.from_dlpack(x))
+    """A copy of another library's array in host memory, of its shape and dtype.
+
+    Raises:
+        TrainerError: no tensor has its element type.
+        ValueError: `copy` is False, and `x` is no tensor.
+    """
+    if copy is False:
+        return asarray(x, copy=False)
+    return as_tensor(np.from_dlpack(x), operation="from_dlpack")
 
 
 def full(shape: Extents, fill_value: Any, *, dtype: DType | None = None, device: Any = None) -> Tensor:
