@@ -11,8 +11,8 @@ from trainer import TrainerError, engine
 from trainer.engine import DType, State, bfloat16, bool_, float16, float32, float64, int32, int64, uint8
 
 DTYPES = [bool_, uint8, int32, int64, bfloat16, float16, float32, float64]
-ODD = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 254.5, 255.9, 256.0, -0.9, 300.7, 2**31 - 0.5, 2.0**31, -(2.0**31), 2.0**63,
-       -(2.0**63), 1e19, 1e300, -1e300, 65519.0, 65520.0, 1e-8, 5e-324, np.inf, -np.inf, np.nan]  # fmt: skip
+ODD = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 254.5, 255.9, 256.0, -0.9, 300.7, 2**31 - 0.5, 2.0**31, -(2.0**31),
+       2.0**63, -(2.0**63), 1e19, 1e300, -1e300, 65519.0, 65520.0, 1e-8, 5e-324, np.inf, -np.inf, np.nan]  # fmt: skip
 WHOLE = [0, 1, -1, 127, 128, 255, 256, 300, -300, 2**31 - 1, 2**31, -(2**31) - 1, 2**53 + 1, 2**63 - 1, -(2**63)]
 
 SOURCES = {

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from trainer.engine.functions.axes import extents, how_many
+from trainer.engine.functions.axes import diagonal, extents, how_many
 from trainer.engine.graph import dtypes
 from trainer.engine.graph import primitives as p
 from trainer.engine.graph.dtypes import DType
@@ -153,9 +153,10 @@ def linear(count: int, start: float, step: float, dtype: DType) -> Tensor:
 def eye(
     n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: DType | None = None, device: Any = None
 ) -> Tensor:
-    """Ones along diagonal `k`, zeros elsewhere."""
+    """Ones along diagonal `k` (above the main one where it is positive), zeros elsewhere: [n_rows, n_cols]."""
     shape = extents("eye", (n_rows, n_rows if n_cols is None else n_cols))
-    row = p.add(p.iota(shape, 0, dtypes.int64), p.full(shape, k, dtypes.int64))
+    offset = diagonal("eye", k, *shape)
+    row = p.add(p.iota(shape, 0, dtypes.int64), p.full(shape, offset, dtypes.int64))
     return Tensor(p.cast(p.equal(row, p.iota(shape, 1, dtypes.int64)), dtype or dtypes.float32))
 
 
@@ -165,6 +166,7 @@ def one_hot(labels: Any, classes: int, /, *, dtype: DType | None = None) -> Tens
     if not tensor.dtype.is_integer:
         raise refusal("one_hot", "labels are whole numbers", found=repr(tensor.dtype), expected="an integer dtype")
     shape = (*tensor.shape, how_many("one_hot", "the number of classes", classes))
-    spread = p.expand(p.reshape(tensor.node, (*tensor.shape, 1)), shape)
-    node = p.equal(spread, p.iota(shape, len(shape) - 1, tensor.dtype))
+    node = p.cast(tensor.node, dtypes.int32) if classes > 256 and tensor.dtype is dtypes.uint8 else tensor.node
+    spread = p.expand(p.reshape(node, (*tensor.shape, 1)), shape)
+    node = p.equal(spread, p.iota(shape, len(shape) - 1, node.dtype))
     return wrapped(p.cast(node, dtype or dtypes.float32), tensor)
