@@ -25,6 +25,7 @@ from trainer.engine.devices.cpu.permission import tiles_permitted
 CACHE_VARIABLE = "TRAINER_CACHE_DIR"
 OBJECT = ".o"
 _DIGEST_BYTES = 32
+_WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,15 +203,40 @@ def cache_directory() -> Path:
 
 @functools.cache
 def private_directory(path: Path) -> Path | None:
-    """`path` once it exists and only this user can write there; None, and nothing is cached, where that can't be."""
+    """`path` once it exists and only this user can write there; None, and nothing is cached, where that can't be.
+
+    Whoever can write to a folder above it can put another one in its place: `unsafe_folder` must find none.
+    """
+    path = path.absolute()
     try:
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for folder in (*reversed(path.parents), path):
+            if not folder.is_dir():
+                folder.mkdir(mode=0o700, exist_ok=True)
         status = path.stat()
+        if not hasattr(os, "getuid"):
+            return path
+        is_own = status.st_uid == os.getuid() and not status.st_mode & _WRITABLE_BY_OTHERS
+        return path if is_own and unsafe_folder(path) is None else None
     except OSError:
         return None
-    if hasattr(os, "getuid") and (status.st_uid != os.getuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)):
-        return None
-    return path
+
+
+def unsafe_folder(path: Path) -> Path | None:
+    """The nearest of an existing folder and those above it with which others could decide what is found at `path`.
+
+    They must belong to this user or to root and not be writable by others, unless the sticky bit lets others replace
+    only what is their own (/tmp). Symbolic links must belong to these two, and lead to where the same holds.
+    """
+    for each in (path, *path.parents):
+        status = os.lstat(each)
+        if status.st_uid not in (0, os.getuid()):
+            return each
+        if stat.S_ISLNK(status.st_mode):
+            if (beyond := unsafe_folder(each.parent / os.readlink(each))) is not None:
+                return beyond
+        elif status.st_mode & _WRITABLE_BY_OTHERS and not status.st_mode & stat.S_ISVTX:
+            return each
+    return None
 
 
 def kept(key: str, suffix: str) -> bytes | None:
