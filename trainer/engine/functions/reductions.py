@@ -71,7 +71,7 @@ def std(x: Any, /, *, axis: Axis = None, correction: float = 0.0, keepdims: bool
 def moments(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> tuple[Tensor, Tensor]:
     """Mean and (biased) variance, read from memory in one pass; 16-bit floats give float32.
 
-    The variance is NaN where an element is NaN or infinite. The mean is then not finite: which of NaN and infinity it is
+    The variance is NaN where an element is NaN or infinite. The mean is then not finite: whether it is NaN or infinity
     depends on where the element lies (`mean` and NumPy give infinity).
 
     Each block, of a length that the shape fixes, takes distances from its middle elements' mean; blocks are merged by
