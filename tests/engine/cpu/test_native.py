@@ -83,16 +83,32 @@ def test_a_folder_that_others_may_write_to_is_not_used(folder: Path, mode: int) 
 def test_a_folder_is_not_used_where_others_may_write_to_one_above_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: int, above: int
 ) -> None:
+    monkeypatch.setattr(native, "is_private_group", lambda number: False)
     monkeypatch.setenv("TRAINER_CACHE_DIR", str(tmp_path / "a" / "b" / "cache"))
     folder = tmp_path / "a" / "b" / "cache" / "objects"
     assert [outcome(), outcome()] == ["compiled", "cached"]
     native.private_directory.cache_clear()
     folder.parents[above].chmod(mode)
-    assert [outcome(), outcome()] == ["compiled"] * 2
+    with pytest.warns(RuntimeWarning, match="kernels are not cached"):
+        assert [outcome(), outcome()] == ["compiled"] * 2
     assert native.unsafe_folder(folder) == folder.parents[above]
     native.private_directory.cache_clear()
     folder.parents[above].chmod(mode | 0o1000)  # as /tmp is
     assert outcome() == "cached"
+    native.private_directory.cache_clear()
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="permissions are POSIX's")
+def test_a_group_of_this_user_alone_is_nobody_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native, "is_private_group", lambda number: number == tmp_path.stat().st_gid)
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache").chmod(0o770)
+    folder = tmp_path / "cache" / "objects"
+    assert native.private_directory(folder) == folder
+    native.private_directory.cache_clear()
+    (tmp_path / "cache").chmod(0o707)
+    with pytest.warns(RuntimeWarning, match="kernels are not cached"):
+        assert native.private_directory(folder) is None
     native.private_directory.cache_clear()
 
 

@@ -70,7 +70,7 @@ def _converts_integers(node: Node) -> bool:
 
 def _limit_of_values(places: Tensor) -> int | None:
     """As `_limit`, of values that are in memory."""
-    if places.node.name != "buffer":
+    if places.node.value is None:
         return None  # a Python number: a constant, with which arithmetic is done when the program is made
-    values = places.node.attributes[0].view()
+    values = places.node.value.view()
     return None if values.size and values.min() < 0 else int(values.max(initial=-1)) + 1
