@@ -19,22 +19,23 @@ How a figure is measured:
                                        (unless the figure is no timing)
     ratio = median of the rounds' ratios; its quartiles are printed as the spread
     ok    = the ratio reaches the bar; null when it can't be told (too few undisturbed rounds, or quartiles wide apart
-            on both sides of the bar)
+            on both sides of the bar); false, without a ratio, when a round measured NaN or infinity
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Literal
+from typing import IO, Any, Literal
 
 from load import machine_seconds, own_seconds
 
@@ -97,7 +98,10 @@ class Round:
 
 @dataclass(frozen=True)
 class Result:
-    """A figure's outcome; `ratio` above 1 beats the peer (or the bound), `ok` is None when it can't be told."""
+    """A figure's outcome; `ratio` above 1 beats the peer (or the bound), `ok` is None when it can't be told.
+
+    A figure of which a round measured NaN or infinity is not ok, and has no ratio.
+    """
 
     name: str
     ours: float
@@ -118,14 +122,22 @@ def summarise(figure: Figure, rounds: Sequence[Round], *, peer_missing: bool = F
     clean = [item for item in rounds if _counts(figure, item)]
     enough = not figure.is_timing or len(clean) >= min(figure.rounds, max(3, figure.rounds // 2))
     used = clean if enough else rounds
-    ours = statistics.median(item.ours for item in used)
+    peers = [item.peer for item in used if item.peer is not None]
+    broken = [item for item in rounds if not math.isfinite(item.ours)]
+    broken_peers = [item for item in rounds if item.peer is not None and not math.isfinite(item.peer)]
     ratios = [ratio for item in used if (ratio := _ratio(figure, item)) is not None]
+    if broken or broken_peers:
+        ratios = []  # an order of numbers that holds NaN has no median
     ratio = statistics.median(ratios) if ratios else None
     spread = _quartiles(ratios) if ratios else None
     bar = figure.bar if figure.peer else 1.0
     ok: bool | None = None
     note = ""
-    if ratio is None or spread is None:
+    if broken:
+        ok, note = False, f"{len(broken)} of {len(rounds)} rounds measured {broken[0].ours}"
+    elif broken_peers:
+        note = f"{len(broken_peers)} of {len(rounds)} rounds measured {broken_peers[0].peer} of the peer"
+    elif ratio is None or spread is None:
         note = "no peer: give --peer-python" if peer_missing else "nothing to compare with"
     elif not enough:
         note = f"only {len(clean)} of {len(rounds)} rounds were undisturbed"
@@ -133,11 +145,10 @@ def summarise(figure: Figure, rounds: Sequence[Round], *, peer_missing: bool = F
         note = "the spread lies on both sides of the bar"
     else:
         ok = ratio >= bar
-    peers = [item.peer for item in used if item.peer is not None]
     return Result(
         name=figure.name,
-        ours=ours,
-        peer=statistics.median(peers) if peers else None,
+        ours=broken[0].ours if broken else statistics.median(item.ours for item in used),
+        peer=broken_peers[0].peer if broken_peers else statistics.median(peers) if peers else None,
         ratio=ratio,
         bar=figure.bar,
         ok=ok,
@@ -153,19 +164,21 @@ def summarise(figure: Figure, rounds: Sequence[Round], *, peer_missing: bool = F
 def summarise_family(family: Family, results: Sequence[Result]) -> Result:
     """The family's outcome from those of its figures; `spread` is the range of their ratios.
 
-    `ok` is None where a figure has no ratio, and never True where some figure's rounds were too few.
+    `ok` is None where a figure has no ratio, and never True where some figure's rounds were too few. It is False where
+    a figure measured NaN or infinity.
     """
+    broken = [result for result in results if result.ratio is None and result.ok is False]
     ratios = [result.ratio for result in results if result.ratio is not None]
     peers = [result.peer for result in results if result.peer is not None]
     complete = len(ratios) == len(results) > 0
     ratio = statistics.geometric_mean(ratios) if complete else None
     worst = min(results, key=lambda result: result.ratio or 0.0) if complete else None
-    ok = None if ratio is None else ratio >= family.bar
+    ok = False if broken else None if ratio is None else ratio >= family.bar
     if ok and any(result.ok is None for result in results):
         ok = None
     return Result(
         name=family.name,
-        ours=statistics.geometric_mean(result.ours for result in results),
+        ours=broken[0].ours if broken else statistics.geometric_mean(result.ours for result in results),
         peer=statistics.geometric_mean(peers) if complete and len(peers) == len(results) else None,
         ratio=ratio,
         bar=family.bar,
@@ -175,7 +188,11 @@ def summarise_family(family: Family, results: Sequence[Result]) -> Result:
         rounds=min(result.rounds for result in results),
         disturbed_rounds=sum(result.disturbed_rounds for result in results),
         disturbance=statistics.median(result.disturbance for result in results),
-        note=f"geometric mean of {len(results)}, worst {worst.name}" if worst else "not every figure has a peer",
+        note=f"geometric mean of {len(results)}, worst {worst.name}"
+        if worst
+        else f"{broken[0].name}: {broken[0].note}"
+        if broken
+        else "not every figure has a peer",
     )
 
 
@@ -213,7 +230,7 @@ def run_figures(figures: Sequence[Figure | Family], argv: Sequence[str] | None =
     def show(result: Result, figure: Figure) -> Result:
         nonlocal missed
         missed |= result.ok is False
-        print(json.dumps(vars(result)) if arguments.json else describe(result, figure), flush=True)
+        print(as_json(vars(result)) if arguments.json else describe(result, figure), flush=True)
         return result
 
     def measured(figure: Figure) -> Result:
@@ -229,6 +246,25 @@ def run_figures(figures: Sequence[Figure | Family], argv: Sequence[str] | None =
         if wanted:
             show(summarise_family(figure, results), figure.figures[0])
     return int(missed)
+
+
+def largest(values: Iterable[float]) -> float:
+    """The largest of `values`, at least one; NaN where one is NaN, which `max` may pass over."""
+    found = list(values)
+    return math.nan if any(math.isnan(value) for value in found) else max(found)
+
+
+def as_json(line: Mapping[str, Any]) -> str:
+    """`line` as JSON, which has neither NaN nor infinity: they become null."""
+    return json.dumps(_finite(line), allow_nan=False)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _finite(each) for key, each in value.items()}
+    if isinstance(value, (tuple, list)):
+        return [_finite(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def describe(result: Result, figure: Figure) -> str:

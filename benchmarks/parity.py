@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 import recipe_parity
-from harness import Figure, run_figures
+from harness import Figure, largest, run_figures
 
 from trainer import engine
 from trainer.configs import config_from
@@ -92,7 +92,7 @@ def torch_numbers(python: str) -> dict[str, Any]:
 
 
 def optimizer_difference(name: str, python: str) -> float:
-    """The largest relative difference of any parameter after any step, in UNIT."""
+    """The largest relative difference of any parameter after any step, in UNIT; NaN where a number is NaN."""
     start, targets = numbers()
     section = {"name": name, "learning_rate": RATE, **OPTIMIZERS[name][0]}
     config = config_from({"optimizer": section, "train": {"steps": STEPS}})
@@ -110,7 +110,7 @@ def optimizer_difference(name: str, python: str) -> float:
     for target, theirs in zip(targets, torch_numbers(python)["optimizers"][name], strict=True):
         traced(target)
         for key, parameter in parameters.items():
-            worst = max(worst, relative(parameter.numpy().ravel(), np.array(theirs[key])))
+            worst = largest((worst, relative(parameter.numpy().ravel(), np.array(theirs[key]))))
     return worst / UNIT
 
 
@@ -124,7 +124,10 @@ def schedule_difference(name: str, python: str) -> float:
 
 
 def relative(ours: np.ndarray, theirs: np.ndarray) -> float:
-    """The largest difference by the size of their number, or of a millionth of the largest where theirs is smaller."""
+    """The largest difference by the size of their number, or of a millionth of the largest where theirs is smaller.
+
+    NaN where a number of either is NaN or infinite.
+    """
     return float((np.abs(ours - theirs) / np.maximum(np.abs(theirs), 1e-6 * np.abs(theirs).max())).max())
 
 

@@ -27,7 +27,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from harness import Figure
+from harness import Figure, largest
 
 FOLDER = Path(__file__).parent / "workloads"
 sys.path.insert(0, str(FOLDER))
@@ -77,7 +77,7 @@ def double_difference(recipe: str, python: str) -> float:
     with tempfile.TemporaryDirectory() as folder:
         ours = record(recipe, Path(folder), steps=SAME_STEPS, dtype="float64")
         theirs: Losses = replayed(python, recipe, Path(folder), "--dtype", "float64")["losses"]
-    return max(
+    return largest(
         abs(mine[name] - value) / abs(value)
         for mine, told in zip(ours, theirs, strict=True)
         for name, value in told.items()
@@ -88,7 +88,7 @@ def spreads_apart(recipe: str, python: str) -> float:
     """The largest difference of a loss in float32, in units of PyTorch's own spread."""
     first, *further = BEGINNINGS[recipe]
     begun = [beginning(recipe, python, first, WAYS), *(beginning(recipe, python, seed, LAYOUTS) for seed in further)]
-    return max(in_spreads(begun))
+    return largest(in_spreads(begun))
 
 
 def beginning(recipe: str, python: str, seed: int, ways: Sequence[tuple[str, ...]]) -> tuple[Losses, list[Losses]]:
@@ -104,7 +104,8 @@ def in_spreads(beginnings: Sequence[tuple[Losses, Sequence[Losses]]]) -> list[fl
     """Of each step the largest difference of a loss of ours from the first of PyTorch's runs, by their spread.
 
     Runs that differ by rounding come apart step by step, and cross now and then. One step's difference is one draw,
-    near nothing by chance as often as not, so a step's spread is the largest up to it, of any beginning.
+    near nothing by chance as often as not, so a step's spread is the largest up to it, of any beginning. A loss
+    that is not finite, of either side, is infinitely far or NaN.
     """
     steps = range(len(beginnings[0][0]))
     away = [0.0 for _ in steps]
@@ -113,11 +114,12 @@ def in_spreads(beginnings: Sequence[tuple[Losses, Sequence[Losses]]]) -> list[fl
         for step in steps:
             for _, runs in beginnings:
                 told = [run[step][name] for run in runs]
-                spread = max(spread, max(told) - min(told))
+                spread = largest((spread, largest(told) - min(told)))
             for ours, runs in beginnings:
                 told = runs[0][step][name]
-                least = max(spread, ROUNDING * abs(told))
-                away[step] = max(away[step], abs(ours[step][name] - told) / least)
+                least = largest((spread, ROUNDING * abs(told)))
+                apart = abs(ours[step][name] - told) / least if math.isfinite(least) else math.nan
+                away[step] = largest((away[step], apart))
     return away
 
 
@@ -157,7 +159,9 @@ def quality_difference(recipe: str, python: str, overrides: Sequence[str]) -> fl
             theirs.append(replayed(python, recipe, Path(folder), "--tested", "--threads", threads)["metrics"])
         beside = {name: (ours[-1][name], theirs[-1][name]) for name in QUALITIES}
         print(f"{recipe}, seed {seed}: ours and PyTorch's {beside}", file=sys.stderr)
-    return max(100 * abs(sum(one[name] for one in ours) / sum(one[name] for one in theirs) - 1) for name in QUALITIES)
+    return largest(
+        100 * abs(sum(one[name] for one in ours) / sum(one[name] for one in theirs) - 1) for name in QUALITIES
+    )
 
 
 def figures(python: str, *, quality_epochs: int = QUALITY_EPOCHS, quality_filters: int | None = None) -> list[Figure]:

@@ -30,11 +30,11 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import nan
+from math import isfinite, nan
 from pathlib import Path
 from typing import Any
 
-from harness import DISTURBED_SHARE, ROOT, checkout_environment
+from harness import DISTURBED_SHARE, ROOT, as_json, checkout_environment, largest
 from load import machine_seconds, own_seconds
 
 from trainer import open_run
@@ -68,10 +68,13 @@ class Row:
 
 
 def frechet_by_its_first(run: Run) -> dict[str, float]:
-    """The Fréchet distance after the last epoch, and the greatest in the second half of the run, by the first one."""
+    """The Fréchet distance after the last epoch, and the greatest in the second half of the run, by the first one.
+
+    NaN, which reaches no bar, where such a distance is NaN or the first one is not finite.
+    """
     values = run.metrics["valid/ema/frechet"].value
-    late = values[len(values) // 2 :]
-    return {"frechet_by_first": values[-1] / values[0], "late_frechet_by_first": max(late) / values[0]}
+    first, late = values[0] if isfinite(values[0]) else nan, values[len(values) // 2 :]
+    return {"frechet_by_first": values[-1] / first, "late_frechet_by_first": largest(late) / first}
 
 
 ROWS = {
@@ -231,7 +234,7 @@ def append(line: Mapping[str, Any]) -> None:
     """Add a line to the recipe's results."""
     RESULTS.mkdir(exist_ok=True)
     with (RESULTS / f"{line['recipe']}.jsonl").open("a", encoding="utf-8") as file:
-        file.write(json.dumps(line) + "\n")
+        file.write(as_json(line) + "\n")
 
 
 def results(name: str) -> list[dict[str, Any]]:
@@ -259,10 +262,16 @@ def table() -> Iterable[dict[str, Any]]:
         lines = results(name)
         if lines:
             barred = [*(row.least or {}), *(row.most or {})]
-            means = {key: sum(line["metrics"].get(key, nan) for line in lines) / len(lines) for key in barred}
+            means = {key: sum(measured(line, key) for line in lines) / len(lines) for key in barred}
             seconds = known_seconds(name)
             ok = reaches(row, means) and (None if seconds is None else seconds <= row.seconds)
             yield {"recipe": name, "seeds": len(lines), "means": means, "seconds": seconds, "ok": ok}
+
+
+def measured(line: Mapping[str, Any], key: str) -> float:
+    """A metric of a line of results; nan where it is missing or was no finite number, which JSON has as null."""
+    value = line["metrics"].get(key)
+    return nan if value is None else float(value)
 
 
 def keep_picture(name: str, run: Run) -> None:
@@ -280,7 +289,9 @@ def keep_curve(name: str) -> None:
     """Draw the curves of a recipe's results as `curve.png` in its folder."""
     from recipe_pictures import curves
 
-    lines = {f"seed {line['seed']}": line["curve"] for line in results(name)}
+    lines = {
+        f"seed {line['seed']}": [point for point in line["curve"] if point[1] is not None] for line in results(name)
+    }
     curves(lines, ROWS[name].curve).save(ROOT / "trainer" / "recipes" / name / "curve.png", optimize=True)
 
 
@@ -310,7 +321,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     for line in table() if arguments.table else run_all(names, overrides, arguments):
         missed |= line["ok"] is False
         shown = {key: value for key, value in line.items() if key != "curve"}
-        print(json.dumps(line) if arguments.json else describe(shown), flush=True)
+        print(as_json(line) if arguments.json else describe(shown), flush=True)
     return int(missed)
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from harness import ROOT
+from harness import ROOT, as_json
 
 from trainer import engine
 from trainer.configs import load
@@ -76,7 +76,7 @@ def main() -> None:
             said = engine.argmax(scores, axis=1).numpy()[0]
             np.add.at(tables[name], (truth[truth >= 0], said[truth >= 0]), 1)
     for name, table in tables.items():
-        print(json.dumps({name: recognised(table, [one["name"] for one in classes])}))
+        print(as_json({name: recognised(table, [one["name"] for one in classes])}))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """The benchmarks' verdicts: ratios above one are better, and what can't be told is said."""
 
 import json
+import math
 import sys
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
-from harness import Companion, Family, Figure, Result, Round, run_figures, summarise, summarise_family
+from harness import Companion, Family, Figure, Result, Round, as_json, largest, run_figures, summarise, summarise_family
 
 
 def figure(**fields: object) -> Figure:
@@ -120,3 +121,53 @@ def test_other_processes_do_not_disturb_what_is_no_timing() -> None:
 
 def test_nothing_at_all_is_within_any_bound() -> None:
     assert summarise(Figure("x", ours=lambda: 0.0, bar=200.0), [Round(0.0, None, 0.0)] * 7).ok is True
+
+
+BROKEN = [math.nan, math.inf, -math.inf]
+
+
+@pytest.mark.parametrize("better", ["lower", "higher"])
+@pytest.mark.parametrize("value", BROKEN)
+@pytest.mark.parametrize("place", [0, 3, 6])
+@pytest.mark.parametrize("peer", [1.0, None])
+def test_a_figure_that_is_no_number_in_any_round_is_not_ok(
+    better: str, value: float, place: int, peer: float | None
+) -> None:
+    measured = [Round(value if number == place else 1.0, peer, 0.0) for number in range(7)]
+    held = figure(better=better) if peer else Figure("x", lambda: 1.0, bar=1.0, better=better)  # type: ignore[arg-type]
+    result = summarise(held, measured)
+    assert (result.ok, result.ratio) == (False, None) and "1 of 7 rounds measured" in result.note
+    assert summarise(held, [Round(each.ours, each.peer, 0.9) for each in measured]).ok is False
+
+
+@pytest.mark.parametrize("value", BROKEN)
+def test_a_peer_that_is_no_number_gives_no_verdict(value: float) -> None:
+    result = summarise(figure(), rounds([1.0] * 7, [2.0] * 3 + [value] + [2.0] * 3))
+    assert (result.ok, result.ratio) == (None, None) and "of the peer" in result.note
+
+
+def test_a_family_with_a_figure_that_is_no_number_is_not_ok() -> None:
+    parts = [summarise(figure(), rounds([ours] * 7, [2.0] * 7)) for ours in (1.0, math.nan)]
+    result = summarise_family(Family("f", (figure(),), 1.0), parts)
+    assert (result.ok, result.ratio) == (False, None) and "measured nan" in result.note
+
+
+@pytest.mark.parametrize("value", BROKEN)
+def test_what_is_no_number_misses_and_is_null_in_json(value: float, capsys: pytest.CaptureFixture[str]) -> None:
+    broken = Figure("broken", lambda: value, bar=1e9, rounds=1, is_timing=False)
+    assert run_figures([broken], ["--json"]) == 1
+
+    def refuse(word: str) -> float:
+        raise AssertionError(f"{word} is no JSON")
+
+    result = json.loads(capsys.readouterr().out, parse_constant=refuse)
+    assert (result["ours"], result["ok"]) == (None, False)
+    assert run_figures([broken], []) == 1 and "MISSED" in capsys.readouterr().out
+
+
+def test_the_largest_of_numbers_and_nan_is_nan() -> None:
+    assert largest([1.0, 3.0, 2.0]) == 3.0
+    assert all(math.isnan(largest(values)) for values in ([math.nan, 1.0], [1.0, math.nan], [math.inf, math.nan]))
+    assert as_json({"a": [1.5, (math.nan, -math.inf)], "b": {"c": math.inf}, "d": "x"}) == (
+        '{"a": [1.5, [null, null]], "b": {"c": null}, "d": "x"}'
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -137,6 +138,19 @@ def test_doctor_tells_versions_processor_threads_and_caches(monkeypatch: pytest.
     facts = examine().facts
     assert {"trainer", "python", "numpy", "cpu", "cpu features", "threads", "gpus"} <= set(facts)
     assert facts["kernel cache"].endswith("1 files, 1.5 MB")
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="permissions are POSIX's")
+def test_doctor_names_the_folder_with_which_others_could_replace_the_kernel_cache(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    shared = tmp_path / "shared"
+    (shared / "cache" / "objects").mkdir(parents=True)
+    monkeypatch.setenv("TRAINER_CACHE_DIR", str(shared / "cache"))
+    assert not [problem for problem in examine().problems if "kernel cache" in problem]
+    shared.chmod(0o777)
+    (problem,) = (problem for problem in examine().problems if "kernel cache" in problem)
+    assert "is not used" in problem and f"chmod go-w {shared}," in problem
 
 
 def test_doctors_report_stays_within_the_screen_and_is_one_line_a_fact_without_one() -> None:

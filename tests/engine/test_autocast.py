@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from tests.engine.movement import deviation
 from tests.engine.networks.training import Outcome, Residual
 from trainer import TrainerError, engine
 from trainer.engine import DType, Tensor, nn
@@ -176,5 +178,8 @@ def test_training_stays_close_to_float32_and_states_stay_float32(half_dtype: DTy
     found, expected = trained(device, dtype=half_dtype), trained(device, dtype="float32")
     np.testing.assert_allclose(found.losses, expected.losses, rtol=0.03)
     assert not np.array_equal(found.losses, expected.losses)
+    before = replace(NET, steps=0).run(device, np.float32)
     for key, value in expected.states.items():
         assert found.states[key].dtype == value.dtype
+        if not key.endswith(".skipped_steps"):
+            assert deviation(before.states[key], value, found.states[key]) < 0.6, key

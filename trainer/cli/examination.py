@@ -76,7 +76,7 @@ def _gpus(findings: Findings) -> None:
 
 
 def _caches(findings: Findings) -> None:
-    from trainer.engine.devices.cpu.native import cache_directory
+    from trainer.engine.devices.cpu.native import cache_directory, unsafe_folder
 
     folder = cache_directory()
     files = [entry for entry in folder.rglob("*") if entry.is_file()] if folder.is_dir() else []
@@ -87,6 +87,11 @@ def _caches(findings: Findings) -> None:
         findings.problems.append(
             f"the kernel cache can't be written ({existing}): kernels are compiled anew in each run; "
             "set TRAINER_CACHE_DIR to a folder of your own"
+        )
+    elif hasattr(os, "getuid") and (unsafe := unsafe_folder(existing.absolute())) is not None:
+        findings.problems.append(
+            f"the kernel cache is not used, because other users can write to {unsafe} or own it: kernels are compiled "
+            f"anew in each run; chmod go-w {unsafe}, or set TRAINER_CACHE_DIR to a folder of your own"
         )
 
 

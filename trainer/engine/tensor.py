@@ -322,12 +322,24 @@ def as_tensor(value: Any, dtype: DType | None = None, operation: str = "asarray"
     if isinstance(value, Tensor):
         return value if dtype is None or value.dtype is dtype else value.astype(dtype)
     if isinstance(value, NUMBERS) and not isinstance(value, np.generic):
-        return Tensor(p.constant(value, dtype or DEFAULT[type(value)]))
+        if dtype is None:
+            return Tensor(p.constant(value, DEFAULT[type(value)]))
+        check_dtype(operation, dtype)
+        array = np.asarray(value)
+        is_converted = dtype.is_integer and array.dtype.kind in "biuf"  # a larger int is refused as a constant
+        return Tensor(p.constant(p.cast_values(array, dtype).item() if is_converted else value, dtype))
     return Tensor(p.buffer(stored_copy(value, dtype, "", operation)))
 
 
 def stored_copy(value: Any, dtype: DType | None, name: str, operation: str = "asarray") -> Storage:
-    """`value` in memory of its own, row-major."""
+    """`value` in memory of its own, row-major, converted to `dtype` as `cast` does.
+
+    Nested lists of Python floats are converted from float64, and are float32 where no dtype is given. With a dtype, an
+    array may be of a NumPy dtype that no tensor has (int8, uint16, uint32, uint64, longdouble).
+
+    Raises:
+        TrainerError: lists are not of one shape, or hold something else than bools and real numbers.
+    """
     if isinstance(value, Tensor):
         source = value._read(operation).view()
         if value.dtype is (dtype or value.dtype):
@@ -341,11 +353,13 @@ def stored_copy(value: Any, dtype: DType | None, name: str, operation: str = "as
         raise refusal(
             operation, "lists are not of one shape", found=str(error), expected="rows of equal length"
         ) from None
-    if not isinstance(value, np.ndarray | np.generic) and array.dtype == np.float64:
-        array = array.astype(np.float32) if dtype is None else array  # Python's floats have the default dtype
     found = dtypes.from_numpy(array.dtype)
+    if dtype is None and found is dtypes.float64 and not isinstance(value, np.ndarray | np.generic):
+        dtype = dtypes.float32  # Python's floats have the default dtype
     target = dtype or found
-    if target is None or (found is None and array.dtype.kind not in "biuf"):
+    if found is dtypes.bfloat16:  # as NumPy has it from ml_dtypes
+        array, found = array.astype(np.float32), dtypes.float32
+    if target is None or array.dtype.kind not in "biuf":
         raise refusal(
             operation,
             "there is no such element type",
@@ -353,8 +367,10 @@ def stored_copy(value: Any, dtype: DType | None, name: str, operation: str = "as
             expected=", ".join(map(repr, dtypes.ALL)),
             hint="Convert the array first, or give `dtype`.",
         )
-    array = half.stored(array, target)
-    return Storage.of(array.astype(target.storage, copy=False), target, name=name)
+    if target is not found:
+        with np.errstate(all="ignore"):
+            array = half.stored(p.cast_values(array, target), target)
+    return Storage.of(array, target, name=name)
 
 
 def operands(operation: str, *values: Any) -> tuple[list[Node], list[Tensor]]:

@@ -77,6 +77,103 @@ def test_a_folder_that_others_may_write_to_is_not_used(folder: Path, mode: int) 
     assert len(list(folder.iterdir())) == 1
 
 
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="permissions are POSIX's")
+@pytest.mark.parametrize("mode", [0o770, 0o707, 0o777])
+@pytest.mark.parametrize("above", [1, 2])
+def test_a_folder_is_not_used_where_others_may_write_to_one_above_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: int, above: int
+) -> None:
+    monkeypatch.setattr(native, "is_private_group", lambda number: False)
+    monkeypatch.setenv("TRAINER_CACHE_DIR", str(tmp_path / "a" / "b" / "cache"))
+    folder = tmp_path / "a" / "b" / "cache" / "objects"
+    assert [outcome(), outcome()] == ["compiled", "cached"]
+    native.private_directory.cache_clear()
+    folder.parents[above].chmod(mode)
+    with pytest.warns(RuntimeWarning, match="kernels are not cached"):
+        assert [outcome(), outcome()] == ["compiled"] * 2
+    assert native.unsafe_folder(folder) == folder.parents[above]
+    native.private_directory.cache_clear()
+    folder.parents[above].chmod(mode | 0o1000)  # as /tmp is
+    assert outcome() == "cached"
+    native.private_directory.cache_clear()
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="permissions are POSIX's")
+def test_a_group_of_this_user_alone_is_nobody_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native, "is_private_group", lambda number: number == tmp_path.stat().st_gid)
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache").chmod(0o770)
+    folder = tmp_path / "cache" / "objects"
+    assert native.private_directory(folder) == folder
+    native.private_directory.cache_clear()
+    (tmp_path / "cache").chmod(0o707)
+    with pytest.warns(RuntimeWarning, match="kernels are not cached"):
+        assert native.private_directory(folder) is None
+    native.private_directory.cache_clear()
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="permissions are POSIX's")
+def test_folders_are_made_for_this_user_alone(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        folder = native.private_directory(tmp_path / "a" / "b" / "objects")
+    finally:
+        os.umask(before)
+        native.private_directory.cache_clear()
+    assert folder == tmp_path / "a" / "b" / "objects"
+    assert all(each.stat().st_mode & 0o777 == 0o700 for each in (folder, *folder.parents[:2]))
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="permissions are POSIX's")
+@pytest.mark.parametrize("own", [True, False], ids=["ours", "theirs"])
+@pytest.mark.parametrize("place", ["", "cache", "cache/objects"])
+def test_folders_above_it_belong_to_root_or_to_this_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, own: bool
+) -> None:
+    folder = tmp_path / "cache" / "objects"
+    folder.mkdir(parents=True, mode=0o700)
+    foreign, known = tmp_path / place, os.lstat
+
+    def lstat(path: Path) -> os.stat_result:
+        found = list(known(path))
+        if Path(path) == foreign:
+            found[4] = os.getuid() if own else os.getuid() + 1
+        return os.stat_result(found)
+
+    monkeypatch.setattr(native.os, "lstat", lstat)
+    try:
+        assert native.private_directory(folder) == (folder if own else None)
+    finally:
+        native.private_directory.cache_clear()
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="permissions are POSIX's")
+def test_a_link_is_followed_to_folders_that_only_this_user_can_write_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "open" / "real" / "objects").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(Path("open") / "real")
+    (tmp_path / "loop").symlink_to("loop")
+    folder = tmp_path / "link" / "objects"
+    assert native.private_directory(folder) == folder
+    native.private_directory.cache_clear()
+    (tmp_path / "open").chmod(0o777)
+    assert native.private_directory(folder) is None
+    native.private_directory.cache_clear()
+    (tmp_path / "open").chmod(0o755)
+    known = os.lstat
+
+    def foreign(path: Path) -> os.stat_result:  # a link in /tmp that another user can turn elsewhere
+        found = list(known(path))
+        found[4] = os.getuid() + 1 if Path(path).name == "link" else found[4]
+        return os.stat_result(found)
+
+    monkeypatch.setattr(native.os, "lstat", foreign)
+    assert native.private_directory(folder) is None
+    assert native.private_directory(tmp_path / "loop" / "objects") is None
+    native.private_directory.cache_clear()
+
+
 def test_a_cache_that_can_not_be_made_costs_compile_time_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("not a folder")
     monkeypatch.setenv("TRAINER_CACHE_DIR", str(tmp_path / "file"))

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
+from tests.engine.movement import deviation
 from tests.engine.networks.networks import RESNET_50
 from tests.engine.networks.training import Outcome, Pix2Pix, Residual
 
@@ -30,10 +31,13 @@ class Tolerance:
 
 
 FLOAT64 = Tolerance(1e-9, 1e-9)
-FLOAT32 = Tolerance(1e-3, 1.0)
-"""Losses are what five steps in float32 can hold: rounding moves a few values across the kink of a ReLU, and Adam's
-first steps go by the sign of even the smallest gradients. The first step's gradients are the finer measure; a first
-moment after five steps, mostly a later gradient, may be another one altogether where a layer sees 2x2 pixels.
+FLOAT32 = Tolerance(1e-3, 0.1)
+"""A state that was never changed deviates by 1. Measured: 0.007 of the small networks, 0.025 of ResNet-50."""
+
+FLOAT32_PIX2PIX = Tolerance(1e-3, 0.8)
+"""Rounding moves a few values across the kink of a ReLU, and Adam's first steps go by the sign of even the smallest
+gradients: measured 0.66 of a layer that sees 2x2 pixels. The first step's gradients are the finer measure; a first
+moment after five steps, mostly a later gradient, may be another one altogether there.
 """
 FLOAT32_GRADIENTS = Tolerance(1e-5, 0.02)
 FIRST_MOMENTS = r"\.(momentum|exp_avg)$"
@@ -47,18 +51,22 @@ def expected(run: Residual | Pix2Pix) -> Outcome:
 def check(run: Residual | Pix2Pix, dtype: type, tolerance: Tolerance, names: str = "") -> None:
     before, after, found = expected(replace(run, steps=0)), expected(run), run.run("cpu", dtype)
     np.testing.assert_allclose(found.losses, after.losses, rtol=tolerance.losses)
+    found_deviations = deviations(before, after, found, names)
+    beyond = {name: each for name, each in found_deviations.items() if not each <= tolerance.states}
+    assert not beyond, f"{len(beyond)} of {len(found_deviations)}: {dict(list(beyond.items())[:8])}"
+
+
+def deviations(before: Outcome, after: Outcome, found: Outcome, names: str) -> dict[str, float]:
+    """Of each state that `names` finds, how far it is from where it should be, relative to how far it should go."""
     assert found.states.keys() == after.states.keys()
-    deviations = {}
+    result = {}
     for name, value in after.states.items():
         if name.endswith(".skipped_steps"):
             assert found.states[name] == value == 0, "no gradient of these runs is infinite"
         elif re.search(names, name) and not BEFORE_A_NORM.match(name):
-            change = np.linalg.norm(value - before.states[name])
-            assert change > 0, f"{name} was not trained"
-            deviations[name] = float(np.linalg.norm(found.states[name] - value) / change)
-    assert deviations
-    beyond = {name: deviation for name, deviation in deviations.items() if not deviation <= tolerance.states}
-    assert not beyond, f"{len(beyond)} of {len(deviations)}: {dict(list(beyond.items())[:8])}"
+            result[name] = deviation(before.states[name], value, found.states[name])
+    assert result
+    return result
 
 
 BOTH_TIERS = [
@@ -76,7 +84,17 @@ def test_first_gradients_in_float32(run: Residual | Pix2Pix) -> None:
 
 @pytest.mark.parametrize("run", BOTH_TIERS)
 def test_five_steps_in_float32(run: Residual | Pix2Pix) -> None:
-    check(run, np.float32, FLOAT32, f"^(?!.*{FIRST_MOMENTS})")
+    check(run, np.float32, FLOAT32_PIX2PIX if run is FULL_PIX2PIX else FLOAT32, f"^(?!.*{FIRST_MOMENTS})")
+
+
+@pytest.mark.parametrize("tolerance", [FLOAT64, FLOAT32, FLOAT32_PIX2PIX, FLOAT32_GRADIENTS])
+def test_a_state_that_never_changes_is_beyond_every_tolerance(tolerance: Tolerance) -> None:
+    run = replace(RESIDUAL, blocks=(1,), size=16, steps=1)
+    before, after = expected(replace(run, steps=0)), expected(run)
+    for name in (name for name in after.states if not name.endswith(".skipped_steps")):
+        frozen = Outcome(after.losses, {**after.states, name: before.states[name]})
+        found = deviations(before, after, frozen, "")
+        assert [name for name, each in found.items() if not each <= tolerance.states] == [name]
 
 
 @pytest.mark.parametrize("run", BOTH_TIERS)

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as nps
 
-from trainer import engine
+from trainer import TrainerError, engine
 from trainer.engine import float32, float64, int32, int64
 
 QUICK = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
@@ -231,3 +231,128 @@ def test_bincount_counts_along_an_axis_what_is_in_range(device: str) -> None:
     assert np.array_equal(counts, [np.bincount(row, minlength=6)[:5] for row in kept])
     expected = [np.bincount(row, given, minlength=6)[:5] for row, given in zip(kept, weights, strict=True)]
     np.testing.assert_allclose(weighted.T, expected, rtol=1e-15)
+
+
+INDICES = [-1, -4, 0, 3, 2, -2, -5, -100, 4, 100]
+NEAREST = [3, 0, 0, 3, 2, 2, 0, 0, 3, 3]  # of four elements
+
+
+@pytest.mark.parametrize("device", ["reference", "cpu"])
+@pytest.mark.parametrize("dtype", [int32, int64])
+@pytest.mark.parametrize("traced", [False, True])
+def test_negative_indices_count_from_the_end_and_gradients_go_where_values_were_read(
+    device: str, dtype: engine.DType, traced: bool
+) -> None:
+    x, factors = values((3, 4)), values((3, 10), seed=1)
+
+    def taken(x: engine.Tensor, places: engine.Tensor, factors: engine.Tensor) -> list[engine.Tensor]:
+        rows = engine.expand_dims(places, axis=0)
+        found = [engine.take(x, places, axis=1), engine.take_along_axis(x, rows, axis=1)]
+        return [*found, *(engine.gradients(engine.sum(each * factors), [x])[0] for each in found)]
+
+    expected = np.zeros_like(x)
+    np.add.at(expected, (slice(None), NEAREST), factors)
+    with engine.device(device):
+        results = (engine.trace(taken) if traced else taken)(
+            engine.asarray(x), engine.asarray(INDICES, dtype=dtype), engine.asarray(factors)
+        )
+        for found in results[:2]:
+            same(found, x[:, NEAREST])
+        for gradient in results[2:]:
+            same(gradient, expected)
+
+
+def test_indices_of_every_kind_count_alike() -> None:
+    x = engine.asarray([10.0, 20.0, 30.0])
+    assert engine.take([10.0, 20.0, 30.0], [-1]).tolist() == [30.0]
+    assert engine.take(x, -1).item() == 30.0
+    assert engine.take(x, np.array([-1, 1, -9])).tolist() == [30.0, 20.0, 10.0]
+    assert engine.take(x, engine.asarray([0, 2, 255], dtype=engine.uint8)).tolist() == [10.0, 30.0, 30.0]
+    assert engine.take(x, engine.asarray([-1, -3]) % 4).tolist() == [30.0, 20.0]
+    assert engine.take(x, engine.asarray([-1, 9]) // 4).tolist() == [30.0, 30.0]
+    assert engine.take(x, engine.asarray([], dtype=int64)).tolist() == []
+    with pytest.raises(TrainerError, match="nothing to read"):
+        engine.take(engine.zeros((0,)), [-1])
+
+
+def test_indices_that_are_in_range_by_construction_are_read_as_they_are() -> None:
+    x = engine.asarray(values((4, 6)))
+    order = engine.argsort(x, axis=1)
+    for places in (order, order[:, ::2].astype(int32), order // 2, engine.flip(order % 5, axis=1)):
+        found = engine.take_along_axis(x, places, axis=1)
+        assert found.node.inputs[1] is places.node
+        same(found, np.take_along_axis(x.numpy(), places.numpy(), 1))
+    rows = engine.take(x, [3, 0], axis=0)
+    assert rows.node.inputs[1].name == "buffer"
+
+
+@pytest.mark.parametrize("device", ["reference", "cpu"])
+def test_one_hot_of_bytes_with_more_classes_than_bytes(device: str) -> None:
+    with engine.device(device):
+        found = engine.one_hot(np.array([0, 44, 255], np.uint8), 300).numpy()
+    np.testing.assert_array_equal(found, np.eye(300, dtype=np.float32)[[0, 44, 255]])
+
+
+@pytest.mark.parametrize("device", ["reference", "cpu"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("shape", "axis"), [((5,), ()), ((5, 1), 1), ((1, 5), (0,)), ((5, 1, 1), (1, 2))])
+def test_the_variance_of_single_elements_is_zero_or_nan(device: str, dtype: Any, shape: Any, axis: Any) -> None:
+    x = np.array([np.nan, np.inf, -np.inf, 1e30, 3.0], dtype).reshape(shape)
+    with np.errstate(all="ignore"), engine.device(device):
+        expected = np.var(x, axis=axis)
+        for function in (engine.var, engine.std, lambda x, axis: engine.moments(x, axis=axis)[1]):
+            same(function(engine.asarray(x), axis=axis), expected)
+        same(engine.trace(lambda x: engine.var(x, axis=axis))(engine.asarray(x)), expected)
+    if axis == ():
+        same(engine.moments(x, axis=axis)[0], x)
+        (gradient,) = engine.gradients(engine.sum(engine.var(tensor := engine.asarray(x[3:]), axis=axis)), [tensor])
+        same(gradient, np.zeros(2, dtype))
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int32, np.int64, np.float32, np.float64])
+@pytest.mark.parametrize(
+    ("first", "second", "axis"),
+    [((3,), (3,), -1), ((2, 3), (4, 1, 3), -1), ((3, 2), (3, 1), 0), ((3, 2, 4), (3,), 0), ((4, 3, 2), (3, 1), -2)],
+)
+def test_vecdot_is_of_the_dtype_and_axis_of_its_operands(dtype: Any, first: Any, second: Any, axis: int) -> None:
+    a, b = (np.abs(np.round(values(shape, seed=seed) * 50)).astype(dtype) for seed, shape in enumerate((first, second)))
+    same(engine.vecdot(engine.asarray(a), engine.asarray(b), axis=axis), np.vecdot(a, b, axis=axis))
+
+
+def test_vecdot_wraps_promotes_and_refuses_other_extents() -> None:
+    large = engine.asarray(np.full(3, 2**30, np.int32))
+    assert engine.vecdot(large, large).dtype is int32
+    assert engine.vecdot(large, large.astype(int64)).item() == 3 * 2**60
+    with pytest.raises(TrainerError, match="vecdot: shapes don't fit"):
+        engine.vecdot(engine.ones((2, 1)), engine.ones((2, 3)))
+
+
+@pytest.mark.parametrize("k", [-(2**70), -(2**63), -4, -3, 0, 2, 4, 5, 2**63 - 1, 2**70])
+def test_diagonals_may_be_any_whole_number(k: int) -> None:
+    x, near = values((3, 4)), max(-9, min(k, 9))
+    same(engine.tril(x, k=k), np.tril(x, near))
+    same(engine.triu(x, k=k), np.triu(x, near))
+    same(engine.eye(3, 4, k=k), np.eye(3, 4, near, np.float32))
+    with pytest.raises(TrainerError, match="is a whole number"):
+        engine.tril(x, k=0.5)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("device", ["reference", "cpu"])
+def test_bools_are_ordered(device: str) -> None:
+    x = values((3, 4)) > 1
+    x[1] = False
+    x[2] = True
+    a, b = np.array([True, True, False, False]), np.array([True, False, True, False])
+    with engine.device(device):
+        for axis in (None, 0, 1):
+            for name in ("max", "min", "argmax", "argmin"):
+                expected = getattr(np, name)(x, axis=axis)
+                same(getattr(engine, name)(x, axis=axis), expected)
+                same(engine.trace(lambda x, name=name, axis=axis: getattr(engine, name)(x, axis=axis))(x), expected)
+        same(engine.max(x, axis=(), keepdims=True), x)
+        for name in ("maximum", "minimum"):
+            same(getattr(engine, name)(a, b), getattr(np, name)(a, b))
+        same(engine.clip(engine.asarray(a), b, True), np.clip(a, b, True))
+        same(engine.sort(x, axis=1), np.sort(x, axis=1))
+        same(engine.argsort(x, axis=1), np.argsort(x, axis=1, kind="stable"))
+        same(engine.cumulative_sum(x, axis=0), np.cumsum(x, axis=0))

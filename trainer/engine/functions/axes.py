@@ -33,11 +33,11 @@ def rising_axes(operation: str, axis: int | Sequence[int] | None, ndim: int) -> 
     return tuple(sorted(axes))
 
 
-def _whole(operation: str, value: Any) -> int:
+def _whole(operation: str, value: Any, name: str = "an axis") -> int:
     try:
         return index(value)
     except TypeError:
-        raise refusal(operation, "an axis is a whole number", found=repr(value), expected="int") from None
+        raise refusal(operation, f"{name} is a whole number", found=repr(value), expected="int") from None
 
 
 def extents(operation: str, shape: Any) -> tuple[int, ...]:
@@ -54,6 +54,11 @@ def whole_numbers(operation: str, shape: Any) -> list[int]:
         return [index(extent) for extent in shape] if isinstance(shape, (tuple, list)) else [index(shape)]
     except TypeError:
         raise refusal(operation, "a shape is whole numbers", found=repr(shape), expected="ints") from None
+
+
+def diagonal(operation: str, k: Any, rows: int, columns: int) -> int:
+    """The number `k` of a diagonal, or of the nearest one beside a matrix of `rows` and `columns`."""
+    return max(-rows, min(_whole(operation, k, "a diagonal's number"), columns))
 
 
 def how_many(operation: str, name: str, value: Any) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from trainer.engine.functions.axes import extents, how_many
+from trainer.engine.functions.axes import diagonal, extents, how_many
 from trainer.engine.graph import dtypes
 from trainer.engine.graph import primitives as p
 from trainer.engine.graph.dtypes import DType
@@ -20,14 +20,34 @@ Extents = int | Sequence[int]
 
 
 def asarray(x: Any, /, *, dtype: DType | None = None, device: Any = None, copy: bool | None = None) -> Tensor:
-    """`x` (tensor, number, array or nested lists of numbers) as a tensor, converted to `dtype`; arrays are copied."""
+    """`x` (tensor, number, array or nested lists of numbers) as a tensor of its shape, converted to `dtype`.
+
+    The conversion is `astype`'s: floats to integers truncate and saturate (NaN becomes 0), integers wrap, anything but
+    zero is True. Without `dtype` arrays keep theirs, and Python numbers become bool, int64 or float32. With `dtype`,
+    arrays of NumPy dtypes that no tensor has (int8, uint16, uint32, uint64, longdouble) are taken too. Arrays, numbers
+    and lists are always copied; a tensor of that dtype is returned itself unless `copy` is True.
+
+    Raises:
+        TrainerError: lists are not of one shape; `x` has another element type and there is no `dtype`, or it is neither
+            bools nor real numbers.
+        ValueError: `copy` is False, and `x` is no tensor of that dtype.
+    """
+    if copy is False and not (isinstance(x, Tensor) and x.dtype is (dtype or x.dtype)):
+        raise ValueError("asarray: copy=False needs a tensor of the dtype; anything else is copied")
     tensor = as_tensor(x, dtype)
     return wrapped(tensor.node, tensor) if copy and tensor is x else tensor
 
 
 def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Tensor:
-    """A copy of another library's array in host memory."""
-    return as_tensor(np.from_dlpack(x))
+    """A copy of another library's array in host memory, of its shape and dtype.
+
+    Raises:
+        TrainerError: no tensor has its element type.
+        ValueError: `copy` is False, and `x` is no tensor.
+    """
+    if copy is False:
+        return asarray(x, copy=False)
+    return as_tensor(np.from_dlpack(x), operation="from_dlpack")
 
 
 def full(shape: Extents, fill_value: Any, *, dtype: DType | None = None, device: Any = None) -> Tensor:
@@ -134,9 +154,10 @@ def linear(count: int, start: float, step: float, dtype: DType) -> Tensor:
 def eye(
     n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: DType | None = None, device: Any = None
 ) -> Tensor:
-    """Ones along diagonal `k`, zeros elsewhere."""
+    """Ones along diagonal `k` (above the main one where it is positive), zeros elsewhere: [n_rows, n_cols]."""
     shape = extents("eye", (n_rows, n_rows if n_cols is None else n_cols))
-    row = p.add(p.iota(shape, 0, dtypes.int64), p.full(shape, k, dtypes.int64))
+    offset = diagonal("eye", k, *shape)
+    row = p.add(p.iota(shape, 0, dtypes.int64), p.full(shape, offset, dtypes.int64))
     return Tensor(p.cast(p.equal(row, p.iota(shape, 1, dtypes.int64)), dtype or dtypes.float32))
 
 
@@ -146,6 +167,7 @@ def one_hot(labels: Any, classes: int, /, *, dtype: DType | None = None) -> Tens
     if not tensor.dtype.is_integer:
         raise refusal("one_hot", "labels are whole numbers", found=repr(tensor.dtype), expected="an integer dtype")
     shape = (*tensor.shape, how_many("one_hot", "the number of classes", classes))
-    spread = p.expand(p.reshape(tensor.node, (*tensor.shape, 1)), shape)
-    node = p.equal(spread, p.iota(shape, len(shape) - 1, tensor.dtype))
+    node = p.cast(tensor.node, dtypes.int32) if classes > 256 and tensor.dtype is dtypes.uint8 else tensor.node
+    spread = p.expand(p.reshape(node, (*tensor.shape, 1)), shape)
+    node = p.equal(spread, p.iota(shape, len(shape) - 1, node.dtype))
     return wrapped(p.cast(node, dtype or dtypes.float32), tensor)

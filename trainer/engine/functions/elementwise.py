@@ -60,11 +60,11 @@ def _documented(function: Any, name: str, purpose: str) -> Any:
     return function
 
 
-def _by_kind(logical: Callable[..., Node], bitwise: Callable[..., Node], name: str) -> Callable[..., Node]:
-    """Bools take the logical primitive, integers the bitwise one."""
+def _by_kind(logical: Callable[..., Node], numeric: Callable[..., Node], name: str) -> Callable[..., Node]:
+    """Bools take the logical primitive, numbers the other one."""
 
     def build(*nodes: Node) -> Node:
-        return (logical if nodes[0].dtype is dtypes.bool_ else bitwise)(*nodes)
+        return (logical if nodes[0].dtype is dtypes.bool_ else numeric)(*nodes)
 
     build.__name__ = name
     return build
@@ -135,8 +135,14 @@ multiply = _binary(p.multiply, "x1 * x2.")
 divide = _binary(p.divide, "x1 / x2, floating-point.")
 floor_divide = _binary(p.floor_divide, "x1 / x2 rounded down; whole numbers by 0 give 0.")
 remainder = _binary(p.remainder, "x1 modulo x2, with the sign of x2; whole numbers by 0 give 0.")
-maximum = _binary(p.maximum, "The larger of two; NaN wins. Equal ones share the gradient half and half.")
-minimum = _binary(p.minimum, "The smaller of two; NaN wins. Equal ones share the gradient half and half.")
+maximum = _binary(
+    _by_kind(p.logical_or, p.maximum, "maximum"),
+    "The larger of two; NaN wins, True is larger than False. Equal ones share the gradient half and half.",
+)
+minimum = _binary(
+    _by_kind(p.logical_and, p.minimum, "minimum"),
+    "The smaller of two; NaN wins, False is smaller than True. Equal ones share the gradient half and half.",
+)
 equal = _binary(p.equal, "Whether x1 == x2.")
 not_equal = _binary(p.not_equal, "Whether x1 != x2.")
 less = _binary(p.less, "Whether x1 < x2.")

@@ -6,11 +6,11 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from trainer.engine.functions.axes import extents, how_many, one_axis, rising_axes, whole_numbers
+from trainer.engine.functions.axes import diagonal, extents, how_many, one_axis, rising_axes, whole_numbers
+from trainer.engine.functions.places import as_indices, as_places
 from trainer.engine.graph import dtypes
 from trainer.engine.graph import primitives as p
 from trainer.engine.graph.errors import describe, refusal
-from trainer.engine.graph.node import Node
 from trainer.engine.promotion import promoted
 from trainer.engine.tensor import Tensor, as_tensor, broadcast_shape, wrapped
 
@@ -182,38 +182,51 @@ def pad(x: Any, widths: Sequence[tuple[int, int]], /, *, value: bool | int | flo
 
 
 def tril(x: Any, /, *, k: int = 0) -> Tensor:
-    """The last two axes with zeros above diagonal `k`."""
+    """The last two axes with zeros above diagonal `k`, any whole number."""
     return _triangle("tril", x, k)
 
 
 def triu(x: Any, /, *, k: int = 0) -> Tensor:
-    """The last two axes with zeros below diagonal `k`."""
+    """The last two axes with zeros below diagonal `k`, any whole number."""
     return _triangle("triu", x, k)
 
 
 def take(x: Any, indices: Any, /, *, axis: int | None = None) -> Tensor:
     """Slices of x at `indices` (integers, any shape) along `axis`: x.shape[:axis] + indices.shape + x.shape[axis + 1:].
 
-    Indices that are out of range read the nearest slice: whether they are is data, and data raises no errors.
+    Negative indices count from the end. Those that are out of range then read the nearest slice, and its gradient goes
+    there: whether they are is data, and data raises no errors.
+
+    Raises:
+        TrainerError: the indices are no integers, or the axis is empty.
     """
-    tensor, places = as_tensor(x), as_tensor(indices, operation="take")
+    tensor = as_tensor(x)
     if axis is None and tensor.ndim != 1:
         raise refusal("take", "the axis is open", found=f"{tensor.ndim} axes and axis=None", expected="axis=...")
     number = one_axis("take", 0 if axis is None else axis, tensor.ndim)
-    return wrapped(p.gather(tensor.node, _as_indices("take", places), number), tensor, places)
+    places, node = as_places("take", indices, tensor.shape[number])
+    return wrapped(p.gather(tensor.node, node, number), tensor, places)
+
+
+def take_rows(x: Tensor, indices: Tensor, /) -> Tensor:
+    """As `take` along the first axis, of indices that are in range by what they mean: nothing is done to them first.
+
+    One that is out of range, a negative one too, reads the nearest row, and the gradient leaves it out.
+    """
+    return wrapped(p.gather(x.node, as_indices("take_rows", indices), 0), x, indices)
 
 
 def take_along_axis(x: Any, indices: Any, /, *, axis: int = -1) -> Tensor:
-    """The elements of x at `indices` along `axis`; the other axes broadcast. Out of range reads the nearest."""
-    tensor, places = as_tensor(x), as_tensor(indices, operation="take_along_axis")
+    """The elements of x at `indices` along `axis`, which counts them as `take` does; the other axes broadcast."""
+    tensor = as_tensor(x)
+    number = one_axis("take_along_axis", axis, tensor.ndim)
+    places, found = as_places("take_along_axis", indices, tensor.shape[number])
     if tensor.ndim != places.ndim:
         raise refusal("take_along_axis", "ranks differ", found=describe([tensor, places]), expected="equal ranks")
-    number = one_axis("take_along_axis", axis, tensor.ndim)
     shapes = [each[:number] + each[number + 1 :] for each in (tensor.shape, places.shape)]
     rest = broadcast_shape("take_along_axis", shapes)
     node, where = (
-        p.broadcast(each, (*rest[:number], each.shape[number], *rest[number:]))
-        for each in (tensor.node, _as_indices("take_along_axis", places))
+        p.broadcast(each, (*rest[:number], each.shape[number], *rest[number:])) for each in (tensor.node, found)
     )
     return wrapped(p.take_along(node, where, number), tensor, places)
 
@@ -228,13 +241,7 @@ def bincount(x: Any, /, *, length: int, weights: Any | None = None, axis: int = 
     tensor = as_tensor(x)
     number = one_axis("bincount", axis, tensor.ndim)
     counts = p.full(tensor.shape, 1.0, dtypes.float32) if weights is None else as_tensor(weights).node
-    return wrapped(p.scatter_add_along(counts, _as_indices("bincount", tensor), number, length), tensor)
-
-
-def _as_indices(operation: str, places: Tensor) -> Node:
-    if not places.dtype.is_integer:
-        raise refusal(operation, "indices are whole numbers", found=describe([places]), expected="an integer dtype")
-    return p.cast(places.node, dtypes.int32) if places.dtype is dtypes.uint8 else places.node
+    return wrapped(p.scatter_add_along(counts, as_indices("bincount", tensor), number, length), tensor)
 
 
 def _together(operation: str, arrays: Sequence[Any]) -> list[Tensor]:
@@ -251,8 +258,9 @@ def _triangle(operation: str, x: Any, k: int) -> Tensor:
     tensor = as_tensor(x)
     if tensor.ndim < 2:
         raise refusal(operation, "takes matrices", found=describe([tensor]), expected="at least two axes")
+    offset = diagonal(operation, k, *tensor.shape[-2:])
     row = p.iota(tensor.shape, tensor.ndim - 2, dtypes.int64)
-    limit = p.add(row, p.full(tensor.shape, k, dtypes.int64))
+    limit = p.add(row, p.full(tensor.shape, offset, dtypes.int64))
     column = p.iota(tensor.shape, tensor.ndim - 1, dtypes.int64)
     kept = p.less_equal(column, limit) if operation == "tril" else p.less_equal(limit, column)
     return wrapped(p.where(kept, tensor.node, p.full(tensor.shape, 0, tensor.dtype)), tensor)

@@ -29,12 +29,12 @@ def prod(x: Any, /, *, axis: Axis = None, dtype: DType | None = None, keepdims: 
 
 
 def max(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """The greatest element; NaN wins. Equal ones share the gradient."""
+    """The greatest element, of `x`'s dtype; NaN wins, True is greater than False. Equal ones share the gradient."""
     return _reduced("max", p.reduce_max, x, axis, keepdims)
 
 
 def min(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """The least element; NaN wins. Equal ones share the gradient."""
+    """The least element, of `x`'s dtype; NaN wins, False is less than True. Equal ones share the gradient."""
     return _reduced("min", p.reduce_min, x, axis, keepdims)
 
 
@@ -56,7 +56,10 @@ def mean(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
 
 
 def var(x: Any, /, *, axis: Axis = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
-    """The mean squared distance from the mean, over N - `correction`, accurate however large the mean is."""
+    """The mean squared distance from the mean, over N - `correction`, accurate however large the mean is.
+
+    NaN where an element is NaN or infinite, over no axes too.
+    """
     return _variance("var", x, axis, correction, keepdims, lambda node: node)
 
 
@@ -67,6 +70,9 @@ def std(x: Any, /, *, axis: Axis = None, correction: float = 0.0, keepdims: bool
 
 def moments(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> tuple[Tensor, Tensor]:
     """Mean and (biased) variance, read from memory in one pass; 16-bit floats give float32.
+
+    The variance is NaN where an element is NaN or infinite. The mean is then not finite: whether it is NaN or infinity
+    depends on where the element lies (`mean` and NumPy give infinity).
 
     Each block, of a length that the shape fixes, takes distances from its middle elements' mean; blocks are merged by
     Chan's formula (Chan, Golub & LeVeque 1979): right to rounding however far from zero the mean is.
@@ -145,7 +151,13 @@ def _reduced(name: str, build: Any, x: Any, axis: Axis, keepdims: bool) -> Tenso
     tensor = as_tensor(x, operation=name)
     axes = rising_axes(name, axis, tensor.ndim)
     _not_empty(name, tensor, axes)
-    return wrapped(_kept(build(tensor.node, axes), axes, tensor, keepdims), tensor)
+    extremum = _narrowed(build(_ordered(tensor), axes), tensor.dtype)
+    return wrapped(_kept(extremum, axes, tensor, keepdims), tensor)
+
+
+def _ordered(tensor: Tensor) -> Node:
+    """Bools as numbers, which primitives compare."""
+    return p.cast(tensor.node, dtypes.uint8) if tensor.dtype is dtypes.bool_ else tensor.node
 
 
 def _not_empty(name: str, tensor: Tensor, axes: tuple[int, ...]) -> None:
@@ -206,8 +218,8 @@ def _position(name: str, build: Any, x: Any, axis: int | None, keepdims: bool) -
     tensor = as_tensor(x, operation=name)
     if axis is None:
         _not_empty(name, tensor, tuple(range(tensor.ndim)))
-        found = build(p.reshape(tensor.node, (tensor.size,)), 0)
+        found = build(p.reshape(_ordered(tensor), (tensor.size,)), 0)
         return wrapped(p.reshape(found, (1,) * tensor.ndim) if keepdims else found, tensor)
     number = one_axis(name, axis, tensor.ndim)
     _not_empty(name, tensor, (number,))
-    return wrapped(_kept(build(tensor.node, number), (number,), tensor, keepdims), tensor)
+    return wrapped(_kept(build(_ordered(tensor), number), (number,), tensor, keepdims), tensor)

@@ -16,8 +16,8 @@ def to_bits(array: np.ndarray) -> np.ndarray:
 
 
 def from_bits(bits: np.ndarray) -> np.ndarray:
-    """The float32 values of uint16 bit patterns; exact."""
-    return (bits.astype(np.uint32) << 16).view(np.float32)
+    """The float32 values of uint16 bit patterns, an array of no axes too; exact."""
+    return np.asarray(bits.astype(np.uint32) << 16).view(np.float32)
 
 
 def rounded(array: np.ndarray) -> np.ndarray:

@@ -8,6 +8,7 @@ import numpy as np
 
 from trainer import TrainerError, engine
 from trainer.engine import Tensor
+from trainer.engine.functions.movement import take_rows
 from trainer.engine.nn.initializers import Initializer, fan_in_bias, kaiming_uniform, normal
 from trainer.engine.nn.module import Module
 from trainer.engine.nn.parameter import declare
@@ -36,7 +37,8 @@ class Linear(Module):
 
 
 class Embedding(Module):
-    """Row `indices` of weight [num_embeddings, embedding_dim]; indices are integers of any shape.
+    """Row `indices` of weight [num_embeddings, embedding_dim]; indices are integers of any shape, 0 to
+    num_embeddings - 1 (others read the nearest row and leave no gradient).
 
     The row `padding_idx` (from the end where it is negative) starts at zero and gets no gradient. The gradients of a
     row that is read often are added in the order of the indices.
@@ -52,7 +54,7 @@ class Embedding(Module):
         self.weight = declare((num_embeddings, embedding_dim), _with_zero_row(padding_idx))
 
     def forward(self, indices: Tensor) -> Tensor:
-        rows = engine.take(self.weight, indices, axis=0)
+        rows = take_rows(self.weight, indices)
         if self.padding_idx is None:
             return rows
         return engine.where(engine.expand_dims(indices == self.padding_idx, axis=-1), engine.stop_gradient(rows), rows)

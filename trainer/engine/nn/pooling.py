@@ -161,5 +161,5 @@ def _places(extent: int, parts: int) -> np.ndarray:
 
 def _taken(x: Tensor, places: np.ndarray, axis: int) -> Tensor:
     """Slices of `x` at `places` [parts, longest] in the place of `axis`."""
-    flat = engine.take(x, engine.asarray(places.ravel()), axis=axis)
+    flat = engine.take(x, places.ravel(), axis=axis)
     return engine.reshape(flat, (*x.shape[:axis], *places.shape, *x.shape[axis + 1 :]))

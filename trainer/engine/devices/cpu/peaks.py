@@ -193,7 +193,9 @@ def _best(pool: Pool, function: int, words: np.ndarray, tasks: int) -> float:
 
 
 def _read(path: Path) -> dict[str, Peaks]:
-    """What is known; nothing where the file is missing or is not what we write."""
+    """What is known; nothing where the file is missing, others can write it, or it is not what we write."""
+    if native.private_directory(path.parent) is None:
+        return {}
     try:
         return {str(key): Peaks(**{name: float(rate) for name, rate in rates.items()})
                 for key, rates in json.loads(path.read_text(encoding="utf-8")).items()}  # fmt: skip
@@ -202,8 +204,9 @@ def _read(path: Path) -> dict[str, Peaks]:
 
 
 def _write(path: Path, known: dict[str, Peaks]) -> None:
+    if native.private_directory(path.parent) is None:
+        return
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor, temporary = tempfile.mkstemp(dir=path.parent)
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             json.dump({key: asdict(rates) for key, rates in known.items()}, file, indent=1)

@@ -71,5 +71,5 @@ def reduce_mean(x: Node, axes: Axes) -> Node:
 
 
 def reduce_deviations(x: Node, axes: Axes) -> Node:
-    """The sum of (x - mean)² along `axes`; float32 or float64."""
-    return make_node(_REDUCE_DEVIATIONS, (x,), (axes,)) if axes else p.full_like(x, 0.0)
+    """The sum of (x - mean)² along `axes`; float32 or float64. Over no axes it is 0, or NaN where x is not finite."""
+    return make_node(_REDUCE_DEVIATIONS, (x,), (axes,)) if axes else p.subtract(x, x)

@@ -117,10 +117,13 @@ def _given_dtype(inputs: Any, attributes: tuple[Any, ...]) -> DType:
     return attributes[0]
 
 
-def _cast_reference(attributes: tuple[Any, ...], x: np.ndarray) -> np.ndarray:
-    """Floats to integers truncate and saturate, NaN becomes 0; integers wrap; anything but zero is True."""
-    dtype: DType = attributes[0]
+def cast_values(x: np.ndarray, dtype: DType) -> np.ndarray:
+    """`x`, bools or numbers of any NumPy dtype, as `cast` has it in `dtype`; for a 16-bit float as float32, unrounded.
+
+    Floats to integers truncate and saturate, NaN becomes 0; integers wrap; anything but zero is True.
+    """
     if dtype.is_integer and x.dtype.kind == "f":
+        x = x.astype(np.float32) if x.dtype.itemsize == 2 else x  # float16 does not hold the bounds
         information = np.iinfo(dtype.storage)
         inside = (x > float(information.min) - 1) & (x < float(information.max) + 1)
         truncated = np.where(inside, np.trunc(x), 0).astype(dtype.storage)
@@ -156,7 +159,7 @@ _CAST = register(
         first_shape,
         _given_dtype,
         _cast_gradient,
-        _cast_reference,
+        lambda attributes, x: cast_values(x, attributes[0]),
         ("dtype",),
     )
 )
