@@ -132,8 +132,9 @@ def parts_of(family: Family) -> list[Figure]:
 
 
 def bits(new: Checkout, old: Checkout) -> Figure:
-    """Whether training computes the same numbers."""
+    """Whether training computes the same numbers; it takes minutes, so `--rounds` does not repeat it."""
 
+    @functools.cache
     def equal() -> float:
         asked = {"digits": ("digits",), **WAYS}
         script = str(ROOT / WORKLOADS / "digest.py")
