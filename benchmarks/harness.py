@@ -20,6 +20,7 @@ How a figure is measured:
     ratio = median of the rounds' ratios; its quartiles are printed as the spread
     ok    = the ratio reaches the bar; null when it can't be told (too few undisturbed rounds, or quartiles wide apart
             on both sides of the bar); false, without a ratio, when a round measured NaN or infinity
+    interval = of the true median of ratios, with a confidence of 95 %; null below six rounds
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Literal
@@ -47,6 +48,7 @@ DISTURBED_SHARE = 0.05
 MINIMUM_ROUND_SECONDS = 0.5  # the system counts processor time in steps of 10 ms: 1 % of a shorter round
 ATTEMPTS_PER_ROUND = 3
 WIDE_SPREAD = 0.1
+CONFIDENCE = 0.95
 TINY = 1e-9  # stands for nothing at all, as in no bytes a second
 
 
@@ -80,10 +82,10 @@ class Figure:
 
 @dataclass(frozen=True)
 class Family:
-    """Figures of one kind: each has its own bar, and the geometric mean of their ratios must reach `bar`."""
+    """Figures (or families) of one kind, each with its own bar; the geometric mean of their ratios must reach `bar`."""
 
     name: str
-    figures: tuple[Figure, ...]
+    figures: tuple[Figure | Family, ...]
     bar: float
 
 
@@ -100,7 +102,8 @@ class Round:
 class Result:
     """A figure's outcome; `ratio` above 1 beats the peer (or the bound), `ok` is None when it can't be told.
 
-    A figure of which a round measured NaN or infinity is not ok, and has no ratio.
+    A figure of which a round measured NaN or infinity is not ok, and has no ratio. `ratios` are those of the rounds
+    that count, `interval` is that of their median.
     """
 
     name: str
@@ -111,6 +114,8 @@ class Result:
     ok: bool | None
     unit: str
     spread: tuple[float, float] | None
+    interval: tuple[float, float] | None
+    ratios: tuple[float, ...]
     rounds: int
     disturbed_rounds: int
     disturbance: float
@@ -154,6 +159,8 @@ def summarise(figure: Figure, rounds: Sequence[Round], *, peer_missing: bool = F
         ok=ok,
         unit=figure.unit,
         spread=spread,
+        interval=_interval(ratios),
+        ratios=tuple(ratios),
         rounds=len(used),
         disturbed_rounds=len(rounds) - len(clean),
         disturbance=statistics.median(item.disturbance for item in rounds),
@@ -162,7 +169,8 @@ def summarise(figure: Figure, rounds: Sequence[Round], *, peer_missing: bool = F
 
 
 def summarise_family(family: Family, results: Sequence[Result]) -> Result:
-    """The family's outcome from those of its figures; `spread` is the range of their ratios.
+    """The family's outcome from those of its figures; `spread` is the range of their ratios, and its own `ratios` are
+    the geometric means of their first rounds, second rounds, and so on.
 
     `ok` is None where a figure has no ratio, and never True where some figure's rounds were too few. It is False where
     a figure measured NaN or infinity.
@@ -171,6 +179,8 @@ def summarise_family(family: Family, results: Sequence[Result]) -> Result:
     ratios = [result.ratio for result in results if result.ratio is not None]
     peers = [result.peer for result in results if result.peer is not None]
     complete = len(ratios) == len(results) > 0
+    by_round = zip(*(result.ratios for result in results), strict=False) if complete else ()
+    means = tuple(statistics.geometric_mean(row) for row in by_round)
     ratio = statistics.geometric_mean(ratios) if complete else None
     worst = min(results, key=lambda result: result.ratio or 0.0) if complete else None
     ok = False if broken else None if ratio is None else ratio >= family.bar
@@ -185,6 +195,8 @@ def summarise_family(family: Family, results: Sequence[Result]) -> Result:
         ok=ok,
         unit=results[0].unit,
         spread=(min(ratios), max(ratios)) if ratio is not None else None,
+        interval=_interval(means),
+        ratios=means,
         rounds=min(result.rounds for result in results),
         disturbed_rounds=sum(result.disturbed_rounds for result in results),
         disturbance=statistics.median(result.disturbance for result in results),
@@ -214,7 +226,6 @@ def run_figures(figures: Sequence[Figure | Family], argv: Sequence[str] | None =
     A family's name asks for all of its figures, whose lines come before its own.
     """
     known = [figure.name for figure in figures]
-    inner = [part.name for family in figures if isinstance(family, Family) for part in family.figures]
     parser = argparse.ArgumentParser(description="Measure figures and hold them against their bars.")
     parser.add_argument("names", nargs="*", help=f"which figures (default all): {', '.join(known)}")
     parser.add_argument("--json", action="store_true", help="one JSON object a figure and line")
@@ -222,29 +233,26 @@ def run_figures(figures: Sequence[Figure | Family], argv: Sequence[str] | None =
     parser.add_argument("--rounds", type=int, help="how many undisturbed rounds (default: each figure's own)")
     arguments = parser.parse_args(argv)
     names = set(arguments.names)
-    unknown = names - {*known, *inner}
+    unknown = names - set(_names(figures))
     if unknown:
         parser.error(f"no such figure: {', '.join(sorted(unknown))}; there are {', '.join(known)}")
     missed = False
 
-    def show(result: Result, figure: Figure) -> Result:
+    def run(figure: Figure | Family, *, is_wanted: bool) -> Result | None:
         nonlocal missed
-        missed |= result.ok is False
-        print(as_json(vars(result)) if arguments.json else describe(result, figure), flush=True)
+        is_wanted |= figure.name in names
+        if isinstance(figure, Family):
+            results = [result for part in figure.figures if (result := run(part, is_wanted=is_wanted))]
+            result = summarise_family(figure, results) if is_wanted else None
+        else:
+            result = measure(figure, arguments.peer_python, arguments.rounds) if is_wanted else None
+        if result:
+            missed |= result.ok is False
+            print(as_json(vars(result)) if arguments.json else describe(result, figure), flush=True)
         return result
 
-    def measured(figure: Figure) -> Result:
-        return show(measure(figure, arguments.peer_python, arguments.rounds), figure)
-
     for figure in figures:
-        wanted = not names or figure.name in names
-        if isinstance(figure, Figure):
-            if wanted:
-                measured(figure)
-            continue
-        results = [measured(part) for part in figure.figures if wanted or part.name in names]
-        if wanted:
-            show(summarise_family(figure, results), figure.figures[0])
+        run(figure, is_wanted=not names)
     return int(missed)
 
 
@@ -267,15 +275,25 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def describe(result: Result, figure: Figure) -> str:
+def _names(figures: Sequence[Figure | Family]) -> Iterator[str]:
+    """Names of figures and families, and of all that is in these."""
+    for figure in figures:
+        yield figure.name
+        yield from _names(figure.figures if isinstance(figure, Family) else ())
+
+
+def describe(result: Result, figure: Figure | Family) -> str:
     """A result in one line for people."""
+    has_peer = isinstance(figure, Family) or figure.peer is not None
     word = {True: "ok", False: "MISSED", None: "can't tell"}[result.ok]
     parts = [f"{result.name:28} {word:10} {result.ours:10.4g} {result.unit}"]
-    if figure.peer:
+    if has_peer:
         parts.append(f"peer {result.peer:.4g} {result.unit}" if result.peer is not None else "peer -")
     if result.ratio is not None and result.spread is not None:
-        bar = f"bar {result.bar:g}" if figure.peer else f"bound {result.bar:g} {result.unit}"
+        bar = f"bar {result.bar:g}" if has_peer else f"bound {result.bar:g} {result.unit}"
         parts.append(f"ratio {result.ratio:.3f} ({result.spread[0]:.3f} to {result.spread[1]:.3f}), {bar}")
+    if result.interval is not None:
+        parts.append(f"95 % interval {result.interval[0]:.3f} to {result.interval[1]:.3f}")
     parts.append(f"{result.rounds} rounds, others used {result.disturbance:.0%}")
     return "  ".join(parts + ([result.note] if result.note else []))
 
@@ -298,30 +316,33 @@ def checkout_environment(**variables: str) -> dict[str, str]:
 
 
 class Companion:
-    """A process that stays warm between rounds: asked with an empty line, it answers with a number on a line.
+    """A process that stays warm between rounds: asked with a line (empty by default), it answers with a number on one.
 
     Started at the first call, so that figures which are not measured cost nothing. The script it runs:
 
         for _ in sys.stdin: print(measure_once(), flush=True)
     """
 
-    def __init__(self, *command: str, environment: dict[str, str] | None = None) -> None:
-        self._command = command
+    def __init__(self, *command: str, environment: dict[str, str] | None = None, folder: Path | None = None) -> None:
+        self._command, self._folder = command, folder
         self._environment = environment or checkout_environment()
         self._process: subprocess.Popen[str] | None = None
 
-    def __call__(self) -> float:
+    def __call__(self, request: str = "") -> float:
         if self._process is None:
             self._process = subprocess.Popen(
-                self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=self._environment
-            )
+                self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=self._environment,
+                cwd=self._folder,
+            )  # fmt: skip
         requests, answers = _pipes(self._process)
-        requests.write("\n")
+        requests.write(f"{request}\n")
         requests.flush()
         answer = answers.readline()
         if not answer:
             raise RuntimeError(f"{' '.join(self._command)} ended with {self._process.wait()}")
-        return float(answer)
+        if not math.isfinite(value := float(answer)):
+            raise RuntimeError(f"{' '.join(self._command)} answered {value}")
+        return value
 
     def close(self) -> None:
         """End the process; the next question starts another."""
@@ -363,6 +384,17 @@ def _ratio(figure: Figure, item: Round) -> float | None:
     if reference is None:
         return None
     return reference / max(item.ours, TINY) if figure.better == "lower" else item.ours / reference
+
+
+def _interval(values: Sequence[float]) -> tuple[float, float] | None:
+    """A 95 % confidence interval of the median by order statistics, for values of any distribution; None below six."""
+    ordered, tail, interval = sorted(values), 0.0, None
+    for left_out in range(len(ordered) // 2):
+        tail += math.comb(len(ordered), left_out) / 2 ** len(ordered)
+        if 2 * tail > 1 - CONFIDENCE:
+            break
+        interval = ordered[left_out], ordered[-1 - left_out]
+    return interval
 
 
 def _quartiles(values: Sequence[float]) -> tuple[float, float]:

@@ -57,6 +57,13 @@ def test_a_spread_on_both_sides_of_the_bar_gives_no_verdict() -> None:
     assert summarise(figure(), narrow).ok is True
 
 
+def test_the_interval_is_that_of_order_statistics() -> None:
+    measured = rounds([1.0] * 9, [1.4, 1.1, 0.9, 1.0, 1.3, 0.8, 1.2, 0.7, 5.0])
+    assert summarise(figure(), measured).interval == (0.8, 1.4)  # ranks 2 and 8 of 9: 96.1 %, Conover 1999, section 3.2
+    assert summarise(figure(), measured[:6]).interval == (0.8, 1.4), "below nine, the smallest and the largest"
+    assert summarise(figure(), measured[:5]).interval is None
+
+
 def family(*ratios: float | None, bar: float = 1.0) -> Result:
     parts = [summarise(figure(bar=0.5), [Round(1.0, ratio, 0.0)] * 7, peer_missing=ratio is None) for ratio in ratios]
     return summarise_family(Family("f", (figure(),), bar), parts)
@@ -66,6 +73,11 @@ def test_a_family_is_held_to_its_bar_by_the_geometric_mean() -> None:
     assert family(0.8, 1.8).ratio == pytest.approx(1.2)
     assert (family(0.8, 1.8, bar=1.19).ok, family(0.8, 1.8, bar=1.21).ok) == (True, False)
     assert family(0.8, 1.8).spread == (0.8, 1.8)
+
+
+def test_the_interval_of_a_family_is_that_of_its_geometric_means_round_by_round() -> None:
+    parts = [summarise(figure(), rounds([1.0] * 6, peer)) for peer in ([1.0, 2.0, 1.0, 2.0, 1.0, 2.0], [4.0, 2.0] * 3)]
+    assert summarise_family(Family("f", (figure(),), 1.0), parts).interval == pytest.approx((2.0, 2.0))
 
 
 def test_a_family_with_a_figure_that_has_no_peer_gives_no_verdict() -> None:
@@ -79,8 +91,8 @@ def test_the_name_of_a_family_asks_for_its_figures_and_their_names_for_them_alon
     def part(name: str) -> Figure:
         return Figure(name, lambda: 1.0, lambda python: 2.0, needs_peer_python=False, is_timing=False, rounds=1)
 
-    figures = [Family("f", (part("f/a"), part("f/b")), 1.0), part("other")]
-    for asked, shown in (("f", ["f/a", "f/b", "f"]), ("f/b", ["f/b"])):
+    figures = [Family("all", (Family("f", (part("f/a"), part("f/b")), 1.0),), 1.0), part("other")]
+    for asked, shown in (("all", ["f/a", "f/b", "f", "all"]), ("f", ["f/a", "f/b", "f"]), ("f/b", ["f/b"])):
         assert run_figures(figures, [asked, "--json"]) == 0
         assert [json.loads(line)["name"] for line in capsys.readouterr().out.splitlines()] == shown
 
@@ -110,6 +122,21 @@ def test_a_companion_answers_each_time_from_one_process() -> None:
     broken = Companion(sys.executable, "-c", "raise SystemExit(3)")
     with pytest.raises((RuntimeError, BrokenPipeError)):
         broken()
+
+
+def test_a_companion_works_in_a_folder_and_is_asked_for_one_of_several_things(tmp_path: Path) -> None:
+    (tmp_path / "seven").write_text("7")
+    program = "import sys\nfor line in sys.stdin: print(open(line.strip()).read(), flush=True)"
+    companion = Companion(sys.executable, "-c", program, folder=tmp_path)
+    assert companion("seven") == 7
+    companion.close()
+
+
+def test_a_companion_that_answers_no_number_is_refused() -> None:
+    companion = Companion(sys.executable, "-c", "import sys\nfor _ in sys.stdin: print('nan', flush=True)")
+    with pytest.raises(RuntimeError, match="answered nan"):
+        companion()
+    companion.close()
 
 
 def test_other_processes_do_not_disturb_what_is_no_timing() -> None:

@@ -278,10 +278,11 @@ def test_indices_of_every_kind_count_alike() -> None:
 def test_indices_that_are_in_range_by_construction_are_read_as_they_are() -> None:
     x = engine.asarray(values((4, 6)))
     order = engine.argsort(x, axis=1)
-    for places in (order, order[:, ::2].astype(int32), order // 2, engine.flip(order % 5, axis=1)):
-        found = engine.take_along_axis(x, places, axis=1)
-        assert found.node.inputs[1] is places.node
-        same(found, np.take_along_axis(x.numpy(), places.numpy(), 1))
+    computed = [order, order[:, ::2].astype(int32), order // 2, engine.flip(order % 5, axis=1)]
+    found = [engine.take_along_axis(x, places, axis=1) for places in computed]
+    assert all(taken.node.inputs[1] is places.node for taken, places in zip(found, computed, strict=True))
+    for taken, places in zip(found, computed, strict=True):
+        same(taken, np.take_along_axis(x.numpy(), places.numpy(), 1))
     rows = engine.take(x, [3, 0], axis=0)
     assert rows.node.inputs[1].name == "buffer"
 

@@ -223,8 +223,8 @@ def private_directory(path: Path) -> Path | None:
     if unsafe is None:
         return path
     warnings.warn(
-        f"kernels are not cached, because other users can write to {unsafe} or own it: run `chmod go-w {unsafe}`, or set "
-        f"{CACHE_VARIABLE} to a folder of your own",
+        f"kernels are not cached, because other users can write to {unsafe} or own it: run `chmod go-w {unsafe}`, or "
+        f"set {CACHE_VARIABLE} to a folder of your own",
         RuntimeWarning,
         stacklevel=2,
     )

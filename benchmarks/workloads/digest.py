@@ -1,0 +1,90 @@
+"""Prints a digest of what training steps compute: SHA-256 of every loss, and of all parameters and buffers at the end.
+
+Usage: digest.py WORKLOAD [--bfloat16] [--steps N]
+
+WORKLOAD is `digits`, the recipe, or one of `ours.py`. PYTHONPATH has the checkout and its `benchmarks/workloads`. The
+script runs in older checkouts too, so it uses public names only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import inspect
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+import trainer
+from trainer import engine
+from trainer.engine import nn
+
+
+def digits(steps: int) -> tuple[list[float], list[np.ndarray]]:
+    """Losses, and states at the end, of the recipe's first steps."""
+    overrides = {
+        "seed": 0,
+        "data.workers": 0,
+        "tuning.mode": "off",
+        "train.epochs": None,
+        "train.steps": steps,
+        "train.log_every_steps": 1,
+        "schedule.warmup_steps": steps // 2,
+    }
+    result: Any = trainer.run("digits", keep=False, show=False, **overrides)
+    return list(result.history["train/loss"].value), list(result.task.network.state_dict().values())
+
+
+def traced(name: str, precision: str, steps: int) -> tuple[list[float], list[np.ndarray]]:
+    """The same of a workload of the checkout's own `ours.py`."""
+    import ours
+
+    workload = ours.WORKLOADS[name]()
+    with engine.autocast(precision):
+        losses = [float(workload.traced(*workload.arguments).item()) for _ in range(steps)]
+    modules = networks(inspect.unwrap(workload.traced))
+    return losses, [values for module in modules for values in module.state_dict().values()]
+
+
+def networks(step: Callable[..., Any]) -> list[nn.Module]:
+    """The modules that a step, or a function in it, refers to, each once."""
+    found: dict[int, nn.Module] = {}
+    for value in inspect.getclosurevars(step).nonlocals.values():
+        inner = networks(value) if inspect.isfunction(value) else [value] if isinstance(value, nn.Module) else []
+        found.update((id(module), module) for module in inner)
+    return list(found.values())
+
+
+def digest(losses: Sequence[float], states: Iterable[np.ndarray]) -> str:
+    """The digest, which neither the states' names nor their order change.
+
+    Raises:
+        ValueError: a number is not finite, or there is none.
+    """
+    arrays = list(states)
+    if not len(losses) or not arrays:
+        raise ValueError(f"{len(losses)} losses and {len(arrays)} states")
+    if not all(np.isfinite(array).all() for array in (np.asarray(losses), *arrays)):
+        raise ValueError("a loss or a state is not finite")
+    parts = sorted(f"{array.dtype} {array.shape} {hashlib.sha256(array.tobytes()).hexdigest()}" for array in arrays)
+    return hashlib.sha256("\n".join([*map(float.hex, losses), *parts]).encode()).hexdigest()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("workload")
+    parser.add_argument("--bfloat16", action="store_true")
+    parser.add_argument("--steps", type=int, default=20)
+    arguments = parser.parse_args()
+    if arguments.workload == "digits":
+        computed = digits(arguments.steps)
+    else:
+        computed = traced(arguments.workload, "bfloat16" if arguments.bfloat16 else "float32", arguments.steps)
+    if len(computed[0]) != arguments.steps:
+        raise ValueError(f"{len(computed[0])} losses of {arguments.steps} steps")
+    print(digest(*computed))
+
+
+if __name__ == "__main__":
+    main()
