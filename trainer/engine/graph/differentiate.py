@@ -41,11 +41,6 @@ def gradients(output: Node, wrt: Sequence[Node], cotangent: Node) -> list[Node |
     return [_or_zero(found.get(node), node, varying, output) for node in wrt]
 
 
-def depends(output: Node, wrt: Sequence[Node]) -> bool:
-    """Whether `output` changes with one of `wrt`, by a path that gradients can pass."""
-    return output in _varying(topological([output]), wrt)
-
-
 def _varying(order: Sequence[Node], wrt: Sequence[Node]) -> set[Node]:
     """The floating-point nodes that change when one of `wrt` does, by a path that gradients can pass."""
     varying = {node for node in wrt if node.dtype.is_float}
