@@ -4,6 +4,7 @@ operation.
 
 from __future__ import annotations
 
+import enum
 import functools
 import warnings
 from collections import OrderedDict
@@ -17,8 +18,9 @@ from trainer import TrainerError
 from trainer.engine import devices, tracing
 from trainer.engine.autocast import current as current_precision
 from trainer.engine.collection import collection_held
-from trainer.engine.compile.arguments import as_storage, name_of, no_hash
+from trainer.engine.compile.arguments import as_storage, check_objects, flag, name_of
 from trainer.engine.compile.guards import Guards
+from trainer.engine.compile.plain import is_same_value
 from trainer.engine.compile.recorder import Graph, Recorder, detached, frozen, outputs_of
 from trainer.engine.compile.structure import flatten, outline, rebuild
 from trainer.engine.graph import primitives as p
@@ -40,6 +42,7 @@ class _Entry:
     """One compiled signature: the program, the states it is bound to, and how to give back what was returned.
 
     `leaves` are those of `returned`: which of the program's results each is, or None and the value itself.
+    `compiled_at` is the number of the call, `retraces` how many entries of the same signature it replaces.
     """
 
     program: Any
@@ -51,6 +54,8 @@ class _Entry:
     leaves: list[tuple[int | None, Any]]
     numbers: list[tuple[str, Any]]
     graph: Graph | None
+    compiled_at: int
+    retraces: int = 0
 
 
 class Traced(Generic[Parameters, Result]):
@@ -81,23 +86,21 @@ class Traced(Generic[Parameters, Result]):
             if storage is not None:
                 arrays.append(storage)
                 signature.append((storage.shape, storage.dtype, storage.layout))
-            elif isinstance(value, int | float) and not isinstance(value, bool):
+            elif isinstance(value, int | float | complex) and not isinstance(value, bool | enum.Enum):
                 numbers.append((where, value))
                 signature.append(type(value))
             else:
-                signature.append(value)
+                signature.append(flag(self.function, where, value))
         device = devices.current()
         key = (device.name, id(device), current_precision(), outline((args, kwargs)), tuple(signature))
-        try:
-            entry = self._entries.get(key)
-        except TypeError as error:
-            raise no_hash(self.function, leaves) from error
+        entry = self._entries.get(key)
         self._calls += 1
         if entry is None:
             with collection_held():  # a graph of thousands of nodes lives until it is compiled: an eighth of the time
                 entry = self._trace(args, kwargs, leaves, arrays, device, numbers)
             self._remember(key, entry, leaves)
         else:
+            self._entries.move_to_end(key)
             entry.guards.check()
             self._check_numbers(entry, numbers)
             if self.check_every and self._calls % self.check_every == 0:
@@ -115,7 +118,7 @@ class Traced(Generic[Parameters, Result]):
     @property
     def programs(self) -> list[Any]:
         """The compiled programs, oldest first."""
-        return [entry.program for entry in self._entries.values()]
+        return [entry.program for entry in sorted(self._entries.values(), key=lambda entry: entry.compiled_at)]
 
     # Tracing
 
@@ -151,6 +154,7 @@ class Traced(Generic[Parameters, Result]):
         device: devices.Device,
         numbers: list[tuple[str, Any]],
     ) -> _Entry:
+        check_objects(self.function, (args, kwargs))
         guards = Guards(self.function)
         returned, recorder, placeholders = self._record(args, kwargs, leaves, arrays)
         guards.settle()
@@ -170,7 +174,7 @@ class Traced(Generic[Parameters, Result]):
         program = device.compile(outputs[: len(results)], updates, placeholders, flush=True, progress=self.progress)
         states = [(state, state.storage.memory) for state in recorder.leaves]
         outline_only = rebuild(returned, iter([None if isinstance(v, Tensor) else v for _, v in flatten(returned)]))
-        return _Entry(program, device, states, updated, guards, outline_only, given_back, numbers, graph)  # type: ignore[arg-type]
+        return _Entry(program, device, states, updated, guards, outline_only, given_back, numbers, graph, self._calls)  # type: ignore[arg-type]
 
     def _remember(self, key: Any, entry: _Entry, leaves: Sequence[tuple[str, Any]]) -> None:
         self._entries[key] = entry
@@ -193,7 +197,7 @@ class Traced(Generic[Parameters, Result]):
 
     def _check_numbers(self, entry: _Entry, numbers: list[tuple[str, Any]]) -> None:
         for (where, before), (_, now) in zip(entry.numbers, numbers, strict=True):
-            if before != now:
+            if not is_same_value(before, now):
                 raise TrainerError(
                     f"argument {name_of(self.function, where)} of a traced step changed: a Python number is frozen "
                     "when the step is traced",
