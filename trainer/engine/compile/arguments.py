@@ -8,7 +8,7 @@ import itertools
 import re
 import sys
 import types
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import numpy as np
@@ -76,8 +76,10 @@ def as_storage(function: Callable[..., Any], where: str, value: Any) -> Storage 
 
 
 def flag(function: Callable[..., Any], where: str, value: Any) -> Hashable:
-    """What chooses the program for an argument that is neither an array nor a number: values of Python's and NumPy's own
-    classes by their equality, other objects by their identity (their attributes are guarded).
+    """What chooses the program for an argument that is neither an array nor a number.
+
+    Values of Python's and NumPy's own classes count by their equality, other objects by their identity: their
+    attributes are guarded.
 
     Raises:
         TrainerError: it has no hash.

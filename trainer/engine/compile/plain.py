@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,11 @@ from trainer.engine.tensor import Tensor
 
 PLAIN = (bool, int, float, complex, str, bytes, type(None), np.generic)
 ARRAYS = (np.ndarray, Tensor)
+
+
+def is_constant(value: Any) -> bool:
+    """Whether a traced step keeps `value` as a constant: a plain value, an array, or a tensor that is no state."""
+    return isinstance(value, PLAIN) or (isinstance(value, ARRAYS) and not getattr(value, "is_state", False))
 
 
 def is_same_value(before: Any, now: Any) -> bool:
@@ -26,7 +30,6 @@ def is_same_value(before: Any, now: Any) -> bool:
     return bool(before == now)
 
 
-@functools.lru_cache(maxsize=4096)
 def is_module(kind: type) -> bool:
     """Whether a class is an `nn.Module`; this floor can't import it."""
     return any(base.__module__ == "trainer.engine.nn.module" for base in kind.__mro__)

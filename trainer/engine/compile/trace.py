@@ -20,7 +20,7 @@ from trainer.engine.autocast import current as current_precision
 from trainer.engine.collection import collection_held
 from trainer.engine.compile.arguments import as_storage, check_objects, flag, name_of
 from trainer.engine.compile.guards import Guards
-from trainer.engine.compile.plain import is_same_value
+from trainer.engine.compile.plain import ARRAYS, PLAIN, is_same_value
 from trainer.engine.compile.recorder import Graph, Recorder, detached, frozen, outputs_of
 from trainer.engine.compile.structure import flatten, outline, rebuild
 from trainer.engine.graph import primitives as p
@@ -35,6 +35,7 @@ Result = TypeVar("Result")
 
 CACHED_SIGNATURES = 16
 MANY_SIGNATURES = 8
+MANY_RETRACES = 8
 
 
 @dataclass(slots=True)
@@ -71,6 +72,7 @@ class Traced(Generic[Parameters, Result]):
         self.function, self.progress, self.check_every = function, progress, check_every
         self._entries: OrderedDict[Any, _Entry] = OrderedDict()
         self._shapes: dict[tuple[tuple[str, Any], ...], None] = {}
+        self._ignored: set[str] = set()
         self._calls = 0
         functools.update_wrapper(self, function)
 
@@ -99,9 +101,15 @@ class Traced(Generic[Parameters, Result]):
             with collection_held():  # a graph of thousands of nodes lives until it is compiled: an eighth of the time
                 entry = self._trace(args, kwargs, leaves, arrays, device, numbers)
             self._remember(key, entry, leaves)
+        elif (replaced := entry.guards.check()) is not None:
+            with collection_held():
+                new = self._trace(args, kwargs, leaves, arrays, device, numbers)
+            new.retraces = entry.retraces + 1
+            entry = self._entries[key] = new
+            self._entries.move_to_end(key)
+            self._warn_of_retraces(entry, replaced)
         else:
             self._entries.move_to_end(key)
-            entry.guards.check()
             self._check_numbers(entry, numbers)
             if self.check_every and self._calls % self.check_every == 0:
                 self._check(entry, args, kwargs, leaves, arrays)
@@ -155,7 +163,7 @@ class Traced(Generic[Parameters, Result]):
         numbers: list[tuple[str, Any]],
     ) -> _Entry:
         check_objects(self.function, (args, kwargs))
-        guards = Guards(self.function)
+        guards = Guards(self.function, self._objects(leaves), self._ignored)
         returned, recorder, placeholders = self._record(args, kwargs, leaves, arrays)
         guards.settle()
         graph = Graph.of(outputs_of(returned, recorder), placeholders) if self.check_every else None
@@ -191,6 +199,20 @@ class Traced(Generic[Parameters, Result]):
             warnings.warn(
                 f"a traced step has been compiled for {MANY_SIGNATURES} shapes: a new shape of {names} "
                 "compiles again; pad to one shape to avoid it",
+                RuntimeWarning,
+                stacklevel=3,
+            )
+
+    def _objects(self, leaves: Sequence[tuple[str, Any]]) -> list[tuple[str, Any]]:
+        """The arguments that have attributes, by name."""
+        kinds = (*PLAIN, *ARRAYS)
+        return [(name_of(self.function, where), value) for where, value in leaves if not isinstance(value, kinds)]
+
+    def _warn_of_retraces(self, entry: _Entry, replaced: str) -> None:
+        if entry.retraces == MANY_RETRACES:
+            warnings.warn(
+                f"a traced step has been traced again {MANY_RETRACES} times for one signature, each of which compiles: "
+                f"{replaced} is another object than in the call before; keep one object and change its states",
                 RuntimeWarning,
                 stacklevel=3,
             )
