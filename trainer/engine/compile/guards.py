@@ -39,7 +39,7 @@ class Guards:
             warnings.warn(
                 f"a traced step reaches more than {MOST_OBJECTS} objects: the others are not guarded",
                 RuntimeWarning,
-                stacklevel=5,
+                stacklevel=4,
             )
 
     def settle(self) -> None:

@@ -10,10 +10,11 @@ import sys
 import types
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from trainer.engine.compile.glance import ABSENT, Glance
 from trainer.engine.compile.names import names_of
+from trainer.engine.compile.origin import is_closed, origin
 from trainer.engine.compile.plain import ARRAYS, PLAIN, is_constant, is_module
 from trainer.engine.compile.structure import slots_of
 from trainer.engine.tensor import Tensor
@@ -22,7 +23,7 @@ Key = tuple[str, int]
 """Where a value was found, as the user writes it, and the how many-th value of that name it is."""
 
 LONGEST = 4096
-"""Longer containers are guarded by their length alone."""
+"""Longer containers are guarded by their identity and length alone."""
 
 MOST_OBJECTS = 20000
 
@@ -31,6 +32,9 @@ _UNCALLED = frozenset({
     "__repr__", "__str__", "__del__", "__init_subclass__", "__class_getitem__", "__set_name__",
     "__getstate__", "__setstate__", "__reduce__", "__reduce_ex__", "__annotate__", "__annotate_func__",
 })  # fmt: skip
+_TREE = frozenset({"_states", "_children", "_parent"})
+"""Attributes of an `nn.Module` whose entries are guarded by themselves."""
+
 _FUNCTIONS = (types.FunctionType, property, staticmethod, classmethod)
 
 
@@ -65,8 +69,9 @@ DECLARED: Any = object()
 class Reach:
     """One walk from `roots`, objects by name: the values that were found, and columns to compare them by.
 
-    `skipped` are the keys of values that a step assigns itself, in `values` for what is said about counters. `scope`
-    grows; a walk in which it grew has to be done again (`walk`).
+    `skipped` are the keys of values that the step assigns itself: they are in `values` so that counters are found.
+    `is_cut_off` says that more is in reach than is guarded. `scope` grows; a walk in which it grew has to be done again
+    (`walk`).
     """
 
     def __init__(self, roots: Iterable[tuple[str, Any]], scope: Scope, ignored: frozenset[str]) -> None:
@@ -79,13 +84,10 @@ class Reach:
         self._classes: set[type] = set()
         self._inherited: dict[type, dict[str, Any]] = {}
         self._waiting = [(value, where, True) for where, value in roots][::-1]
-        while self._waiting and not self.is_cut_off:
+        while self._waiting and len(self._seen) < MOST_OBJECTS:
             self._visit(*self._waiting.pop())
-
-    @property
-    def is_cut_off(self) -> bool:
-        """Whether there is more in reach than is looked at."""
-        return len(self._seen) >= MOST_OBJECTS
+        self.is_cut_off = bool(self._waiting)
+        self._seen.clear()
 
     # --- what is noted ------------------------------------------------------------------------------------------------
 
@@ -133,6 +135,8 @@ class Reach:
             self._waiting.append((value.fget, where, True))
         elif isinstance(value, staticmethod | classmethod):
             self._waiting.append((value.__func__, where, True))
+        elif isinstance(value, functools.cached_property | functools.partialmethod):
+            self._waiting.append((value.func, where, True))
         elif isinstance(value, functools.partial):
             self._waiting += [(getattr(value, name), f"{where}.{name}", True) for name in ("keywords", "args", "func")]
         elif isinstance(value, types.ModuleType):
@@ -159,7 +163,7 @@ class Reach:
 
     def _function(self, function: types.FunctionType, where: str) -> None:
         module, space = str(function.__module__), function.__globals__
-        if _is_closed(module):
+        if is_closed(module):
             return  # they keep nothing of a user's; what a module holds is looked at by itself
         is_users = origin(module) == "user"
         names = names_of(function.__code__)
@@ -172,13 +176,11 @@ class Reach:
                 self._attribute(name, cell, "cell_contents", opens=origin(module) != "package")
         if not is_users:
             found = (space.get(name) for name in names.globals) if origin(module) == "package" else ()
-            self._waiting += [
-                (each, str(each.__name__), True) for each in found if isinstance(each, types.FunctionType)
-            ]
+            self._waiting += [(each, each.__name__, True) for each in found if isinstance(each, types.FunctionType)]
             return
         for name in ("__code__", "__defaults__", "__kwdefaults__"):
             self._attribute(f"{where or function.__name__}.{name}", function, name)
-        self._entries_named(function.__dict__, where or function.__name__)
+        self._entries_named(function.__dict__, where or function.__name__, types.FunctionType)
         for name in names.globals:
             if name in space or hasattr(builtins, name):
                 self._item(name, space, name)
@@ -201,17 +203,16 @@ class Reach:
                 continue
             if at == "user" and base not in self._classes:
                 self.glance.size(namespace)
+                self.glance.attribute(base, "__mro__", base.__mro__)
+                self.values[f"{base.__name__}.__mro__", id(base)] = base.__mro__
             for name, value in tuple(namespace.items()):
-                if not (
-                    constructs if name in _CONSTRUCTION else base not in self._classes and self._is_named(name, value)
-                ):
+                is_read = base not in self._classes and self._is_named(name, value)
+                if not (constructs if name in _CONSTRUCTION else is_read):
                     continue
-                if at == "package":
-                    self._waiting.append(
-                        (value if isinstance(value, _FUNCTIONS) else None, f"{base.__name__}.{name}", True)
-                    )
-                elif self._note(f"{base.__name__}.{name}", value, is_skipped=self._is_own(name, value)):
+                if at == "user" and self._note(f"{base.__name__}.{name}", value, is_skipped=self._is_own(name, value)):
                     self.glance.class_item(namespace, name, value)
+                elif at == "package" and isinstance(value, _FUNCTIONS):
+                    self._waiting.append((value, f"{base.__name__}.{name}", True))
             self._classes.add(base)
 
     def _is_named(self, name: str, value: Any) -> bool:
@@ -221,19 +222,18 @@ class Reach:
 
     def _object(self, value: Any, where: str) -> None:
         kind, at = type(value), origin(type(value).__module__)
-        if not isinstance(value, list | tuple | dict) and isinstance(
-            wrapped := _wrapped(value), types.FunctionType | types.MethodType
-        ):
-            self._waiting.append((wrapped, where, True))
+        fields = _fields_of(value)
+        if "__wrapped__" in fields:  # a traced step within this one, a cache around a function
+            self._waiting.append((fields["__wrapped__"], where, True))
         if at == "library" or kind.__module__.startswith(("trainer.engine.compile.", "trainer.engine.devices")):
             return
-        fields = _fields_of(value)
-        is_frozen = getattr(getattr(kind, "__dataclass_params__", None), "frozen", False)
         self._class(kind, constructs=False)
-        if not is_frozen:
+        if not _is_frozen(kind):
             self.glance.instance(value)
             self.glance.size(fields)
-        self._entries_named(fields, where, is_package=at == "package", is_frozen=is_frozen)
+            if at == "user" and fields:
+                self.glance.attribute(value, "__dict__", fields)
+        self._entries_named(fields, where, kind)
         if at == "user":
             for name, slot in slots_of(value):
                 if name in self._scope.users or name in self._scope.packages:
@@ -257,19 +257,20 @@ class Reach:
         for name, child in module._children.items():
             self._note(f"{where}.{name}", child)
 
-    def _entries_named(
-        self, fields: dict[str, Any], where: str, *, is_package: bool = False, is_frozen: bool = False
-    ) -> None:
-        """The attributes that code names, of those that an object has itself."""
-        users, packages = self._scope.users, self._scope.packages
+    def _entries_named(self, fields: dict[str, Any], where: str, kind: type) -> None:
+        """The attributes that code names, of those that an object of class `kind` has itself."""
+        users, packages, is_package = self._scope.users, self._scope.packages, origin(kind.__module__) == "package"
+        is_of_tree, is_fixed = is_module(kind), _is_frozen(kind)
         for name, value in tuple(fields.items()):
-            if name not in users and name not in packages and name != "forward":
+            is_named = name in users or name in packages or name == "forward"
+            if not is_named or (is_of_tree and name in _TREE):
                 continue
-            opens, is_skipped = not is_package and name in users, self._is_own(name, value, is_package=is_package)
-            if is_frozen:
+            opens = not is_package and name in users
+            if is_fixed:
                 self._note(f"{where}.{name}", value, opens=opens)
             else:
-                self._item(f"{where}.{name}", fields, name, is_skipped=is_skipped, opens=opens)
+                is_own = self._is_own(name, value, is_package=is_package)
+                self._item(f"{where}.{name}", fields, name, is_skipped=is_own, opens=opens)
 
     def _is_own(self, name: str, value: Any, *, is_package: bool = False) -> bool:
         """Whether the step may assign the attribute itself, each time that it is traced."""
@@ -297,33 +298,15 @@ def walk(roots: Iterable[tuple[str, Any]], scope: Scope, ignored: frozenset[str]
             return found
 
 
-@functools.lru_cache(maxsize=4096)
-def origin(module: str) -> Literal["user", "package", "library"]:
-    """Whose a function or class of `module` is; recipes are written like a user's code, and copied to become one.
-
-    Objects of the standard library (loggers, locks) are none of the step's; SimpleNamespace and Namespace hold
-    settings.
-    """
-    top = module.partition(".")[0]
-    if top == "trainer":
-        return "user" if module.startswith("trainer.recipes.") else "package"
-    if module in ("types", "argparse"):
-        return "user"
-    return "library" if top in sys.stdlib_module_names or top in ("numpy", "pydantic", "pydantic_core") else "user"
-
-
-def _is_closed(module: str) -> bool:
-    """Whether functions of `module` are the engine's own, without its layers'."""
-    is_of_layers = module.startswith("trainer.engine.nn.") and module != "trainer.engine.nn.module"
-    return f"{module}.".startswith("trainer.engine.") and not is_of_layers
-
-
 def _outline(value: Any) -> Any:
+    """What two containers have in common whose items are compared by themselves; any other value itself."""
+    if not isinstance(value, list | tuple | dict | set | frozenset):
+        return value
+    if len(value) > LONGEST:
+        return Outline(type(value), (id(value), len(value)))
     if isinstance(value, dict):
-        return Outline(type(value), tuple(value) if len(value) <= LONGEST else len(value))
-    if isinstance(value, list | tuple):
-        return Outline(type(value), len(value))
-    return Outline(type(value), frozenset(value)) if isinstance(value, set | frozenset) else value
+        return Outline(type(value), tuple([id(key) if isinstance(key, Tensor) else key for key in value]))
+    return Outline(type(value), len(value) if isinstance(value, list | tuple) else frozenset(value))
 
 
 def _entries(value: Any) -> Iterator[tuple[Any, Any]]:
@@ -333,13 +316,14 @@ def _entries(value: Any) -> Iterator[tuple[Any, Any]]:
         yield from enumerate(value)
 
 
+def _is_frozen(kind: type) -> bool:
+    """Whether a class is a dataclass whose objects don't change."""
+    return bool(getattr(getattr(kind, "__dataclass_params__", None), "frozen", False))
+
+
 def _fields_of(value: Any) -> dict[str, Any]:
     try:
         fields = object.__getattribute__(value, "__dict__")
     except AttributeError:
         return {}
     return fields if isinstance(fields, dict) else {}
-
-
-def _wrapped(value: Any) -> Any:
-    return _fields_of(value).get("__wrapped__")
