@@ -17,8 +17,9 @@ import numpy as np
 
 from trainer import TrainerError
 from trainer.engine.compile.glance import ABSENT
+from trainer.engine.compile.outlines import DECLARED, Outline
 from trainer.engine.compile.plain import ARRAYS, PLAIN, is_constant, is_same_value
-from trainer.engine.compile.reach import DECLARED, MOST_OBJECTS, Outline, Reach, Scope, walk
+from trainer.engine.compile.reach import MOST_OBJECTS, Reach, Scope, walk
 
 
 class Guards:

@@ -8,22 +8,20 @@ import builtins
 import functools
 import sys
 import types
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 from trainer.engine.compile.glance import ABSENT, Glance
 from trainer.engine.compile.names import names_of
 from trainer.engine.compile.origin import is_closed, origin
+from trainer.engine.compile.outlines import DECLARED, entries, fields_of, is_frozen, is_long, outline_of
 from trainer.engine.compile.plain import ARRAYS, PLAIN, is_constant, is_module
 from trainer.engine.compile.structure import slots_of
 from trainer.engine.tensor import Tensor
 
 Key = tuple[str, int]
 """Where a value was found, as the user writes it, and the how many-th value of that name it is."""
-
-LONGEST = 4096
-"""Longer containers are guarded by their identity and length alone."""
 
 MOST_OBJECTS = 20000
 
@@ -52,18 +50,6 @@ class Scope:
 
     def __len__(self) -> int:
         return len(self.users) + len(self.packages) + len(self.stored)
-
-
-@dataclass(frozen=True, slots=True)
-class Outline:
-    """A container in the place of itself: another one with equal contents is as good."""
-
-    kind: type
-    keys: Any
-
-
-DECLARED: Any = object()
-"""A parameter that has not been made yet; no program depends on it."""
 
 
 class Reach:
@@ -97,7 +83,7 @@ class Reach:
         `opens` says whether the contents of a container are guarded.
         """
         count = self._counts[where] = self._counts.get(where, -1) + 1
-        self.values[where, count] = _outline(value) if opens else value
+        self.values[where, count] = outline_of(value) if opens else value
         if is_skipped or where in self._ignored:
             self.skipped.add((where, count))
             return False
@@ -149,13 +135,13 @@ class Reach:
     def _container(self, value: Any, where: str, opens: bool) -> None:
         if origin(type(value).__module__) == "user":
             self._object(value, where)
-        if len(value) > LONGEST:
+        if is_long(value):
             if opens and not isinstance(value, tuple | frozenset):
                 self.glance.size(value)
             return
         if opens:
             self.glance.contents(value)
-        for key, item in _entries(value):
+        for key, item in entries(value):
             if opens:
                 self._note(f"{where}[{key!r}]", item)
             else:
@@ -222,13 +208,13 @@ class Reach:
 
     def _object(self, value: Any, where: str) -> None:
         kind, at = type(value), origin(type(value).__module__)
-        fields = _fields_of(value)
+        fields = fields_of(value)
         if "__wrapped__" in fields:  # a traced step within this one, a cache around a function
             self._waiting.append((fields["__wrapped__"], where, True))
         if at == "library" or kind.__module__.startswith(("trainer.engine.compile.", "trainer.engine.devices")):
             return
         self._class(kind, constructs=False)
-        if not _is_frozen(kind):
+        if not is_frozen(kind):
             self.glance.instance(value)
             self.glance.size(fields)
             if at == "user" and fields:
@@ -260,7 +246,7 @@ class Reach:
     def _entries_named(self, fields: dict[str, Any], where: str, kind: type) -> None:
         """The attributes that code names, of those that an object of class `kind` has itself."""
         users, packages, is_package = self._scope.users, self._scope.packages, origin(kind.__module__) == "package"
-        is_of_tree, is_fixed = is_module(kind), _is_frozen(kind)
+        is_of_tree, is_fixed = is_module(kind), is_frozen(kind)
         for name, value in tuple(fields.items()):
             is_named = name in users or name in packages or name == "forward"
             if not is_named or (is_of_tree and name in _TREE):
@@ -296,34 +282,3 @@ def walk(roots: Iterable[tuple[str, Any]], scope: Scope, ignored: frozenset[str]
         found = Reach(roots, scope, ignored)
         if len(scope) == names:
             return found
-
-
-def _outline(value: Any) -> Any:
-    """What two containers have in common whose items are compared by themselves; any other value itself."""
-    if not isinstance(value, list | tuple | dict | set | frozenset):
-        return value
-    if len(value) > LONGEST:
-        return Outline(type(value), (id(value), len(value)))
-    if isinstance(value, dict):
-        return Outline(type(value), tuple([id(key) if isinstance(key, Tensor) else key for key in value]))
-    return Outline(type(value), len(value) if isinstance(value, list | tuple) else frozenset(value))
-
-
-def _entries(value: Any) -> Iterator[tuple[Any, Any]]:
-    if isinstance(value, dict):
-        yield from dict.items(value)
-    elif isinstance(value, list | tuple):
-        yield from enumerate(value)
-
-
-def _is_frozen(kind: type) -> bool:
-    """Whether a class is a dataclass whose objects don't change."""
-    return bool(getattr(getattr(kind, "__dataclass_params__", None), "frozen", False))
-
-
-def _fields_of(value: Any) -> dict[str, Any]:
-    try:
-        fields = object.__getattribute__(value, "__dict__")
-    except AttributeError:
-        return {}
-    return fields if isinstance(fields, dict) else {}
