@@ -131,6 +131,16 @@ def of_order_of_a_dictionary() -> Replacing:
     return lambda x: [layer(x) for layer in layers.values()], lambda: layers.update(first=layers.pop("first"))
 
 
+def of_key_of_a_dictionary() -> Replacing:
+    layers = {"double": Scaled(2.0)}
+    return lambda x: x * (2 if "double" in layers else 1), lambda: layers.update(single=layers.pop("double"))
+
+
+def of_member_of_a_set() -> Replacing:
+    names = {"double"}
+    return lambda x: x * 2 if "double" in names else x, lambda: (names.clear(), names.add("single"))[1]
+
+
 def of_set() -> Replacing:
     names = {"double"}
     return lambda x: x * 2 if "double" in names else x, lambda: names.clear()
@@ -256,7 +266,8 @@ def of_replaced_property() -> Replacing:
     "made",
     [
         of_replaced_attribute, of_replaced_object, of_list_item, of_longer_list, of_replaced_list, of_nested_tuple,
-        of_order_of_a_dictionary, of_set, of_slot, of_hidden_slot, of_property, of_getattr, of_constant_name,
+        of_order_of_a_dictionary, of_set, of_key_of_a_dictionary, of_member_of_a_set,
+        of_slot, of_hidden_slot, of_property, of_getattr, of_constant_name,
         of_class_of_an_object, of_partials_argument, of_bound_method, of_replaced_method_of_an_object, of_defaults,
         of_attribute_of_a_function, of_decorated_function, of_class_made_in_the_step, of_method_of_a_class,
         of_overridden_method, of_item_operator, of_static_method, of_replaced_property,

@@ -250,10 +250,27 @@ def trace(
 ) -> Traced[Parameters, Result]:
     """Capture `function`, a whole step (forward, backward, update, metrics), as one planned program.
 
-    The first call with each signature (shapes and dtypes of the arrays among the arguments) runs the Python code once
-    and compiles; later calls replay the program. Arguments and results are nested dictionaries, lists and tuples;
-    NumPy arrays and tensors in them are inputs, strings and flags select a program, a number must not change. States
-    that the function assigns to are updated in place.
+    The first call with each signature runs the Python code once and compiles; later calls replay the program. A
+    signature is the nesting of the arguments (the classes of containers included), shapes and dtypes of the arrays and
+    tensors among them, strings and flags by value, and other objects by identity. A Python number must not change. An
+    object that holds arrays is refused: pass them in a dictionary, tuple or namedtuple. States that the function
+    assigns to are updated in place.
+
+    Guards hold what the Python code reads: globals, closure cells, attributes, slots, properties, methods, defaults,
+    items of lists, tuples, dictionaries and sets, attributes of modules, parameters and layers, also of the arguments.
+    When an object among these is replaced, the next call traces the step again; after 8 times a RuntimeWarning names
+    it.
+
+    Guards do not see:
+
+    - arrays that are changed in place, and what C code, `eval`, `globals()`, `os.environ`, files or clocks give;
+    - attributes whose names are computed, such as `getattr(self, f"layer{i}")`, outside of an `nn.Module`;
+    - items of deques and other containers, and of containers with more than 4,096 items;
+    - attributes that the step itself assigns, and containers that it changes itself;
+    - objects of the standard library, NumPy and installed packages' modules, and code of this package; fields of frozen
+      dataclasses; contents of lists and dictionaries that optimizers and other objects of this package hold.
+
+    `check_every` finds those too.
 
     Args:
         progress: called with (kernels compiled, kernels in all, what is compiled now), and before that, while they are
@@ -261,6 +278,7 @@ def trace(
         check_every: with N > 0, trace again at every Nth call and raise if the graph has changed.
 
     Raises:
-        TrainerError: a value is read inside the step, or a Python value that it depends on has changed since.
+        TrainerError: a value is read inside the step; a number, string, flag or array that it depends on has changed
+            since; an argument can't choose a program.
     """
     return Traced(function, progress=progress, check_every=check_every)
