@@ -1,5 +1,5 @@
 """Whether everything that a step read while it was traced is still the very object that it was, as columns, which the
-interpreter walks in C: between two steps the caches hold nothing of this, and one comparison in Python costs 0.4 µs.
+interpreter compares in C: between two steps this memory is in no cache, and one comparison in Python costs 0.4 µs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The names in a function's code: what it can ask objects, modules and the global namespace for."""
+"""The names in a function's code: the attributes, globals and modules that it may read."""
 
 from __future__ import annotations
 

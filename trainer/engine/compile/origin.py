@@ -11,8 +11,8 @@ from typing import Literal
 def origin(module: str) -> Literal["user", "package", "library"]:
     """Whose a function or class of `module` is; recipes are written like a user's code, and copied to become one.
 
-    Objects of the standard library (loggers, locks) are none of the step's; SimpleNamespace and Namespace hold
-    settings.
+    Attributes of objects of the standard library (loggers, locks) are not guarded, except SimpleNamespace and
+    Namespace, which hold settings.
     """
     top = module.partition(".")[0]
     if top == "trainer":

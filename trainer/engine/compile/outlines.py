@@ -1,4 +1,4 @@
-"""What is noted of a container so that another one with equal contents is as good, and how objects are looked into."""
+"""What guards note of a container, so that one with equal contents counts as the same; the attributes of objects."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LONGEST = 4096
 
 @dataclass(frozen=True, slots=True)
 class Outline:
-    """A container in the place of itself: another one with equal contents is as good."""
+    """Class and keys of a container, whose items are compared one by one: equal contents count as the same."""
 
     kind: type
     keys: Any
@@ -25,7 +25,7 @@ DECLARED: Any = object()
 
 
 def outline_of(value: Any) -> Any:
-    """What two containers have in common whose items are compared by themselves; any other value itself."""
+    """The outline of a container; any other value itself."""
     if not isinstance(value, list | tuple | dict | set | frozenset):
         return value
     if is_long(value):

@@ -21,7 +21,7 @@ from trainer.engine.compile.structure import slots_of
 from trainer.engine.tensor import Tensor
 
 Key = tuple[str, int]
-"""Where a value was found, as the user writes it, and the how many-th value of that name it is."""
+"""Where a value was found, as the user writes it, and its number among the values with that name."""
 
 MOST_OBJECTS = 20000
 
@@ -38,18 +38,19 @@ _FUNCTIONS = (types.FunctionType, property, staticmethod, classmethod)
 
 @dataclass
 class Scope:
-    """The names in the functions that a step may run: those in a user's code, those in the package's, and attributes
-    that some of them assign.
+    """The names in the functions that a step may run: those in a user's code, those in the package's, attributes that
+    some of them assign, and those that the package's assign.
 
-    Names of the package's code tell nothing about what containers of a user's objects hold.
+    Contents of containers that a user's objects hold are guarded only where the user's code names the container.
     """
 
     users: set[str] = field(default_factory=set)
     packages: set[str] = field(default_factory=set)
     stored: set[str] = field(default_factory=set)
+    stored_by_packages: set[str] = field(default_factory=set)
 
     def __len__(self) -> int:
-        return len(self.users) + len(self.packages) + len(self.stored)
+        return len(self.users) + len(self.packages) + len(self.stored) + len(self.stored_by_packages)
 
 
 class Reach:
@@ -150,13 +151,14 @@ class Reach:
     def _function(self, function: types.FunctionType, where: str) -> None:
         module, space = str(function.__module__), function.__globals__
         if is_closed(module):
-            return  # they keep nothing of a user's; what a module holds is looked at by itself
+            return  # they hold no values of a user; parameters and layers are guarded in `_children`
         is_users = origin(module) == "user"
         names = names_of(function.__code__)
         if origin(module) != "library":
             (self._scope.users if is_users else self._scope.packages).update(names.attributes)
             if function.__name__ not in _CONSTRUCTION:
                 self._scope.stored |= names.stored
+                self._scope.stored_by_packages |= frozenset() if is_users else names.stored
         for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
             if name != "__class__":
                 self._attribute(name, cell, "cell_contents", opens=origin(module) != "package")
@@ -260,7 +262,8 @@ class Reach:
 
     def _is_own(self, name: str, value: Any, *, is_package: bool = False) -> bool:
         """Whether the step may assign the attribute itself, each time that it is traced."""
-        return name in self._scope.stored and (is_package or is_constant(value))
+        scope = self._scope
+        return (is_package and name in scope.stored_by_packages) or (name in scope.stored and is_constant(value))
 
     def _class_values(self, kind: type) -> dict[str, Any]:
         """What objects of a user's class have from it, by name: an attribute of their own would hide that."""
