@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
@@ -195,6 +196,47 @@ def test_a_value_that_changes_raises_and_is_named(
     assert error.message == f"{name} changed after the step that uses it was traced"
     assert (error.found, error.expected) == (found, f"{expected}, as it was when the step was traced")
     assert str(error.where).rpartition(":")[0].endswith("test_guards.py")
+
+
+# --- values -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("before", "now"), [(0.0, -0.0), (1, 1.0), (1, True), (1.0, np.float64(1.0)), (b"a", "a")])
+def test_plain_values_are_compared_exactly(before: Any, now: Any) -> None:
+    holder = SimpleNamespace(value=before)
+    traced = engine.trace(lambda x: (x, holder.value)[0] + 0)
+    traced(X)
+    holder.value = now
+    with pytest.raises(TrainerError, match=r"holder\.value changed"):
+        traced(X)
+
+
+@pytest.mark.parametrize("values", [(float("nan"), float("nan") * 2), ((3, 4), (3, 4)), ([1000, "a"], [1000, "a"])])
+def test_equal_values_are_as_good(values: tuple[Any, Any]) -> None:
+    holder, runs = SimpleNamespace(value=copy.deepcopy(values[0])), []
+
+    def step(x: Any) -> Any:
+        runs.append(1)
+        return (x, holder.value)[0] + 0
+
+    traced = engine.trace(step)
+    for value in values:
+        holder.value = copy.deepcopy(value)
+        traced(X)
+    assert len(runs) == 1
+
+
+@pytest.mark.parametrize("change", [lambda sizes: sizes.__setitem__(1, 5), lambda sizes: sizes.reverse()])
+def test_a_number_in_a_list_raises(change: Callable[[list[int]], None]) -> None:
+    sizes = [3, 4]
+    traced = engine.trace(lambda x: x * sizes[1])
+    traced(X)
+    change(sizes)
+    with pytest.raises(TrainerError, match=r"sizes\[[01]\] changed after the step"):
+        traced(X)
+
+
+# --- what a step assigns itself ---------------------------------------------------------------------------------------
 
 
 def test_a_counter_in_an_attribute_raises_when_it_is_traced() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import inspect
 import warnings
+from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -333,10 +334,10 @@ def test_a_sum_of_results_that_is_never_read_evaluates_itself(monkeypatch: pytes
 
 
 def test_checking_finds_a_step_that_is_not_what_it_was() -> None:
-    factors = [1.0, 2.0]
+    factors = deque([1.0, 2.0])
     traced = engine.trace(lambda x: x * factors[0], check_every=3)
     traced(X)
-    factors.reverse()  # no guard looks into lists
+    factors.reverse()  # no guard looks into deques
     traced(X)
     with pytest.raises(TrainerError, match="is not what it was"):
         traced(X)
@@ -354,7 +355,7 @@ def test_checking_finds_an_array_that_was_written_to() -> None:
 
 
 def test_checking_finds_another_state_in_the_place_of_one() -> None:
-    states = [State(np.ones(3, np.float32)), State(np.ones(3, np.float32))]
+    states = deque([State(np.ones(3, np.float32)), State(np.ones(3, np.float32))])
     traced = engine.trace(lambda x: states[0].assign(states[0] + engine.sum(x, axis=0)), check_every=2)
     for _ in range(4):
         traced(X)

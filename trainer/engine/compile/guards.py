@@ -1,32 +1,47 @@
-"""Guards: Python values that a traced step was built from, checked before each replay so that none goes stale.
+"""Guards: what a traced step was built from, checked before each replay so that no program goes stale.
 
-Numbers, strings and flags are compared by value, arrays and tensors by identity. What is watched is decided by what the
-step's code can see (`compile.reach`).
+A replaced object (a layer, a parameter, a function, a class) means that the step has to be traced again; a Python
+number, string, flag or array that is another one is refused. What is watched is decided by what the step's code can
+see (`compile.reach`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from operator import contains, getitem, is_
+import functools
+import types
+import warnings
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+import numpy as np
+
 from trainer import TrainerError
-from trainer.engine.compile.reach import ABSENT, ARRAYS, Reach, Watch, function_of
+from trainer.engine.compile.glance import ABSENT
+from trainer.engine.compile.outlines import DECLARED, Outline
+from trainer.engine.compile.plain import ARRAYS, PLAIN, is_constant, is_same_value
+from trainer.engine.compile.reach import MOST_OBJECTS, Reach, Scope, walk
 
 
 class Guards:
-    """A snapshot of what `function` sees; `check` raises where something has changed since."""
+    """A snapshot of what `function` and the objects among its arguments (by name) see.
 
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self._watches: list[Watch] = []
-        self._stored: set[str] = set()
-        self._glance = _Glance([])
-        self._place: str | None = None
-        target, owner = function_of(function)
-        if target is not None:
-            self._place = f"{target.__code__.co_filename}:{target.__code__.co_firstlineno}"
-            reach = Reach(target, owner)
-            self._watches, self._stored = reach.watches(), reach.stored
+    `ignored` collects what the step itself changes whenever it is traced; the guards of all its signatures share it.
+    """
+
+    def __init__(self, function: Callable[..., Any], arguments: Iterable[tuple[str, Any]], ignored: set[str]) -> None:
+        owner = getattr(function, "__self__", None) if isinstance(function, types.MethodType) else function
+        target = getattr(function, "__func__", function)
+        self._roots = [("self", owner)] if owner is not target else []
+        self._roots += [("self" if not isinstance(target, types.FunctionType) else "", target), *arguments]
+        self._place = _place_of(target)
+        self._ignored, self._scope = ignored, Scope()
+        self._reach = self._walk()
+        if self._reach.is_cut_off:
+            warnings.warn(
+                f"a traced step reaches more than {MOST_OBJECTS} objects: the others are not guarded",
+                RuntimeWarning,
+                stacklevel=4,
+            )
 
     def settle(self) -> None:
         """To be called once the step has been traced: what the step itself assigns can't be watched.
@@ -34,82 +49,82 @@ class Guards:
         Raises:
             TrainerError: it counts in a Python number, which would stand still from now on.
         """
-        kept = []
-        for watch in self._watches:
-            own = watch.attribute is None or watch.attribute in self._stored
-            if own and isinstance(watch.value, int | float) and not isinstance(watch.value, bool):
-                now = watch.read()
-                if now != watch.value:
-                    raise TrainerError(
-                        f"{watch.where} is assigned inside a traced step, which runs only once",
-                        where=self._place,
-                        found=f"{_described(watch.value)} before and {_described(now)} after tracing",
-                        hint="Make it a State (engine.State) and assign to it.",
-                    )
-            if watch.attribute not in self._stored:
-                kept.append(watch)
-        self._watches = kept
-        self._glance = _Glance(kept)
-
-    def check(self) -> None:
-        """Raise a `TrainerError` that names the first value which is not what it was when the step was traced."""
-        if not self._glance.is_same():
-            self._look(self._watches)
-        self._look(self._glance.others)
-
-    def _look(self, watches: Iterable[Watch]) -> None:
-        for watch in watches:
-            now, value = watch.read(), watch.value
-            if now is not value and (isinstance(value, ARRAYS) or type(now) is not type(value) or now != value):
+        after, known = self._walk(), len(self._ignored)
+        for where, value, now in self._differences(after, own=True):
+            if isinstance(now, PLAIN) and (_is_number(value) or (where.isidentifier() and isinstance(value, PLAIN))):
                 raise TrainerError(
-                    f"{watch.where} changed after the step that uses it was traced",
+                    f"{where} is assigned inside a traced step, which runs only once",
                     where=self._place,
-                    found="another one" if isinstance(value, ARRAYS) else _described(now),
-                    expected=f"{_described(value)}, as it was when the step was traced",
-                    hint="Make it a State (engine.State) and assign to it, or pass it to the step as an array.",
+                    found=f"{_described(value)} before and {_described(now)} after tracing",
+                    hint="Make it a State (engine.State) and assign to it.",
                 )
+            if not (value is ABSENT or (value is None and not is_constant(now))):
+                self._ignored.add(where)  # an object made by the first trace is guarded, one made by each trace is not
+        self._reach = after if len(self._ignored) == known else self._walk()
 
+    def check(self) -> str | None:
+        """The name of an object that was replaced after the step was traced; None where there is none.
 
-class _Glance:
-    """Whether attributes are the very objects that they were: as columns, which the interpreter walks in C.
-
-    After a step the caches hold nothing of this. One watch after the other cost 0.4 µs each then, an attribute of a
-    class 3 µs: with 200 of them more than all the rest of what is done between two steps.
-    """
-
-    def __init__(self, watches: Iterable[Watch]) -> None:
-        self.others: list[Watch] = []
-        """What is no attribute."""
-        own: list[tuple[Any, str, Any]] = []
-        inherited: list[tuple[Any, str]] = []
-        of_classes: dict[tuple[type, str], Any] = {}
-        for watch in watches:
-            if watch.holder is None or watch.attribute is None:
-                self.others.append(watch)
-            elif watch.kind is None:
-                own.append((watch.holder, watch.attribute, watch.value))
-            else:
-                inherited.append((watch.holder, watch.attribute))
-                of_classes[watch.kind, watch.attribute] = watch.value
-        self._holders, self._names, self._values = ([row[column] for row in own] for column in range(3))
-        self._heirs, self._inherited = ([row[column] for row in inherited] for column in range(2))
-        self._classes, self._class_names = [kind for kind, _ in of_classes], [name for _, name in of_classes]
-        self._defaults = list(of_classes.values())
-
-    def is_same(self) -> bool:
-        """False where something may have changed: it is another object, but may be an equal one."""
-        try:
-            return (
-                all(map(is_, map(getitem, self._holders, self._names), self._values))
-                and not any(map(contains, self._heirs, self._inherited))
-                and all(map(is_, map(getattr, self._classes, self._class_names), self._defaults))
+        Raises:
+            TrainerError: all objects are the same, but a number, a string, a flag or an array is another one.
+        """
+        if self._reach.glance.is_same():
+            return None
+        now = self._walk()
+        changes = list(self._differences(now))
+        for where, value, new in changes:
+            if not is_constant(value) or not (new is ABSENT or is_constant(new)):
+                return where
+        for where, value, new in changes:
+            raise TrainerError(
+                f"{where} changed after the step that uses it was traced",
+                where=self._place,
+                found="another one" if isinstance(value, ARRAYS) else _described(new),
+                expected=f"{_described(value)}, as it was when the step was traced",
+                hint="Make it a State (engine.State) and assign to it, or pass it to the step as an array.",
             )
-        except (KeyError, AttributeError):
-            return False  # it is gone
+        self._reach = now  # other objects with the same contents
+        return None
+
+    def _walk(self) -> Reach:
+        return walk(self._roots, self._scope, frozenset(self._ignored))
+
+    def _differences(self, now: Reach, *, own: bool = False) -> Iterator[tuple[str, Any, Any]]:
+        """(name, value then, value now) of what is not the same; `own` includes what the step may assign itself."""
+        before = self._reach
+        for key in before.values | now.values:
+            value, new = before.values.get(key, ABSENT), now.values.get(key, ABSENT)
+            is_own = key in before.skipped or key in now.skipped
+            if not _is_same(value, new) and (own or not is_own) and not self._is_ignored(key[0]):
+                yield key[0], value, new
+
+    def _is_ignored(self, where: str) -> bool:
+        return any(where == each or where.startswith((f"{each}.", f"{each}[")) for each in self._ignored)
+
+
+def _place_of(target: Any) -> str | None:
+    """`file.py:12` where the code of a callable begins, the innermost of those that wrap another."""
+    while isinstance(target, functools.partial) or hasattr(target, "__wrapped__"):
+        target = target.func if isinstance(target, functools.partial) else target.__wrapped__
+    target = getattr(target, "__func__", target)
+    code = getattr(target if hasattr(target, "__code__") else type(target).__call__, "__code__", None)
+    return None if code is None else f"{code.co_filename}:{code.co_firstlineno}"
+
+
+def _is_same(value: Any, new: Any) -> bool:
+    if value is new or value is DECLARED:
+        return True
+    if isinstance(value, Outline):
+        return bool(value == new)
+    return isinstance(value, PLAIN) and is_same_value(value, new)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | complex | np.number) and not isinstance(value, bool)
 
 
 def _described(value: Any) -> str:
     """A value for a message; tensors may have no value to show."""
     if value is ABSENT:
         return "nothing"
-    return f"the {type(value).__name__}" if isinstance(value, ARRAYS) else repr(value)
+    return repr(value) if isinstance(value, PLAIN) else f"the {type(value).__name__}"

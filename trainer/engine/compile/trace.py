@@ -4,6 +4,7 @@ operation.
 
 from __future__ import annotations
 
+import enum
 import functools
 import warnings
 from collections import OrderedDict
@@ -17,8 +18,9 @@ from trainer import TrainerError
 from trainer.engine import devices, tracing
 from trainer.engine.autocast import current as current_precision
 from trainer.engine.collection import collection_held
-from trainer.engine.compile.arguments import as_storage, name_of, no_hash
+from trainer.engine.compile.arguments import as_storage, check_objects, flag, name_of
 from trainer.engine.compile.guards import Guards
+from trainer.engine.compile.plain import ARRAYS, PLAIN, is_same_value
 from trainer.engine.compile.recorder import Graph, Recorder, detached, frozen, outputs_of
 from trainer.engine.compile.structure import flatten, outline, rebuild
 from trainer.engine.graph import primitives as p
@@ -33,6 +35,7 @@ Result = TypeVar("Result")
 
 CACHED_SIGNATURES = 16
 MANY_SIGNATURES = 8
+MANY_RETRACES = 8
 
 
 @dataclass(slots=True)
@@ -40,6 +43,7 @@ class _Entry:
     """One compiled signature: the program, the states it is bound to, and how to give back what was returned.
 
     `leaves` are those of `returned`: which of the program's results each is, or None and the value itself.
+    `compiled_at` is the number of the call, `retraces` how many entries of the same signature it replaces.
     """
 
     program: Any
@@ -51,6 +55,8 @@ class _Entry:
     leaves: list[tuple[int | None, Any]]
     numbers: list[tuple[str, Any]]
     graph: Graph | None
+    compiled_at: int
+    retraces: int = 0
 
 
 class Traced(Generic[Parameters, Result]):
@@ -66,6 +72,7 @@ class Traced(Generic[Parameters, Result]):
         self.function, self.progress, self.check_every = function, progress, check_every
         self._entries: OrderedDict[Any, _Entry] = OrderedDict()
         self._shapes: dict[tuple[tuple[str, Any], ...], None] = {}
+        self._ignored: set[str] = set()
         self._calls = 0
         functools.update_wrapper(self, function)
 
@@ -81,24 +88,28 @@ class Traced(Generic[Parameters, Result]):
             if storage is not None:
                 arrays.append(storage)
                 signature.append((storage.shape, storage.dtype, storage.layout))
-            elif isinstance(value, int | float) and not isinstance(value, bool):
+            elif isinstance(value, int | float | complex) and not isinstance(value, bool | enum.Enum):
                 numbers.append((where, value))
                 signature.append(type(value))
             else:
-                signature.append(value)
+                signature.append(flag(self.function, where, value))
         device = devices.current()
         key = (device.name, id(device), current_precision(), outline((args, kwargs)), tuple(signature))
-        try:
-            entry = self._entries.get(key)
-        except TypeError as error:
-            raise no_hash(self.function, leaves) from error
+        entry = self._entries.get(key)
         self._calls += 1
         if entry is None:
             with collection_held():  # a graph of thousands of nodes lives until it is compiled: an eighth of the time
                 entry = self._trace(args, kwargs, leaves, arrays, device, numbers)
             self._remember(key, entry, leaves)
+        elif (replaced := entry.guards.check()) is not None:
+            with collection_held():
+                new = self._trace(args, kwargs, leaves, arrays, device, numbers)
+            new.retraces = entry.retraces + 1
+            entry = self._entries[key] = new
+            self._entries.move_to_end(key)
+            self._warn_of_retraces(entry, replaced)
         else:
-            entry.guards.check()
+            self._entries.move_to_end(key)
             self._check_numbers(entry, numbers)
             if self.check_every and self._calls % self.check_every == 0:
                 self._check(entry, args, kwargs, leaves, arrays)
@@ -115,7 +126,7 @@ class Traced(Generic[Parameters, Result]):
     @property
     def programs(self) -> list[Any]:
         """The compiled programs, oldest first."""
-        return [entry.program for entry in self._entries.values()]
+        return [entry.program for entry in sorted(self._entries.values(), key=lambda entry: entry.compiled_at)]
 
     # Tracing
 
@@ -151,7 +162,8 @@ class Traced(Generic[Parameters, Result]):
         device: devices.Device,
         numbers: list[tuple[str, Any]],
     ) -> _Entry:
-        guards = Guards(self.function)
+        check_objects(self.function, (args, kwargs))
+        guards = Guards(self.function, self._objects(leaves), self._ignored)
         returned, recorder, placeholders = self._record(args, kwargs, leaves, arrays)
         guards.settle()
         graph = Graph.of(outputs_of(returned, recorder), placeholders) if self.check_every else None
@@ -171,7 +183,7 @@ class Traced(Generic[Parameters, Result]):
         states = [(state, state.storage.memory) for state in recorder.leaves]
         recorder.close()
         outline_only = rebuild(returned, iter([None if isinstance(v, Tensor) else v for _, v in flatten(returned)]))
-        return _Entry(program, device, states, updated, guards, outline_only, given_back, numbers, graph)  # type: ignore[arg-type]
+        return _Entry(program, device, states, updated, guards, outline_only, given_back, numbers, graph, self._calls)  # type: ignore[arg-type]
 
     def _remember(self, key: Any, entry: _Entry, leaves: Sequence[tuple[str, Any]]) -> None:
         self._entries[key] = entry
@@ -192,9 +204,23 @@ class Traced(Generic[Parameters, Result]):
                 stacklevel=3,
             )
 
+    def _objects(self, leaves: Sequence[tuple[str, Any]]) -> list[tuple[str, Any]]:
+        """The arguments that have attributes, by name."""
+        kinds = (*PLAIN, *ARRAYS)
+        return [(name_of(self.function, where), value) for where, value in leaves if not isinstance(value, kinds)]
+
+    def _warn_of_retraces(self, entry: _Entry, replaced: str) -> None:
+        if entry.retraces == MANY_RETRACES:
+            warnings.warn(
+                f"a traced step has been traced again {MANY_RETRACES} times for one signature, each of which compiles: "
+                f"{replaced} is another object than in the call before; keep one object and change its states",
+                RuntimeWarning,
+                stacklevel=3,
+            )
+
     def _check_numbers(self, entry: _Entry, numbers: list[tuple[str, Any]]) -> None:
         for (where, before), (_, now) in zip(entry.numbers, numbers, strict=True):
-            if before != now:
+            if not is_same_value(before, now):
                 raise TrainerError(
                     f"argument {name_of(self.function, where)} of a traced step changed: a Python number is frozen "
                     "when the step is traced",
@@ -227,10 +253,27 @@ def trace(
 ) -> Traced[Parameters, Result]:
     """Capture `function`, a whole step (forward, backward, update, metrics), as one planned program.
 
-    The first call with each signature (shapes and dtypes of the arrays among the arguments) runs the Python code once
-    and compiles; later calls replay the program. Arguments and results are nested dictionaries, lists and tuples;
-    NumPy arrays and tensors in them are inputs, strings and flags select a program, a number must not change. States
-    that the function assigns to are updated in place.
+    The first call with each signature runs the Python code once and compiles; later calls replay the program. A
+    signature is the nesting of the arguments (the classes of containers included), shapes and dtypes of the arrays and
+    tensors among them, strings and flags by value, and other objects by identity. A Python number must not change. An
+    object that holds arrays is refused: pass them in a dictionary, tuple or namedtuple. States that the function
+    assigns to are updated in place.
+
+    Guards hold what the Python code reads: globals, closure cells, attributes, slots, properties, methods, defaults,
+    items of lists, tuples, dictionaries and sets, attributes of modules, parameters and layers, also of the arguments.
+    When an object among these is replaced, the next call traces the step again; after 8 times a RuntimeWarning names
+    it.
+
+    Guards do not see:
+
+    - arrays that are changed in place, and what C code, `eval`, `globals()`, `os.environ`, files or clocks give;
+    - attributes whose names are computed, such as `getattr(self, f"layer{i}")`, outside of an `nn.Module`;
+    - items of deques and other containers, and of containers with more than 4,096 items;
+    - attributes that the step itself assigns, and containers that it changes itself;
+    - objects of the standard library, NumPy and installed packages' modules, and code of this package; fields of frozen
+      dataclasses; contents of lists and dictionaries that optimizers and other objects of this package hold.
+
+    `check_every` finds those too.
 
     Args:
         progress: called with (kernels compiled, kernels in all, what is compiled now), and before that, while they are
@@ -238,6 +281,7 @@ def trace(
         check_every: with N > 0, trace again at every Nth call and raise if the graph has changed.
 
     Raises:
-        TrainerError: a value is read inside the step, or a Python value that it depends on has changed since.
+        TrainerError: a value is read inside the step; a number, string, flag or array that it depends on has changed
+            since; an argument can't choose a program.
     """
     return Traced(function, progress=progress, check_every=check_every)
