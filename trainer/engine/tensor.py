@@ -341,9 +341,9 @@ def stored_copy(value: Any, dtype: DType | None, name: str, operation: str = "as
         TrainerError: lists are not of one shape, or hold something else than bools and real numbers.
     """
     if isinstance(value, Tensor):
-        source = value._read(operation).view()
         if value.dtype is (dtype or value.dtype):
-            return Storage.of(source, value.dtype, name=name)
+            with devices.lock:  # another thread's step may be writing to a state
+                return Storage.of(value._read(operation).view(), value.dtype, name=name)
         value = value.numpy()
     if dtype is not None:
         check_dtype(operation, dtype)

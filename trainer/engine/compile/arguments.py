@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from trainer import TrainerError
+from trainer.engine import devices
 from trainer.engine.compile.convolutions import CHANNELS_LAST
 from trainer.engine.compile.plain import ARRAYS, is_module
 from trainer.engine.compile.structure import flatten, own_attribute, slots_of
@@ -50,7 +51,10 @@ def as_storage(function: Callable[..., Any], where: str, value: Any) -> Storage 
     """The memory of an array or tensor among the arguments of `function`; None for what is no array."""
     if isinstance(value, Tensor):
         read = value._read("trace")
-        return Storage.of(read.view(), read.dtype) if read.is_state else read  # the step may write to the state
+        if not read.is_state:
+            return read
+        with devices.lock:  # another thread's step may be writing
+            return Storage.of(read.view(), read.dtype)  # this step may write to the state
     if not isinstance(value, np.ndarray | np.generic):
         return None
     array = np.asarray(value)

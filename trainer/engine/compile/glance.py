@@ -9,6 +9,8 @@ from itertools import chain, repeat
 from operator import eq, getitem, is_
 from typing import Any
 
+from trainer.engine.compile.plain import PLAIN, is_same_value
+
 ABSENT: Any = object()
 """Stands for the value of what is not there."""
 
@@ -66,7 +68,7 @@ class Glance:
         try:
             return (
                 list(map(len, self._sized[0])) == self._sized[1]
-                and all(map(is_, map(dict.get, items[0], items[1], repeat(ABSENT)), items[2]))
+                and (all(map(is_, map(dict.get, items[0], items[1], repeat(ABSENT)), items[2])) or self._are_equal())
                 and all(map(is_, map(type, self._instances[0]), self._instances[1]))
                 and all(map(is_, map(getitem, class_items[0], class_items[1]), class_items[2]))
                 and all(map(is_, map(getattr, attributes[0], attributes[1]), attributes[2]))
@@ -77,6 +79,14 @@ class Glance:
             )
         except (AttributeError, KeyError, ValueError):
             return False  # it is gone
+
+    def _are_equal(self) -> bool:
+        """Whether entries of dictionaries that are other objects are equal plain values, as a number set anew is."""
+        for holder, key, value in zip(*self._items, strict=True):
+            now = holder.get(key, ABSENT)
+            if now is not value and not (isinstance(value, PLAIN) and is_same_value(value, now)):
+                return False
+        return True
 
 
 def _append(columns: tuple[list[Any], ...], *row: Any) -> None:
