@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import copy
+import functools
 import weakref
-from collections.abc import Iterable
+from collections.abc import Set
 from typing import Any
 
 import numpy as np
@@ -75,6 +76,7 @@ class State(Tensor):
         if not node.inputs:
             p.become_leaf(node)
         self._leaf, self._pending, self._pending_since = weakref.ref(node), None, NO_HISTORY
+        _in_graphs[id(self)] = weakref.ref(self, functools.partial(_in_graphs.pop, id(self)))
 
     @property
     def _since(self) -> int:  # type: ignore[override]
@@ -110,6 +112,7 @@ class State(Tensor):
                 self._leave()
                 node.handle = weakref.ref(self)
                 self._pending, self._pending_since = node, tensor._since
+                _in_graphs[id(self)] = weakref.ref(self, functools.partial(_in_graphs.pop, id(self)))
 
     def set_value(self, value: Any) -> None:
         """Write `value`, an array of the state's shape, into the memory now, converted to the state's dtype."""
@@ -125,8 +128,9 @@ class State(Tensor):
             self._storage.view()[...] = source.view()
 
     def prepare_update(self) -> None:
-        """Make the memory free to be written: see `prepare_updates`."""
-        prepare_updates([self])
+        """Make the memory free to be written: see `prepare_run`."""
+        with devices.lock:
+            prepare_run({self}, {self})
 
     def _leave(self) -> None:
         """No derivative with respect to the state means its value up to now any more."""
@@ -213,18 +217,29 @@ class State(Tensor):
         return f"{name}shape={self.shape}, dtype={self.dtype})"
 
 
-def prepare_updates(states: Iterable[State]) -> None:
-    """Make the memory of `states` free to be written: pending assignments are done, and graphs that still need a value
-    get a copy. A program calls this for the states that it updates, before each run, and holds `devices.lock`.
+_in_graphs: dict[int, weakref.ref[State]] = {}
+"""States whose value, or one that was assigned, some graph may read; few where a traced step does the work."""
+
+
+def prepare_run(states: Set[State], updated: Set[State]) -> None:
+    """What a program that reads `states` and updates those of `updated` calls before each run, under `devices.lock`.
+
+    Pending assignments are done, and the memory of `updated` is free to be written: graphs that need its value get a
+    copy.
     """
-    read = []
-    for state in states:
-        if state._pending is not None:
+    if not _in_graphs:
+        return
+    left = []
+    for number, reference in list(_in_graphs.items()):
+        state = reference()
+        if state is not None and state in states and state._pending is not None:
             state._computed()
-        if state._leaf_node() is not None:
+        if state is None or (state._pending is None and state._leaf_node() is None):
+            _in_graphs.pop(number, None)
+        elif state in updated:
             state._leave()
-            read.append(state)
-    if read:
+            left.append(state)
+    if left:
         history.release_all()  # what was computed from these values may need them no more
-        for state in read:
+        for state in left:
             state._detach()

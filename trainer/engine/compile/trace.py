@@ -27,7 +27,7 @@ from trainer.engine.graph import primitives as p
 from trainer.engine.graph.errors import user_line
 from trainer.engine.graph.node import Node
 from trainer.engine.graph.storage import Storage
-from trainer.engine.state import State, prepare_updates
+from trainer.engine.state import State, prepare_run
 from trainer.engine.tensor import Tensor
 
 Parameters = ParamSpec("Parameters")
@@ -48,8 +48,8 @@ class _Entry:
 
     program: Any
     device: devices.Device
-    states: list[tuple[State, np.ndarray]]
-    updated: list[State]
+    states: frozenset[State]
+    updated: frozenset[State]
     guards: Guards
     returned: Any
     leaves: list[tuple[int | None, Any]]
@@ -114,10 +114,7 @@ class Traced(Generic[Parameters, Result]):
             if self.check_every and self._calls % self.check_every == 0:
                 self._check(entry, args, kwargs, leaves, arrays)
         with devices.lock:
-            for state, memory in entry.states:
-                if state.storage.memory is not memory:
-                    raise AssertionError(f"the memory of state {state.name!r} has moved")
-            prepare_updates(entry.updated)
+            prepare_run(entry.states, entry.updated)
             results = entry.program.run(arrays)
         tensors = [Tensor(p.buffer(storage)) for storage in results]
         filled = [value if position is None else tensors[position] for position, value in entry.leaves]
@@ -180,10 +177,12 @@ class Traced(Generic[Parameters, Result]):
         outputs = detached([*results, *news], {*placeholders, *recorder.leaves.values()})
         updates = [(state.storage, node) for state, node in zip(updated, outputs[len(results) :], strict=True)]
         program = device.compile(outputs[: len(results)], updates, placeholders, flush=True, progress=self.progress)
-        states = [(state, state.storage.memory) for state in recorder.leaves]
+        states = frozenset(recorder.leaves)
         recorder.close()
         outline_only = rebuild(returned, iter([None if isinstance(v, Tensor) else v for _, v in flatten(returned)]))
-        return _Entry(program, device, states, updated, guards, outline_only, given_back, numbers, graph, self._calls)  # type: ignore[arg-type]
+        return _Entry(
+            program, device, states, frozenset(updated), guards, outline_only, given_back, numbers, graph, self._calls
+        )
 
     def _remember(self, key: Any, entry: _Entry, leaves: Sequence[tuple[str, Any]]) -> None:
         self._entries[key] = entry

@@ -6,6 +6,7 @@ NumPy has no bfloat16, so its arrays are carried as ``uint16`` bit patterns (`DT
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Literal
 
@@ -62,6 +63,7 @@ ALL: tuple[DType, ...] = (bool_, uint8, int32, int64, bfloat16, float16, float32
 BY_NAME: dict[str, DType] = {dtype.name: dtype for dtype in ALL}
 
 
+@functools.lru_cache(maxsize=256)  # the name of a NumPy dtype takes over a microsecond
 def from_numpy(dtype: np.dtype) -> DType | None:
     """The element type that stores a NumPy `dtype`, or None where there is none."""
     return BY_NAME.get(np.dtype(dtype).name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 
@@ -21,9 +22,10 @@ class Layout:
 
     order: tuple[int, ...]
 
-    @classmethod
-    def row_major(cls, ndim: int) -> Layout:
-        return cls(tuple(range(ndim)))
+    @staticmethod
+    @functools.cache
+    def row_major(ndim: int) -> Layout:
+        return Layout(tuple(range(ndim)))
 
     @property
     def is_row_major(self) -> bool:
@@ -56,6 +58,8 @@ class Storage:
 
     def lay_out(self, layout: Layout) -> None:
         """Move the elements into another physical order; no program may be bound to the memory yet."""
+        if self.settled:
+            raise AssertionError(f"a program is bound to the memory of {self.name or 'a state'}")
         if self.memory is None:
             self.layout = layout
             return
