@@ -31,6 +31,17 @@ SPECIAL = [0.0, -0.0, 0.5, -0.5, 1.5, 2.5, 254.9, 255.5, 256.0, 2.0**31 - 1, 2.0
 QUICK, FULL, FULL_CPU = 50, 2800, 700
 
 
+COPIES: tuple[Callable[[State], engine.Tensor], ...] = (
+    lambda state: engine.asarray(state, copy=True),
+    engine.positive,
+    engine.clip,
+    lambda state: engine.pow(state, 1),
+    lambda state: state[...],
+    lambda state: state.reshape(state.shape),
+)
+"""Ways to a tensor that keeps the value that a state has now."""
+
+
 @dataclass(frozen=True)
 class Case:
     """One random source and where it goes; `writable` is the same memory."""
@@ -198,7 +209,9 @@ def check(given: Case) -> None:
         same(cast.astype(other).numpy(), converted(expected, other), f"astype {other} of {given}")
         never_shared([plain, cast], given)
     same(State(made).numpy(), expected, given)
-    never_shared([made, named, settled, State(made), State(named)], given)
+    copies = [copy(named) for copy in COPIES] + [engine.astype(named, target, copy=True), named.astype(target)]
+    assert not any(copy.is_state for copy in copies)
+    never_shared([made, named, settled, State(made), State(named), *copies], given)
 
 
 def never_shared(tensors: list[engine.Tensor], what: object) -> None:
