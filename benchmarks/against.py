@@ -83,7 +83,7 @@ class Checkout:
         return Companion(*command, environment=self.environment(), folder=self.root)
 
 
-def beside(name: str, bar: float, ours: Callable[[], float], peer: Callable[[], float]) -> Figure:
+def compared(name: str, bar: float, ours: Callable[[], float], peer: Callable[[], float]) -> Figure:
     """A figure of two processes of this interpreter."""
     return Figure(name, ours, lambda python: peer(), bar, needs_peer_python=False)
 
@@ -95,25 +95,25 @@ def steps(new: Checkout, old: Checkout) -> Family:
         fixed = (f"--steps={STEPS[workload]}", f"--threads={available_threads()}")
         return checkout.own("ours.py", workload, *fixed, *words)
 
-    figures = (beside(name, ALONE_NO_SLOWER, side(new, *words), side(old, *words)) for name, words in WAYS.items())
+    figures = (compared(name, ALONE_NO_SLOWER, side(new, *words), side(old, *words)) for name, words in WAYS.items())
     return Family("steps", tuple(figures), NO_SLOWER)
 
 
 def guards(new: Checkout, old: Checkout) -> Figure:
     """The call of a step with 200 parameters; by one thread, for three quarters of it are Python."""
     ours, peer = (checkout.lent("guarded.py", "--threads=1") for checkout in (new, old))
-    return beside("guards_200", GUARDS_NO_SLOWER, ours, peer)
+    return compared("guards_200", GUARDS_NO_SLOWER, ours, peer)
 
 
 def layers(new: Checkout, old: Checkout) -> Family:
-    """Contractions, all layers of a side in one process; those beside NumPy are the same as `matmul`."""
+    """Contractions, all layers of a side in one process; those against NumPy have the kernels of `matmul`."""
     ours, peer = new.lent("contraction.py"), old.lent("contraction.py")
 
     def figure(name: str, asked: object) -> Figure:
         assert isinstance(asked, functools.partial)
         kind, numbers = asked.args
         request = f"{kind} {' '.join(map(str, numbers))}"
-        return beside(name, ALONE_NO_SLOWER, functools.partial(ours, request), functools.partial(peer, request))
+        return compared(name, ALONE_NO_SLOWER, functools.partial(ours, request), functools.partial(peer, request))
 
     families = [family for family in contractions.FAMILIES if family.name != "matmul_beside_numpy"]
     return Family(

@@ -159,7 +159,7 @@ def converted(array: np.ndarray, target: DType) -> np.ndarray:
 
 
 def to_bfloat16(value: float) -> float:
-    """The nearest number of eight significant bits, of two the even one; by way of float32, whose exponents it has."""
+    """The nearest number of eight significant bits, of two the even one; through float32, which has its exponents."""
     if value == 0 or not math.isfinite(value):
         return value
     exponent = max(math.frexp(value)[1], -125)

@@ -107,7 +107,7 @@ def check_objects(function: Callable[..., Any], value: Any, where: str = "") -> 
         attribute = own_attribute(value)
         if attribute is not None:
             found = f"{type(value).__name__} with the attribute {attribute}"
-            raise _refused(function, where, "has attributes besides its items", found)
+            raise _refused(function, where, "has attributes in addition to its items", found)
         for key, item in value.items() if isinstance(value, dict) else enumerate(value):
             check_objects(function, item, f"{where}[{key!r}]")
     elif not isinstance(value, (*_FLAGS, *ARRAYS, np.generic, int, float, complex)) and not is_module(type(value)):

@@ -73,7 +73,7 @@ def _typed(key: Any) -> Any:
 
 
 def own_attribute(value: Any) -> str | None:
-    """The name of an attribute that a container of a subclass has besides its items, if there is one."""
+    """The name of an attribute that a container of a subclass has in addition to its items, if there is one."""
     kind = type(value)
     if kind in _BUILTIN:
         return None

@@ -57,7 +57,7 @@ def whole_numbers(operation: str, shape: Any) -> list[int]:
 
 
 def diagonal(operation: str, k: Any, rows: int, columns: int) -> int:
-    """The number `k` of a diagonal, or of the nearest one beside a matrix of `rows` and `columns`."""
+    """The number `k` of a diagonal, or of the nearest one next to a matrix of `rows` and `columns`."""
     return max(-rows, min(_whole(operation, k, "a diagonal's number"), columns))
 
 
