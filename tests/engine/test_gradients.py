@@ -181,3 +181,18 @@ def test_the_gradient_of_a_transposed_operand_needs_no_transposing(place: int) -
     dy_values, x_values, other = evaluate([dy, x, operands[1]])
     expected = other @ dy_values.T if place == 0 else dy_values.T @ x_values
     np.testing.assert_allclose(evaluate([found])[0], expected, rtol=1e-12)
+
+
+def test_equal_operations_are_differentiated_as_one() -> None:
+    """So that a graph has the derivatives, to the last bit, that it has with the operation shared."""
+    x, a, b = (leaf(np.random.default_rng(seed).standard_normal(9)) for seed in range(3))
+
+    def total(first: Node, second: Node) -> Node:
+        return p.reduce_sum(p.add(p.multiply(first, a), p.multiply(p.alias(second), b)), (0,))
+
+    shared = p.tanh(x)
+    graphs = [total(shared, shared), total(p.tanh(x), p.tanh(p.alias(x)))]
+    (once,), (apart,) = (gradients(graph, [x], p.full_like(graph, 1.0)) for graph in graphs)
+    assert once is not None and apart is not None
+    first, second = simplify.simplify([once, apart])
+    assert first is second

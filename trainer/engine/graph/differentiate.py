@@ -5,7 +5,7 @@ Griewank & Walther, "Evaluating derivatives", 2008, chapter 3. The rules are in 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from trainer.engine.graph import primitives as p
 from trainer.engine.graph.node import Node, topological
@@ -15,15 +15,15 @@ from trainer.engine.graph.primitives.compose import add_all
 def gradients(output: Node, wrt: Sequence[Node], cotangent: Node) -> list[Node | None]:
     """The cotangents of `wrt`, given `output`'s; None for a node that `output` does not depend on.
 
-    Only nodes on a path from one of `wrt` to `output` are visited. Cotangents that meet are added in the order from the
-    last use to the first.
+    Only nodes on a path from one of `wrt` to `output` are visited. Equal nodes count as one, but none of `wrt` as
+    another one. Cotangents that meet are added in the order from the last use to the first.
     """
-    order = topological([output])
-    varying = _varying(order, wrt)
+    targets = set(wrt)
+    sources, output = _distinct(output, targets)
+    varying = _varying(sources, targets)
     cotangents: dict[Node, list[Node]] = {output: [cotangent]}
     found: dict[Node, Node] = {}
-    targets = set(wrt)
-    for node in reversed(order):
+    for node in reversed(sources):
         if node not in varying:
             continue
         parts = cotangents.pop(node, None)
@@ -33,44 +33,63 @@ def gradients(output: Node, wrt: Sequence[Node], cotangent: Node) -> list[Node |
         if node in targets:
             found[node] = total
         gradient = node.operation.gradient
-        if gradient is None or not any(source in varying for source in node.inputs):
+        if gradient is None or not any(source in varying for source in sources[node]):
             continue
-        for source, part in zip(node.inputs, gradient(node, total), strict=True):
+        for source, part in zip(sources[node], gradient(node, total), strict=True):
             if part is not None and source in varying:
                 cotangents.setdefault(source, []).append(part)
-    return [_or_zero(found.get(node), node, varying, output) for node in wrt]
+    reached = _reached(output, sources, varying) if len(found) < len(targets) else set()
+    return [_or_zero(found.get(node), node, reached) for node in wrt]
 
 
-def _varying(order: Sequence[Node], wrt: Sequence[Node]) -> set[Node]:
-    """The floating-point nodes that change when one of `wrt` does, by a path that gradients can pass."""
-    varying = {node for node in wrt if node.dtype.is_float}
-    for node in order:
+def _distinct(output: Node, targets: set[Node]) -> tuple[dict[Node, tuple[Node, ...]], Node]:
+    """The nodes that `output` depends on, of equal ones the first, in the order in which they were made, each with its
+    inputs among them; and the node of `output`. Those of `targets` equal no other; other aliases are what they alias.
+    """
+    first: dict[Node, Node] = {}
+    known: dict[tuple[object, ...], Node] = {}
+    sources: dict[Node, tuple[Node, ...]] = {}
+    for node in topological([output]):
+        inputs = tuple([first[source] for source in node.inputs])
+        if node in targets:
+            first[node] = node
+        elif node.name == "reshape" and node.shape == node.inputs[0].shape:
+            first[node] = inputs[0]
+        else:
+            first[node] = known.setdefault((node.operation, *map(id, inputs), node.attributes), node)
+        sources.setdefault(first[node], inputs)
+    return sources, first[output]
+
+
+def _varying(sources: Mapping[Node, Sequence[Node]], targets: set[Node]) -> set[Node]:
+    """The floating-point nodes that change when one of `targets` does, by a path that gradients can pass."""
+    varying = {node for node in targets if node.dtype.is_float}
+    for node, inputs in sources.items():
         if (
             node.operation.gradient is not None
             and node.dtype.is_float
             and node not in varying
-            and not varying.isdisjoint(node.inputs)
+            and not varying.isdisjoint(inputs)
         ):
             varying.add(node)
     return varying
 
 
-def _or_zero(found: Node | None, node: Node, varying: set[Node], output: Node) -> Node | None:
+def _or_zero(found: Node | None, node: Node, reached: set[Node]) -> Node | None:
     """Zeros where `node` is used but its derivative vanishes everywhere (as floor's does)."""
     if found is not None:
         return found
-    return p.full(node.shape, 0.0, node.dtype) if _reaches(node, varying, output) else None
+    return p.full(node.shape, 0.0, node.dtype) if node in reached else None
 
 
-def _reaches(node: Node, varying: set[Node], output: Node) -> bool:
+def _reached(output: Node, sources: Mapping[Node, Sequence[Node]], varying: set[Node]) -> set[Node]:
+    """The nodes of `varying` that `output` depends on by a path that gradients can pass; and `output`."""
     stack, seen = [output], {output}
     while stack:
-        current = stack.pop()
-        if current is node:
-            return True
-        if current.operation.gradient is not None:
-            for source in current.inputs:
+        node = stack.pop()
+        if node.operation.gradient is not None:
+            for source in sources[node]:
                 if source in varying and source not in seen:
                     seen.add(source)
                     stack.append(source)
-    return False
+    return seen
