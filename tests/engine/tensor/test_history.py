@@ -193,11 +193,11 @@ def test_tensors_that_a_step_leaves_behind_have_no_value() -> None:
 def test_a_history_of_any_length_is_let_go() -> None:
     x = engine.asarray(1.0)
     y = x
-    for _ in range(100_000):
+    for _ in range(20_000):
         y = y + 1.0
-    assert y.item() == 100_001
+    assert y.item() == 20_001
     assert gradient(y, x) == [1.0]
-    last = weakref.ref(topological([y.node])[50_000])
+    last = weakref.ref(topological([y.node])[10_000])
     del x, y
     gc.collect()
     assert last() is None
