@@ -43,21 +43,23 @@ def gradients(output: Node, wrt: Sequence[Node], cotangent: Node) -> list[Node |
 
 
 def _distinct(output: Node, targets: set[Node]) -> tuple[dict[Node, tuple[Node, ...]], Node]:
-    """The nodes that `output` depends on, of equal ones the first, in the order in which they were made, each with its
-    inputs among them; and the node of `output`. Those of `targets` equal no other; other aliases are what they alias.
+    """The nodes that `output` depends on and that may depend on `targets`, because they were made later: of equal ones
+    the first, in the order in which they were made, each with its inputs; and the node of `output`. Those of `targets`
+    equal no other; other aliases are what they alias.
     """
     first: dict[Node, Node] = {}
     known: dict[tuple[object, ...], Node] = {}
     sources: dict[Node, tuple[Node, ...]] = {}
-    for node in topological([output]):
-        inputs = tuple([first[source] for source in node.inputs])
+    for node in topological([output], min((target.sequence for target in targets), default=0)):
+        inputs = tuple([first.get(source, source) for source in node.inputs])
         if node in targets:
             first[node] = node
         elif node.name == "reshape" and node.shape == node.inputs[0].shape:
             first[node] = inputs[0]
         else:
             first[node] = known.setdefault((node.operation, *map(id, inputs), node.attributes), node)
-        sources.setdefault(first[node], inputs)
+        if first[node] is node:
+            sources[node] = inputs
     return sources, first[output]
 
 
@@ -88,7 +90,7 @@ def _reached(output: Node, sources: Mapping[Node, Sequence[Node]], varying: set[
     while stack:
         node = stack.pop()
         if node.operation.gradient is not None:
-            for source in sources[node]:
+            for source in sources.get(node, ()):
                 if source in varying and source not in seen:
                     seen.add(source)
                     stack.append(source)

@@ -119,13 +119,15 @@ def nobody() -> None:
     """The `handle` of a node that several users share: a tensor of it takes a node of its own."""
 
 
-def topological(outputs: Sequence[Node]) -> list[Node]:
-    """Every node that `outputs` depend on, each once, inputs before users, in the order in which they were made."""
+def topological(outputs: Sequence[Node], since: int = 0) -> list[Node]:
+    """Every node that `outputs` depend on, each once, inputs before users, in the order in which they were made; none
+    whose sequence is below `since`.
+    """
     seen: set[Node] = set(outputs)
     stack = list(seen)
     while stack:
         for child in stack.pop().inputs:
-            if child not in seen:
+            if child.sequence >= since and child not in seen:
                 seen.add(child)
                 stack.append(child)
     return sorted(seen, key=_by_sequence)
