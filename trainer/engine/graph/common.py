@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from trainer.engine.graph import primitives as p
 from trainer.engine.graph.node import Node, make_node, topological
 
 
@@ -35,7 +36,7 @@ def merged(outputs: Sequence[Node]) -> list[Node]:
     fresh: dict[Node, Node] = {}
     for node in topological(outputs):
         inputs = tuple([fresh[source] for source in node.inputs])
-        if node.name == "anchor" or (node.name == "reshape" and inputs[0].shape == node.shape):
+        if node.name == "anchor" or p.is_alias(node):
             fresh[node] = inputs[0]
         else:
             same = inputs == node.inputs

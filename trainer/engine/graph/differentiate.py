@@ -54,7 +54,7 @@ def _distinct(output: Node, targets: set[Node]) -> tuple[dict[Node, tuple[Node, 
         inputs = tuple([first.get(source, source) for source in node.inputs])
         if node in targets:
             first[node] = node
-        elif node.name == "reshape" and node.shape == node.inputs[0].shape:
+        elif p.is_alias(node):
             first[node] = inputs[0]
         else:
             first[node] = known.setdefault((node.operation, *map(id, inputs), node.attributes), node)

@@ -53,9 +53,14 @@ def alias(x: Node) -> Node:
     return make_node(_RESHAPE, (x,), (x.shape,))
 
 
+def is_alias(x: Node) -> bool:
+    """Whether `x` only stands for its input once more."""
+    return x.name == "reshape" and x.inputs[0].shape == x.shape
+
+
 def origin(x: Node) -> Node:
     """The node that `x` is an alias of, through any number without a value; `x` itself if it is none."""
-    while x.value is None and x.name == "reshape" and x.inputs[0].shape == x.shape:
+    while x.value is None and is_alias(x):
         x = x.inputs[0]
     return x
 
