@@ -18,13 +18,13 @@ from collections.abc import Callable
 import numpy as np
 from harness import Figure, run_figures
 
-from trainer.engine.devices import get
-from trainer.engine.devices.cpu import native
-from trainer.engine.devices.cpu.pool import BARRIER, RECORD_WORDS, shared_pool
 from trainer.engine.graph import primitives as p
 from trainer.engine.graph.dtypes import float32
 from trainer.engine.graph.node import Node
 from trainer.engine.graph.storage import Storage, aligned_empty
+from trainer.engine.targets import get
+from trainer.engine.targets.cpu import native
+from trainer.engine.targets.cpu.pool import BARRIER, RECORD_WORDS, shared_pool
 
 SIZES = {"25mb": 25_000_000 // 4 // 4096 * 4096, "200mb": 200_000_000 // 4 // 4096 * 4096}
 """Elements of each array."""

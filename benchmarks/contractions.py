@@ -19,12 +19,10 @@ from pathlib import Path
 import numpy as np
 from harness import Family, Figure, checkout_environment
 
-from trainer.engine.autotune import defaults
-from trainer.engine.devices.cpu import native
-from trainer.engine.devices.cpu.pool import BARRIER, RECORD_WORDS, shared_pool
 from trainer.engine.graph.dtypes import float32
 from trainer.engine.graph.storage import aligned_empty
-from trainer.engine.kernels import (
+from trainer.engine.targets.cpu import defaults, native
+from trainer.engine.targets.cpu.kernels import (
     contraction,
     convolution,
     depthwise,
@@ -36,9 +34,10 @@ from trainer.engine.kernels import (
     winograd_choice,
     winograd_gradient,
 )
-from trainer.engine.kernels.contraction import MatmulSpec
-from trainer.engine.kernels.geometry import ConvolutionSpec
-from trainer.engine.kernels.totals import TotalsSpec
+from trainer.engine.targets.cpu.kernels.contraction import MatmulSpec
+from trainer.engine.targets.cpu.kernels.geometry import ConvolutionSpec
+from trainer.engine.targets.cpu.kernels.totals import TotalsSpec
+from trainer.engine.targets.cpu.pool import BARRIER, RECORD_WORDS, shared_pool
 
 REPETITIONS = 5
 PEERS = Path(__file__).parent / "workloads"

@@ -17,13 +17,12 @@ from pathlib import Path
 import numpy as np
 from harness import Figure, checkout_environment, run_figures
 
-from trainer.engine.autotune import defaults
-from trainer.engine.devices.cpu import native
-from trainer.engine.devices.cpu.pool import BARRIER, RECORD_WORDS, shared_pool
 from trainer.engine.graph.dtypes import int32
 from trainer.engine.graph.storage import aligned_empty
-from trainer.engine.kernels import contraction
-from trainer.engine.kernels.contraction import MatmulSpec
+from trainer.engine.targets.cpu import defaults, native
+from trainer.engine.targets.cpu.kernels import contraction
+from trainer.engine.targets.cpu.kernels.contraction import MatmulSpec
+from trainer.engine.targets.cpu.pool import BARRIER, RECORD_WORDS, shared_pool
 
 PRODUCTS = {  # rows, columns, depth
     "square_1024": (1024, 1024, 1024),

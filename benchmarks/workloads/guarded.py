@@ -16,7 +16,11 @@ import numpy as np
 
 from trainer import engine
 from trainer.engine import Tensor, nn
-from trainer.engine.devices.cpu.device import CpuDevice
+
+try:
+    from trainer.engine.targets.cpu.device import CpuDevice
+except ImportError:  # this script also runs in older checkouts
+    from trainer.engine.devices.cpu.device import CpuDevice  # type: ignore[import-not-found,no-redef]
 
 LAYERS, WIDTH, BATCH = 100, 8, 4
 BRANCH_SCALE = 0.1  # keeps activations and gradients near 1 through all layers

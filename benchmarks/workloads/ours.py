@@ -24,9 +24,9 @@ from report import describe
 
 from tests.engine.networks.networks import ResNet, UNet, lsgan_discriminator, lsgan_generator, patch_discriminator
 from trainer import engine
-from trainer.engine import Tensor, devices, nn
-from trainer.engine.compile.program import Program
-from trainer.engine.devices.cpu.device import CpuDevice
+from trainer.engine import Tensor, nn, targets
+from trainer.engine.targets.cpu.device import CpuDevice
+from trainer.engine.targets.cpu.executable import Program
 from trainer.learner.optimizers import SGD, Adam
 
 
@@ -152,7 +152,7 @@ def step_ms(run: Callable[[], object], steps: int) -> float:
 def python_share(run: Callable[[], object], steps: int) -> float:
     """Percent of a step's time that is spent outside the compiled program."""
     whole = step_ms(run, steps)
-    pool = devices.current().pool
+    pool = targets.current().pool
     launch, pool.run = pool.run, lambda *arguments, **options: None
     try:
         return 100 * step_ms(run, steps) / whole

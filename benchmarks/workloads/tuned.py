@@ -20,7 +20,7 @@ from ours import WORKLOADS, step_ms
 from trainer import engine
 from trainer.engine.autotune import tuner as tuner_module
 from trainer.engine.autotune.tuner import Tuner
-from trainer.engine.devices.cpu import native
+from trainer.engine.targets.cpu import native
 
 
 def first_step_ms(name: str, tuner: Tuner, steps: int) -> float:

@@ -12,8 +12,8 @@ from tests.engine.movement import deviation
 from tests.engine.networks.training import Outcome, Residual
 from trainer import TrainerError, engine
 from trainer.engine import DType, Tensor, nn
-from trainer.engine.devices.cpu.device import CpuDevice
 from trainer.engine.graph import half
+from trainer.engine.targets.cpu.device import CpuDevice
 from trainer.learner import SGD
 
 NET = Residual(blocks=(1, 1), width=8, size=40, batch=3, steps=3)

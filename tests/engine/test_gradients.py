@@ -14,7 +14,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.engine.samples import Sample, samples
-from trainer.engine.devices.reference import evaluate
 from trainer.engine.graph import dtypes, simplify
 from trainer.engine.graph import primitives as p
 from trainer.engine.graph.differentiate import gradients
@@ -22,6 +21,7 @@ from trainer.engine.graph.node import Node, make_node
 from trainer.engine.graph.primitives import TABLE
 from trainer.engine.graph.primitives.compose import add_all
 from trainer.engine.graph.storage import Storage
+from trainer.engine.targets.reference import evaluate
 
 DIFFERENTIABLE = sorted(name for name, primitive in TABLE.items() if primitive.gradient is not None)
 QUICK = settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)

@@ -10,18 +10,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.engine.compile.graphs import leaf
+from tests.engine.program.graphs import leaf
 from trainer import TrainerError, engine
 from trainer.engine import nn
-from trainer.engine.compile.plan import barriers
-from trainer.engine.devices.cpu import peaks as peaks_module
-from trainer.engine.devices.cpu.device import CpuDevice
-from trainer.engine.devices.cpu.peaks import Peaks
-from trainer.engine.devices.cpu.recording import Clock, ProgramRun
 from trainer.engine.graph import primitives as p
 from trainer.engine.profiling import Profile, Row
 from trainer.engine.profiling.measure import Call, put_together
 from trainer.engine.profiling.timeline import Span
+from trainer.engine.program.plan import barriers
+from trainer.engine.targets.cpu import peaks as peaks_module
+from trainer.engine.targets.cpu.device import CpuDevice
+from trainer.engine.targets.cpu.peaks import Peaks
+from trainer.engine.targets.cpu.recording import Clock, ProgramRun
 
 ROWS, DEPTH, COLUMNS = 96, 200, 64
 PEAKS = Peaks(float32=4e11, float64=2e11, bfloat16=8e11, bandwidth=5e10)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from trainer.engine.devices.cpu.arena import Arena
+from trainer.engine.targets.cpu.arena import Arena
 from trainer.learner import Learner
 from trainer.learner.checkpoints import steps_in
 from trainer.rundir import create_run

@@ -21,7 +21,7 @@ class CacheFolder:
 def caches() -> list[CacheFolder]:
     """The caches of this user, in the place that TRAINER_CACHE_DIR names or under ~/.cache."""
     from trainer.engine.autotune.cache import TuningCache, cache_path
-    from trainer.engine.devices.cpu.native import cache_directory
+    from trainer.engine.targets.cpu.native import cache_directory
 
     tuning = cache_path().parent
     decisions = sum(len(TuningCache(path).entries()) for path in _files(tuning) if path.suffix == ".jsonl")

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from trainer.engine import random
 from trainer.engine.autocast import autocast
-from trainer.engine.devices import device, set_default_device
 from trainer.engine.functions.convolution import average_pool, convolution, convolution_transpose, max_pool, resample
 from trainer.engine.functions.creation import (
     arange,
@@ -124,21 +123,22 @@ from trainer.engine.gradients import gradients
 from trainer.engine.graph.dtypes import DType, bfloat16, bool_, float16, float32, float64, int32, int64, uint8
 from trainer.engine.promotion import can_cast, result_type
 from trainer.engine.state import State
+from trainer.engine.targets import device, set_default_device
 from trainer.engine.tensor import Tensor, evaluate
 
 if TYPE_CHECKING:
     from trainer.engine import nn as nn
     from trainer.engine.autotune.tuner import tuning as tuning
-    from trainer.engine.compile.debug import explain as explain
-    from trainer.engine.compile.memory import MemoryReport as MemoryReport
-    from trainer.engine.compile.memory import memory_report as memory_report
-    from trainer.engine.compile.trace import Traced as Traced
-    from trainer.engine.compile.trace import trace as trace
     from trainer.engine.export.load import LoadedProgram as LoadedProgram
     from trainer.engine.export.load import load_program as load_program
     from trainer.engine.export.save import save_program as save_program
+    from trainer.engine.profiling.explain import explain as explain
     from trainer.engine.profiling.measure import profile as profile
+    from trainer.engine.profiling.memory import MemoryReport as MemoryReport
+    from trainer.engine.profiling.memory import memory_report as memory_report
     from trainer.engine.profiling.report import Profile as Profile
+    from trainer.engine.tracing.trace import Traced as Traced
+    from trainer.engine.tracing.trace import trace as trace
 
 bool = bool_
 e, pi, inf, nan, newaxis = 2.718281828459045, 3.141592653589793, float("inf"), float("nan"), None
@@ -297,12 +297,12 @@ __all__ = [
 ]
 
 _LAZY = {
-    "trace": "trainer.engine.compile.trace",
-    "Traced": "trainer.engine.compile.trace",
+    "trace": "trainer.engine.tracing.trace",
+    "Traced": "trainer.engine.tracing.trace",
     "tuning": "trainer.engine.autotune.tuner",
-    "explain": "trainer.engine.compile.debug",
-    "MemoryReport": "trainer.engine.compile.memory",
-    "memory_report": "trainer.engine.compile.memory",
+    "explain": "trainer.engine.profiling.explain",
+    "MemoryReport": "trainer.engine.profiling.memory",
+    "memory_report": "trainer.engine.profiling.memory",
     "nn": "trainer.engine.nn",
     "profile": "trainer.engine.profiling",
     "Profile": "trainer.engine.profiling",

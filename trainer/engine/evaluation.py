@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from trainer.engine import devices, history
+from trainer.engine import history, targets
 from trainer.engine.graph import primitives as p
 from trainer.engine.graph.node import Node, uncomputed
 from trainer.engine.graph.simplify import uniform_value
@@ -15,7 +15,7 @@ PIECE = 4096
 
 
 def compute(nodes: Sequence[Node]) -> None:
-    """Give each of `nodes` its value; history that nobody can differentiate goes. The caller holds `devices.lock`."""
+    """Give each of `nodes` its value; history that nobody can differentiate goes. The caller holds `targets.lock`."""
     for node in nodes:
         known = p.origin(node).value
         if node.value is None and known is not None and known.memory is not None:
@@ -32,7 +32,7 @@ def compute(nodes: Sequence[Node]) -> None:
 
 
 def _run(nodes: Sequence[Node]) -> None:
-    for node, storage in zip(nodes, devices.current().evaluate(nodes), strict=True):
+    for node, storage in zip(nodes, targets.current().evaluate(nodes), strict=True):
         node.value = storage
 
 

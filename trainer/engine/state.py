@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from trainer.engine import devices, history, tracing
+from trainer.engine import history, targets, tracing
 from trainer.engine.evaluation import compute
 from trainer.engine.graph import primitives as p
 from trainer.engine.graph.dtypes import DType
@@ -60,7 +60,7 @@ class State(Tensor):
             return self._pending
         node = self._leaf_node()
         if node is None:
-            with devices.lock:
+            with targets.lock:
                 node = self._leaf_node()
                 if node is None:
                     node = p.buffer(self._storage)
@@ -94,7 +94,7 @@ class State(Tensor):
     def storage(self) -> Storage:
         """The memory of the current value, after pending assignments; its address never changes."""
         if self._pending is not None:
-            with devices.lock:
+            with targets.lock:
                 self._computed()
         return self._storage
 
@@ -108,7 +108,7 @@ class State(Tensor):
         if recorder is not None:
             recorder.on_assign(self, node)
         else:
-            with devices.lock:
+            with targets.lock:
                 self._leave()
                 node.handle = weakref.ref(self)
                 self._pending, self._pending_since = node, tensor._since
@@ -121,7 +121,7 @@ class State(Tensor):
         recorder = tracing.active()
         if recorder is not None:
             recorder.on_read("set_value")
-        with devices.lock:
+        with targets.lock:
             self._leave()
             self._pending, self._pending_since = None, NO_HISTORY
             self.prepare_update()
@@ -129,7 +129,7 @@ class State(Tensor):
 
     def prepare_update(self) -> None:
         """Make the memory free to be written: see `prepare_run`."""
-        with devices.lock:
+        with targets.lock:
             prepare_run({self}, {self})
 
     def _leave(self) -> None:
@@ -139,7 +139,7 @@ class State(Tensor):
             node.handle = None
 
     def _computed(self) -> None:
-        """Put what is pending into the memory; the caller holds `devices.lock`."""
+        """Put what is pending into the memory; the caller holds `targets.lock`."""
         node = self._pending
         if node is None:
             return
@@ -167,15 +167,15 @@ class State(Tensor):
         return self.storage
 
     def numpy(self) -> np.ndarray:
-        with devices.lock:  # a step in another thread may be writing
+        with targets.lock:  # a step in another thread may be writing
             return super().numpy()
 
     def read_into(self, target: memoryview) -> None:
-        with devices.lock:
+        with targets.lock:
             super().read_into(target)
 
     def _scalar(self, operation: str) -> bool | int | float:
-        with devices.lock:
+        with targets.lock:
             return super()._scalar(operation)
 
     def __copy__(self) -> State:
@@ -222,7 +222,7 @@ _in_graphs: dict[int, weakref.ref[State]] = {}
 
 
 def prepare_run(states: Set[State], updated: Set[State]) -> None:
-    """What a program that reads `states` and updates those of `updated` calls before each run, under `devices.lock`.
+    """What a program that reads `states` and updates those of `updated` calls before each run, under `targets.lock`.
 
     Pending assignments are done, and the memory of `updated` is free to be written: graphs that need its value get a
     copy.

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from trainer.engine import devices, history, tracing
+from trainer.engine import history, targets, tracing
 from trainer.engine.evaluation import compute
 from trainer.engine.graph import bfloat16, dtypes, half
 from trainer.engine.graph import primitives as p
@@ -75,7 +75,7 @@ class Tensor:
     @property
     def device(self) -> str:
         """The device that would evaluate the tensor now."""
-        return devices.current().name
+        return targets.current().name
 
     @property
     def T(self) -> Tensor:
@@ -212,7 +212,7 @@ class Tensor:
 
     def to_device(self, device: Any, /, *, stream: Any = None) -> Tensor:
         """The tensor itself: memory is the host's on every device there is."""
-        devices.get(device)
+        targets.get(device)
         return self
 
     __eq__: Callable[..., Tensor]  # type: ignore[assignment]
@@ -293,7 +293,7 @@ def _bound_history(tensor: Tensor, sources: Sequence[Tensor]) -> None:
         return
     nodes, pages = history.cost(tensor.node)
     if nodes + pages > history.UNREAD_LIMIT:
-        with devices.lock:
+        with targets.lock:
             compute([tensor.node, *(history.boundary(tensor.node) if pages > nodes else ())])
             tensor._computed()
         return
@@ -308,7 +308,7 @@ def evaluate(*tensors: Tensor) -> None:
     recorder = tracing.active()
     if recorder is not None:
         recorder.on_read("evaluate")
-    with devices.lock:
+    with targets.lock:
         compute([tensor.node for tensor in tensors])
         for tensor in tensors:
             tensor._computed()
@@ -342,7 +342,7 @@ def stored_copy(value: Any, dtype: DType | None, name: str, operation: str = "as
     """
     if isinstance(value, Tensor):
         if value.dtype is (dtype or value.dtype):
-            with devices.lock:  # another thread's step may be writing to a state
+            with targets.lock:  # another thread's step may be writing to a state
                 return Storage.of(value._read(operation).view(), value.dtype, name=name)
         value = value.numpy()
     if dtype is not None:

@@ -14,7 +14,7 @@ def device_for(config: RunConfig) -> Any:
     """
     numerics = config.numerics
     if config.device == "cpu" and (config.threads is not None or numerics != type(numerics)()):
-        from trainer.engine.devices.cpu.device import CpuDevice
+        from trainer.engine.targets.cpu.device import CpuDevice
 
         return CpuDevice(threads=config.threads, numerics=numerics.class_, bfloat16=numerics.bfloat16)
     return config.device

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from trainer.engine.kernels import contraction, templates
-from trainer.engine.kernels.templates import Template
+from trainer.engine.targets.cpu.kernels import contraction, templates
+from trainer.engine.targets.cpu.kernels.templates import Template
 
 KEPT: list[np.ndarray] = []
 """Holds on to memory, as a compiler that goes wrong would."""

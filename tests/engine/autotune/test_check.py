@@ -11,19 +11,18 @@ import pytest
 
 from tests.engine.autotune.training import Training
 from tests.engine.networks.training import Pix2Pix, Residual
-from trainer.engine.autotune import defaults
-from trainer.engine.autotune.check import ALIGNMENT, Bench, Guarded
-from trainer.engine.compile.launch import Address, Launch, Tunable
-from trainer.engine.compile.program import Program
-from trainer.engine.devices.cpu import native
-from trainer.engine.devices.cpu.device import CpuDevice
 from trainer.engine.graph import dtypes
-from trainer.engine.kernels import templates
-from trainer.engine.kernels.contraction import MatmulSpec
-from trainer.engine.kernels.depthwise import DepthwiseSpec, depthwise
-from trainer.engine.kernels.few_outputs import FewOutputsSpec
-from trainer.engine.kernels.geometry import ConvolutionSpec
-from trainer.engine.kernels.winograd_choice import WinogradSpec
+from trainer.engine.program.launch import Address, Launch, Tunable
+from trainer.engine.targets.cpu import defaults, native
+from trainer.engine.targets.cpu.bench import ALIGNMENT, Bench, Guarded
+from trainer.engine.targets.cpu.device import CpuDevice
+from trainer.engine.targets.cpu.executable import Program
+from trainer.engine.targets.cpu.kernels import templates
+from trainer.engine.targets.cpu.kernels.contraction import MatmulSpec
+from trainer.engine.targets.cpu.kernels.depthwise import DepthwiseSpec, depthwise
+from trainer.engine.targets.cpu.kernels.few_outputs import FewOutputsSpec
+from trainer.engine.targets.cpu.kernels.geometry import ConvolutionSpec
+from trainer.engine.targets.cpu.kernels.winograd_choice import WinogradSpec
 
 
 @pytest.mark.parametrize("nbytes", [0, 1, 60, 64, mmap.PAGESIZE, mmap.PAGESIZE + 4])
@@ -92,7 +91,7 @@ def test_declared_operands_are_those_of_whole_networks(
     def keep(program: Program) -> None:
         launches.extend(program.launches)
 
-    monkeypatch.setattr("trainer.engine.compile.debug.report", keep)
+    monkeypatch.setattr("trainer.engine.targets.cpu.describe.report", keep)
     training.run(CpuDevice(threads=1, numerics=numerics), np.float32)
     assert_declared(launches)
 

@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from trainer.engine.autotune import defaults
-from trainer.engine.autotune.costs.convolution import WAYS
-from trainer.engine.autotune.costs.cycles import PADDING
-from trainer.engine.autotune.costs.ranking import best
-from trainer.engine.autotune.machine import AVX512, NARROW
 from trainer.engine.graph import dtypes
-from trainer.engine.kernels import contraction, convolution, weight_gradient
-from trainer.engine.kernels.contraction import MatmulSpec
-from trainer.engine.kernels.geometry import ConvolutionSpec
+from trainer.engine.targets.cpu import defaults
+from trainer.engine.targets.cpu.costs.convolution import WAYS
+from trainer.engine.targets.cpu.costs.cycles import PADDING
+from trainer.engine.targets.cpu.costs.ranking import best
+from trainer.engine.targets.cpu.kernels import contraction, convolution, weight_gradient
+from trainer.engine.targets.cpu.kernels.contraction import MatmulSpec
+from trainer.engine.targets.cpu.kernels.geometry import ConvolutionSpec
+from trainer.engine.targets.cpu.machine import AVX512, NARROW
 
 SAME = ((1, 1), (1, 1))
 CONVOLUTIONS = [

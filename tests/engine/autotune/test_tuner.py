@@ -14,18 +14,17 @@ import pytest
 from tests.engine.autotune import faulty
 from tests.engine.autotune.training import Training
 from trainer import TrainerError, engine
-from trainer.engine.autotune import defaults
 from trainer.engine.autotune import tuner as tuner_module
 from trainer.engine.autotune.process import Helper
 from trainer.engine.autotune.record import MODES, Mode, StepTime, TuneRecord
 from trainer.engine.autotune.tuner import RUNS_ALONE, Tuner
-from trainer.engine.compile.program import Program
-from trainer.engine.devices.cpu import native
-from trainer.engine.devices.cpu.crowding import Crowding
-from trainer.engine.devices.cpu.device import CpuDevice
-from trainer.engine.devices.cpu.recording import ProgramRun
-from trainer.engine.kernels import templates
-from trainer.engine.kernels.contraction import MatmulSpec
+from trainer.engine.targets.cpu import defaults, native
+from trainer.engine.targets.cpu.crowding import Crowding
+from trainer.engine.targets.cpu.device import CpuDevice
+from trainer.engine.targets.cpu.executable import Program
+from trainer.engine.targets.cpu.kernels import templates
+from trainer.engine.targets.cpu.kernels.contraction import MatmulSpec
+from trainer.engine.targets.cpu.recording import ProgramRun
 
 
 @pytest.fixture(autouse=True)
@@ -287,7 +286,7 @@ class AlwaysCrowded(Crowding):
 
 
 def test_beside_a_process_that_stays_everything_is_decided_nevertheless(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("trainer.engine.compile.program.Crowding", AlwaysCrowded)
+    monkeypatch.setattr("trainer.engine.targets.cpu.executable.Crowding", AlwaysCrowded)
     threads: list[int] = []
     after = Tuner.after
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from trainer import engine
 from trainer.engine import nn
-from trainer.engine.devices.cpu.device import CpuDevice
+from trainer.engine.targets.cpu.device import CpuDevice
 from trainer.learner import SGD
 
 

@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 
 from trainer import TrainerError, engine
 from trainer.engine import State, nn
-from trainer.engine.devices.cpu.device import CpuDevice
 from trainer.engine.export.graph import PROGRAM, is_covered
 from trainer.engine.graph.primitives import TABLE
 from trainer.engine.safetensors import decoded, encoded
+from trainer.engine.targets.cpu.device import CpuDevice
 
 RANDOM = np.random.default_rng(5)
 

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from trainer.engine.devices.reference import evaluate
 from trainer.engine.graph import dtypes
 from trainer.engine.graph import primitives as p
 from trainer.engine.graph.node import Node, topological
 from trainer.engine.graph.simplify import simplify
 from trainer.engine.graph.storage import Storage
+from trainer.engine.targets.reference import evaluate
 
 SPECIAL = np.array([0.0, -0.0, 1.5, np.inf, np.nan, 1e-40, -1e-40, 3.0], np.float32)
 

@@ -9,9 +9,9 @@ import pytest
 
 from tests.engine.networks.any_network import train
 from trainer import engine
-from trainer.engine.autotune import defaults
-from trainer.engine.compile.partition import Policy
-from trainer.engine.devices.cpu.device import CpuDevice
+from trainer.engine.program.partition import Policy
+from trainer.engine.targets.cpu import defaults
+from trainer.engine.targets.cpu.device import CpuDevice
 
 POLICIES = (
     Policy(),

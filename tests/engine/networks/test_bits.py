@@ -11,8 +11,8 @@ import pytest
 
 from tests.engine.networks.networks import RESNET_50
 from tests.engine.networks.training import Outcome, Pix2Pix, Residual
-from trainer.engine.compile.partition import Policy
-from trainer.engine.devices.cpu.device import CpuDevice
+from trainer.engine.program.partition import Policy
+from trainer.engine.targets.cpu.device import CpuDevice
 
 RUNS = {
     "residual": Residual(blocks=(1, 1, 1, 1), width=8, size=64, batch=4),

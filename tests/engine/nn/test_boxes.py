@@ -10,7 +10,7 @@ import pytest
 
 from trainer import TrainerError, engine
 from trainer.engine import nn
-from trainer.engine.devices.cpu.device import CpuDevice
+from trainer.engine.targets.cpu.device import CpuDevice
 
 Plain = Callable[[np.ndarray, np.ndarray], np.ndarray]
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from trainer.engine.devices.cpu.pool import available_threads
+from trainer.engine.targets.cpu.pool import available_threads
 
 IDLE_SHARE = 0.5
 """Of what nobody uses. It runs below everybody else, so it is at once out of the way of who comes."""

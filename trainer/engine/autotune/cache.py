@@ -27,8 +27,8 @@ import llvmlite
 import numpy as np
 
 from trainer import __version__
-from trainer.engine.devices.cpu import native
-from trainer.engine.devices.cpu.identity import templates_hash
+from trainer.engine.targets.cpu import native
+from trainer.engine.targets.cpu.identity import templates_hash
 
 FORMAT = 1
 _COMPACTED_FROM = 512

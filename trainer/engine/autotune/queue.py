@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 from trainer.engine.autotune.contest import Contest
 from trainer.engine.autotune.helper import Job
 from trainer.engine.autotune.process import Answer, Helper
-from trainer.engine.compile.launch import Tunable
-from trainer.engine.devices.cpu import native
+from trainer.engine.program.launch import Tunable
+from trainer.engine.targets.cpu import native
 
 if TYPE_CHECKING:
-    from trainer.engine.compile.program import Program
+    from trainer.engine.targets.cpu.executable import Program
 
 FINALISTS = 3
 """How many challengers, the fastest in the helper, are measured in real steps."""

@@ -23,19 +23,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from trainer import TrainerError
-from trainer.engine import devices
-from trainer.engine.autotune import choices
+from trainer.engine import targets
 from trainer.engine.autotune.allowance import Allowance, idle_seconds
 from trainer.engine.autotune.cache import Entry, TuningCache, cache_path, decision_key
 from trainer.engine.autotune.contest import Contest
 from trainer.engine.autotune.process import Helper
 from trainer.engine.autotune.queue import Decision, Queue
 from trainer.engine.autotune.record import MODES, Mode, OnProgress, OnRecord, OnStepTime, Source, StepTime, TuneRecord
+from trainer.engine.targets.cpu import choices
 
 if TYPE_CHECKING:
-    from trainer.engine.compile.program import Program
-    from trainer.engine.devices.cpu.device import CpuDevice
-    from trainer.engine.devices.cpu.recording import ProgramRun
+    from trainer.engine.targets.cpu.device import CpuDevice
+    from trainer.engine.targets.cpu.executable import Program
+    from trainer.engine.targets.cpu.recording import ProgramRun
 
 DEFAULT_SHARE = 0.05
 """Measured on two busy cores: a helper of idle priority that never pauses slows steps by less than their noise."""
@@ -75,7 +75,7 @@ def tuning(
     on_record: OnRecord | None = None,
     on_progress: OnProgress | None = None,
     on_step_time: OnStepTime | None = None,
-    device: str | devices.Device | None = None,
+    device: str | targets.Device | None = None,
 ) -> Tuner:
     """Tune the kernels of traced steps that are compiled from now on, until the tuner is closed.
 
@@ -101,7 +101,7 @@ def tuning(
         raise TrainerError("there is no such tuning mode", found=repr(mode), expected=", ".join(MODES))
     if not 0 < share <= 1:
         raise TrainerError("the tuner's share of wall time is no share", found=repr(share), expected="0 < share <= 1")
-    found = devices.current() if device is None else devices.get(device)
+    found = targets.current() if device is None else targets.get(device)
     return Tuner(
         found, mode, share=share, on_record=on_record, on_progress=on_progress, on_step_time=on_step_time,
         negligible=NEGLIGIBLE,

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from trainer import TrainerError
-from trainer.engine.compile.trace import trace
 from trainer.engine.export.graph import PROGRAM, ProgramGraph, graph_of
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.errors import user_line
@@ -17,6 +16,7 @@ from trainer.engine.graph.node import Node
 from trainer.engine.safetensors import decoded, parsed
 from trainer.engine.state import State
 from trainer.engine.tensor import Tensor, as_tensor
+from trainer.engine.tracing.trace import trace
 
 
 class LoadedProgram:

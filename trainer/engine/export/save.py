@@ -13,10 +13,6 @@ from typing import Any
 import numpy as np
 
 from trainer import TrainerError
-from trainer.engine.compile.arguments import as_storage, name_of
-from trainer.engine.compile.recorder import Recorder, detached
-from trainer.engine.compile.structure import flatten
-from trainer.engine.compile.trace import Traced
 from trainer.engine.export.attributes import to_json
 from trainer.engine.export.graph import ARRAY, FORMAT, INPUT, PROGRAM, VERSION
 from trainer.engine.graph.common import merged
@@ -24,6 +20,10 @@ from trainer.engine.graph.errors import user_line
 from trainer.engine.graph.node import Node, topological
 from trainer.engine.safetensors import Arrays, encoded
 from trainer.engine.tensor import Tensor
+from trainer.engine.tracing.arguments import as_storage, name_of
+from trainer.engine.tracing.recorder import Recorder, detached
+from trainer.engine.tracing.structure import flatten
+from trainer.engine.tracing.trace import Traced
 
 _KEY = re.compile(r"\[(?:'([^']*)'|(\d+))\]")
 

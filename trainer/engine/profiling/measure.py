@@ -10,19 +10,19 @@ from typing import Any
 import numpy as np
 
 from trainer import TrainerError
-from trainer.engine import devices
+from trainer.engine import targets
 from trainer.engine.collection import collection_held
-from trainer.engine.compile.launch import Launch
-from trainer.engine.compile.plan import barriers
-from trainer.engine.compile.program import Program
-from trainer.engine.devices.cpu.device import CpuDevice
-from trainer.engine.devices.cpu.peaks import Peaks, peaks
-from trainer.engine.devices.cpu.recording import Clock, ProgramRun
 from trainer.engine.graph.errors import user_line
 from trainer.engine.profiling.modules import modules_of
 from trainer.engine.profiling.report import Profile, Row
 from trainer.engine.profiling.timeline import Span, Timeline, span_of
 from trainer.engine.profiling.work import extents_of, work_of
+from trainer.engine.program.launch import Launch
+from trainer.engine.program.plan import barriers
+from trainer.engine.targets.cpu.device import CpuDevice
+from trainer.engine.targets.cpu.executable import Program
+from trainer.engine.targets.cpu.peaks import Peaks, peaks
+from trainer.engine.targets.cpu.recording import Clock, ProgramRun
 
 
 def profile(step: Callable[..., Any], *args: Any, steps: int = 5, warm_up: int = 2, **kwargs: Any) -> Profile:
@@ -40,7 +40,7 @@ def profile(step: Callable[..., Any], *args: Any, steps: int = 5, warm_up: int =
     Raises:
         TrainerError: the device is another one, the step ran no program, or not the same ones in each call.
     """
-    device = devices.current()
+    device = targets.current()
     if not isinstance(device, CpuDevice):
         raise _refused("profiles are of compiled programs", f"device {device.name!r}", "device 'cpu'")
     if steps < 1 or warm_up < 0:

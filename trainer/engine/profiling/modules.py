@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from trainer.engine.compile.launch import Buffer, Launch
-from trainer.engine.kernels.contraction import MatmulSpec
-from trainer.engine.kernels.depthwise import DepthwiseSpec
-from trainer.engine.kernels.few_outputs import FewOutputsSpec
-from trainer.engine.kernels.geometry import ConvolutionSpec
-from trainer.engine.kernels.winograd_choice import WinogradSpec
+from trainer.engine.program.launch import Buffer, Launch
+from trainer.engine.targets.cpu.kernels.contraction import MatmulSpec
+from trainer.engine.targets.cpu.kernels.depthwise import DepthwiseSpec
+from trainer.engine.targets.cpu.kernels.few_outputs import FewOutputsSpec
+from trainer.engine.targets.cpu.kernels.geometry import ConvolutionSpec
+from trainer.engine.targets.cpu.kernels.winograd_choice import WinogradSpec
 
 _CONTRACTIONS = (MatmulSpec, ConvolutionSpec, DepthwiseSpec, FewOutputsSpec, WinogradSpec)
 _MOVES = ("pack", "relayout", "transform weights")

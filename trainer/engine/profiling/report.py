@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from trainer import TrainerError
-from trainer.engine.devices.cpu.peaks import Peaks
 from trainer.engine.profiling.chrome import chrome_trace
 from trainer.engine.profiling.table import table
 from trainer.engine.profiling.timeline import Timeline
+from trainer.engine.targets.cpu.peaks import Peaks
 
 By = Literal["kernel", "launch", "module"]
 GROUPS: tuple[By, ...] = ("kernel", "launch", "module")

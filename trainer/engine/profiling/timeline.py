@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from trainer.engine.devices.cpu.recording import Clock, ProgramRun
+    from trainer.engine.targets.cpu.recording import Clock, ProgramRun
 
 
 @dataclass(frozen=True)

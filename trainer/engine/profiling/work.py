@@ -6,15 +6,15 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from trainer.engine.compile.launch import Launch
-from trainer.engine.kernels.contraction import MatmulSpec
-from trainer.engine.kernels.depthwise import DepthwiseSpec
-from trainer.engine.kernels.few_outputs import FewOutputsSpec
-from trainer.engine.kernels.geometry import ConvolutionSpec
-from trainer.engine.kernels.index import IndexKernel
-from trainer.engine.kernels.spec import Instruction, LoopKernel
-from trainer.engine.kernels.statistics import StatisticsSpec
-from trainer.engine.kernels.winograd_choice import WinogradSpec
+from trainer.engine.program.launch import Launch
+from trainer.engine.program.spec import Instruction, LoopKernel
+from trainer.engine.targets.cpu.kernels.contraction import MatmulSpec
+from trainer.engine.targets.cpu.kernels.depthwise import DepthwiseSpec
+from trainer.engine.targets.cpu.kernels.few_outputs import FewOutputsSpec
+from trainer.engine.targets.cpu.kernels.geometry import ConvolutionSpec
+from trainer.engine.targets.cpu.kernels.index import IndexKernel
+from trainer.engine.targets.cpu.kernels.statistics import StatisticsSpec
+from trainer.engine.targets.cpu.kernels.winograd_choice import WinogradSpec
 
 _NO_ARITHMETIC = frozenset(
     {"load", "constant", "cast", "bitcast", "where", "equal", "not_equal", "less", "less_equal", "logical_and"}

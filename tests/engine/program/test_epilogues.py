@@ -1,0 +1,106 @@
+"""Epilogues: which element-wise work a contraction does before it stores, and which stays a loop of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from trainer.engine.graph import primitives as p
+from trainer.engine.graph.dtypes import bfloat16, float32
+from trainer.engine.graph.node import Node, topological
+from trainer.engine.graph.storage import Storage
+from trainer.engine.program.epilogues import Fused, fuse_epilogues
+from trainer.engine.program.group import Group, group
+from trainer.engine.program.partition import Policy, partition
+from trainer.engine.targets.cpu.device import CpuDevice
+from trainer.engine.targets.reference import evaluate
+
+DIRECT = {"strides": (1, 1), "padding": ((1, 1), (1, 1)), "dilation": (1, 1), "groups": 1}
+
+
+def leaf(*shape: int) -> Node:
+    values = np.random.default_rng(len(shape)).standard_normal(shape).astype(np.float32)
+    return p.buffer(Storage.of(values, float32))
+
+
+def fused_of(*results: Node) -> tuple[list[Group], dict[Node, Fused]]:
+    plan = partition(topological(results), results, Policy())
+    return fuse_epilogues(group(plan), plan, set(results))
+
+
+def product() -> Node:
+    return p.matmul(leaf(40, 24), leaf(24, 32))
+
+
+def image() -> Node:
+    return p.convolution(leaf(2, 4, 8, 8), leaf(16, 4, 3, 3), **DIRECT)
+
+
+def channel_row(node: Node) -> Node:
+    shape = (1, 32) if node.ndim == 2 else (1, 16, 1, 1)
+    return p.expand(leaf(*shape), node.shape)
+
+
+FUSED: dict[str, Callable[[Node], Node]] = {
+    "activation": lambda y: p.maximum(y, p.negative(y)),
+    "bias": lambda y: p.add(y, channel_row(y)),
+    "scale and bias": lambda y: p.tanh(p.add(p.multiply(y, channel_row(y)), channel_row(y))),
+    "scalar": lambda y: p.multiply(y, p.expand(leaf(*(1,) * y.ndim), y.shape)),
+    "narrowing": lambda y: p.cast(y, bfloat16),
+    "mask": lambda y: p.where(p.less(p.full(y.shape, 0.0, float32), y), y, p.full(y.shape, 0.0, float32)),
+}
+
+
+@pytest.mark.parametrize("name", FUSED)
+@pytest.mark.parametrize("contraction", [product, image])
+def test_work_on_each_element_is_fused_and_gives_the_same(contraction: Callable[[], Node], name: str) -> None:
+    y = contraction()
+    root = FUSED[name](y)
+    groups, fused = fused_of(root)
+    assert list(fused) == [root] and fused[root].contraction is y
+    assert [(each.kind, each.roots) for each in groups] == [("call", [root])]
+    assert {source for source in y.inputs} <= groups[0].reads and y not in groups[0].reads
+    (found,) = CpuDevice(threads=1, poison=True).evaluate([p.cast(root, float32)])
+    tolerance = 1e-2 if name == "narrowing" else 1e-5
+    np.testing.assert_allclose(found.view(), evaluate([p.cast(root, float32)])[0], rtol=tolerance, atol=1e-5)
+
+
+def test_a_matrix_laid_out_as_the_product_is_added_in_the_epilogue() -> None:
+    y = product()
+    root = p.add(y, leaf(40, 32))
+    (operand,) = fused_of(root)[1][root].epilogue.operands
+    assert operand.addressing == "same"
+
+
+def test_an_image_that_lies_otherwise_is_not_read_in_the_epilogue() -> None:
+    y = image()
+    assert fused_of(p.add(y, leaf(*y.shape)))[1] == {}  # the leaf is row-major, the convolution channels-last
+
+
+@pytest.mark.parametrize(
+    "results",
+    [
+        pytest.param(lambda y: [y, p.exp(y)], id="the product itself is wanted"),
+        pytest.param(lambda y: [p.exp(y), p.reduce_sum(y, (0,))], id="another kernel reads the product"),
+        pytest.param(lambda y: [p.exp(p.permute(y, (1, 0)))], id="transposed"),
+        pytest.param(lambda y: [p.exp(p.slice_(y, (0, 0), (20, 32), (1, 1)))], id="a part"),
+        pytest.param(lambda y: [p.exp(p.flip(y, (1,)))], id="mirrored"),
+        pytest.param(lambda y: [p.add(y, p.flip(y, (0,)))], id="with other elements of itself"),
+        pytest.param(lambda y: [p.add(y, p.expand(leaf(40, 1), y.shape))], id="one element a row"),
+        pytest.param(lambda y: [p.reduce_sum(p.exp(y), (1,))], id="reduced"),
+        pytest.param(
+            lambda y: [p.add(y, p.cast(p.iota((40, 32), 0, float32), float32))], id="with an index of the element"
+        ),
+    ],
+)
+def test_what_does_not_fit_stays_a_loop(results: Callable[[Node], list[Node]]) -> None:
+    assert fused_of(*results(product()))[1] == {}
+
+
+def test_a_loop_takes_the_place_of_one_product_only() -> None:
+    root = p.add(product(), p.matmul(leaf(40, 8), leaf(8, 32)))
+    groups, fused = fused_of(root)
+    assert len(fused) == 1 and len(groups) == 2
+    assert groups[-1].roots == [root] and groups[0].roots[0] in groups[1].reads

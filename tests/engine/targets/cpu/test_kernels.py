@@ -1,0 +1,46 @@
+"""Loaded kernels: shared between programs, bounded in memory, and alive as long as a program holds them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from trainer.engine.graph import dtypes
+from trainer.engine.graph import primitives as p
+from trainer.engine.graph.node import Node
+from trainer.engine.graph.storage import Storage
+from trainer.engine.program.lower import Request, lower
+from trainer.engine.program.partition import Policy
+from trainer.engine.targets.cpu import native
+from trainer.engine.targets.cpu.device import CpuDevice
+from trainer.engine.targets.cpu.loaded import Kernels
+
+
+def leaf(values: np.ndarray) -> Node:
+    return p.buffer(Storage.of(values, dtypes.float32))
+
+
+def test_equal_kernels_are_loaded_once_whatever_their_sizes() -> None:
+    kernels = Kernels(native.host_target())
+    found = [
+        kernels.of(lower(Request((p.exp(leaf(np.zeros(size, np.float32))),)), Policy()).launches)[0]
+        for size in (7, 70_000)
+    ]
+    assert found[0] is found[1]
+
+
+def test_progress_counts_what_is_compiled_and_says_what_it_is() -> None:
+    heard: list[tuple[int, int, str]] = []
+    launches = lower(Request((p.tanh(leaf(np.zeros(3, np.float32))),)), Policy()).launches
+    Kernels(native.host_target()).of(launches, lambda *what: heard.append(what))
+    assert heard == [(0, 1, "tanh"), (1, 1, "")]
+
+
+def test_code_that_is_forgotten_still_serves_the_program_that_holds_it() -> None:
+    device = CpuDevice(threads=1)
+    device.kernels = Kernels(native.host_target(), largest_bytes=1)
+    x = np.linspace(-2, 2, 50).astype(np.float32)
+    first = p.sin(leaf(x))
+    device.evaluate([first])
+    device.evaluate([p.cos(leaf(x))])
+    assert not device.kernels.loaded_bytes
+    np.testing.assert_allclose(device.evaluate([first])[0].view(), np.sin(x), rtol=1e-6)

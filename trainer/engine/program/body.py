@@ -1,0 +1,170 @@
+"""From a piece of the graph to the body of a kernel: instructions, and the arrays that they read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from trainer.engine.graph import dtypes
+from trainer.engine.graph.node import Node, Shape
+from trainer.engine.graph.storage import Layout
+from trainer.engine.program.spec import Instruction
+from trainer.engine.program.views import Coordinates, Linear, View, identity, through
+from trainer.engine.targets.cpu.kernels.epilogue import Addressing
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """An operand: an array (`base`), or with no base an index, at offset + sum(strides[d] * index[d])."""
+
+    base: Node | None
+    offset: int
+    strides: tuple[int, ...]
+
+
+@dataclass
+class Body:
+    """Instructions over an iteration space of logical axes `shape`, built by asking for the value of nodes."""
+
+    shape: Shape
+    views: dict[Node, View]
+    instructions: list[Instruction] = field(default_factory=list)
+    loads: list[Load] = field(default_factory=list)
+    _values: dict[tuple[Node, Coordinates], int] = field(default_factory=dict)
+    _known: dict[Instruction, int] = field(default_factory=dict)
+    _roots: dict[Node, int] = field(default_factory=dict)
+
+    def root(self, node: Node) -> int:
+        """The instruction that computes `node`, itself stored in memory, at each point of the space."""
+        if node.shape == self.shape:
+            position = self._compute(node, identity(self.shape))
+            self._roots[node] = position
+            return position
+        return self.value(node.inputs[0], identity(self.shape))  # a reshape that merges axes runs over its input
+
+    def holds(self, node: Node, load: Load) -> bool:
+        """Whether `load` reads, at each point, exactly the element of stored `node` that belongs to this point."""
+        same = all(
+            a == b for a, b, n in zip(load.strides, self.views[node].strides, self.shape, strict=False) if n != 1
+        )
+        return node.shape == self.shape and load.offset == 0 and same
+
+    def value(self, node: Node, coordinates: Coordinates) -> int:
+        """The instruction that gives `node` at `coordinates`, from memory where it has a view."""
+        key = (node, coordinates)
+        position = self._values.get(key)
+        if position is None:
+            view = self.views.get(node)
+            position = self._read(node, view, coordinates) if view is not None else self._compute(node, coordinates)
+            self._values[key] = position
+        return position
+
+    def _read(self, node: Node, view: View, coordinates: Coordinates) -> int:
+        offset, strides = view.along(coordinates, len(self.shape))
+        load = Load(view.base, offset, strides)
+        if view.base in self._roots and self.holds(view.base, load):
+            return self._roots[view.base]
+        return self._load(load, node.dtype)
+
+    def _compute(self, node: Node, coordinates: Coordinates) -> int:
+        rank = len(self.shape)
+        match node.operation.family:
+            case "movement":
+                moved = through(node, coordinates, rank)
+                if moved is None:
+                    raise AssertionError(f"{node} is not affine and was not stored")
+                return self.value(node.inputs[0], moved)
+            case "marker":
+                return self.value(node.inputs[0], coordinates)
+            case "elementwise":
+                arguments = tuple(self.value(source, coordinates) for source in node.inputs)
+                attributes = () if node.name == "cast" else node.attributes
+                return self._add(Instruction(node.name, arguments, node.dtype, attributes))
+        match node.name:
+            case "constant":
+                return self._add(Instruction("constant", (), node.dtype, (node.attributes[0],)))
+            case "iota":
+                index = coordinates[node.attribute("axis")]
+                return self._cast(self._load(Load(None, index.constant, index.coefficients), dtypes.int64), node)
+            case "random_bits":
+                return self._random_bits(node, coordinates)
+        raise AssertionError(f"{node} can't be computed inside a loop")
+
+    def _cast(self, position: int, node: Node) -> int:
+        if self.instructions[position].dtype == node.dtype:
+            return position
+        return self._add(Instruction("cast", (position,), node.dtype))
+
+    def _random_bits(self, node: Node, coordinates: Coordinates) -> int:
+        rank = len(self.shape)
+        step, index = 1, Linear(0, (0,) * rank)
+        for extent, coordinate in zip(reversed(node.shape), reversed(coordinates), strict=True):
+            index = index + coordinate.scaled(0, step)
+            step *= extent
+        element = self._load(Load(None, index.constant, index.coefficients), dtypes.int64)
+        words = []
+        for source in node.inputs:
+            view = self.views[source]
+            for word in range(2):
+                load = Load(view.base, view.offset + word * view.strides[0], (0,) * rank)
+                words.append(self._load(load, dtypes.int32))
+        key0, key1, counter0, counter1 = words
+        arguments = (key0, key1, element, counter0, counter1)
+        return self._add(Instruction("random_bits", arguments, node.dtype, (node.attribute("word"),)))
+
+    def _load(self, load: Load, dtype: dtypes.DType) -> int:
+        if load not in self.loads:
+            self.loads.append(load)
+        return self._add(Instruction("load", (), dtype, (self.loads.index(load),)))
+
+    def _add(self, instruction: Instruction) -> int:
+        position = self._known.get(instruction)
+        if position is None:
+            position = self._known[instruction] = len(self.instructions)
+            self.instructions.append(instruction)
+        return position
+
+
+def addressing(load: Load, shape: Shape, layout: Layout, channel: int) -> Addressing | None:
+    """How a contraction's kernel finds what `load` reads at each point of `shape`, which lies in `layout`; None where
+    it does not.
+    """
+    if load.base is None:
+        return None
+    steps = {axis: step for axis, step in enumerate(load.strides) if shape[axis] != 1 and step}
+    if not steps:
+        return "scalar"
+    if steps == {channel: 1}:
+        return "channel"
+    dense = {axis: step for axis, step in enumerate(layout.strides(shape)) if shape[axis] != 1}
+    return "same" if steps == dense else None
+
+
+def stand_in(node: Node) -> Node:
+    """A key of its own for a temporary that holds values of `node`'s; it never enters a graph."""
+    key = Node.__new__(Node)
+    key.operation, key.inputs, key.attributes = node.operation, node.inputs, node.attributes
+    key.shape, key.dtype, key.sequence = node.shape, node.dtype, node.sequence
+    return key
+
+
+def prune(instructions: Sequence[Instruction], wanted: Sequence[int]) -> tuple[list[Instruction], dict[int, int]]:
+    """Only what `wanted` depends on, and where each kept instruction went."""
+    keep: set[int] = set()
+    stack = list(wanted)
+    while stack:
+        position = stack.pop()
+        if position not in keep:
+            keep.add(position)
+            stack.extend(instructions[position].arguments)
+    place = {old: new for new, old in enumerate(sorted(keep))}
+    kept = [
+        Instruction(
+            instructions[old].operation,
+            tuple(place[argument] for argument in instructions[old].arguments),
+            instructions[old].dtype,
+            instructions[old].attributes,
+        )
+        for old in sorted(keep)
+    ]
+    return kept, place

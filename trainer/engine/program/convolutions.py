@@ -1,0 +1,44 @@
+"""From a node of the graph to what the convolutions' templates are asked for."""
+
+from __future__ import annotations
+
+from trainer.engine.graph.node import Node, Shape
+from trainer.engine.graph.storage import Layout
+from trainer.engine.targets.cpu.kernels.epilogue import Epilogue
+from trainer.engine.targets.cpu.kernels.geometry import ConvolutionSpec, Direction
+
+CHANNELS_LAST = Layout((0, 2, 3, 1))
+WEIGHTS = Layout((2, 3, 1, 0))
+"""Where output channels are innermost: [R, S, C, K] of the logical [K, C, R, S]."""
+
+NOTHING = Epilogue()
+
+
+def specification(
+    node: Node,
+    direction: Direction,
+    x_shape: Shape,
+    w_shape: Shape,
+    order: Layout = WEIGHTS,
+    epilogue: Epilogue = NOTHING,
+    prologue: Epilogue = NOTHING,
+) -> ConvolutionSpec:
+    """The convolution of `node`, or the gradient that it is, of x and w of these shapes; w lies in `order`."""
+    filters, _, rows, columns = w_shape
+    return ConvolutionSpec(
+        node.dtype,
+        direction,
+        x_shape[0],
+        x_shape[1],
+        (x_shape[2], x_shape[3]),
+        filters,
+        (rows, columns),
+        node.attribute("strides"),
+        node.attribute("padding"),
+        node.attribute("dilation"),
+        node.attribute("groups"),
+        weight_order=(order.order[0], order.order[1], order.order[2], order.order[3]),
+        epilogue=epilogue,
+        prologue=prologue,
+        pairs=node.attribute("precision") is not None,
+    )

@@ -1,0 +1,99 @@
+"""Epilogues: element-wise work on a contraction's result that its kernel does before it stores."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from trainer.engine.graph.node import Node
+from trainer.engine.program.body import Body, Load, addressing, prune
+from trainer.engine.program.group import Group
+from trainer.engine.program.partition import Partition
+from trainer.engine.program.spec import Instruction
+from trainer.engine.targets.cpu.kernels.epilogue import Epilogue, EpilogueOperand
+
+_TAKES = {"matmul": -1, "convolution": 1, "convolution_input_gradient": 1}
+"""Contractions whose templates have epilogues, and the axis that "channel" operands run along."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fused:
+    """A contraction whose kernel computes `root` from its accumulators; `loads` are the epilogue's operands."""
+
+    contraction: Node
+    root: Node
+    epilogue: Epilogue
+    loads: tuple[Load, ...]
+
+
+def fuse_epilogues(
+    groups: Sequence[Group], plan: Partition, results: set[Node]
+) -> tuple[list[Group], dict[Node, Fused]]:
+    """Groups with every fitting loop turned into the call of the contraction before it; and what to fuse, by the
+    loop's root.
+    """
+    readers: dict[Node, list[Group]] = {}
+    for item in groups:
+        for node in item.reads:
+            readers.setdefault(node, []).append(item)
+    fused: dict[Node, Fused] = {}
+    absorbed: set[Node] = set()
+    for item in groups:
+        if item.kind != "loop" or len(item.roots) != 1 or item.body is None:
+            continue
+        for load in item.body.loads:
+            source = load.base
+            if source is None or source.name not in _TAKES or source in results or source in absorbed:
+                continue
+            found = _fit(source, item.roots[0], item.body, plan) if readers[source] == [item] else None
+            if found is not None:
+                fused[item.roots[0]] = found
+                absorbed.add(source)
+                break
+    owner = {item.roots[0]: item for item in groups if item.kind == "call"}
+    kept: list[Group] = []
+    for item in groups:
+        if item.kind == "call" and item.roots[0] in absorbed:
+            continue
+        match = fused.get(item.roots[0])
+        if match is not None:
+            reads = (item.reads | owner[match.contraction].reads) - {match.contraction}
+            item = Group("call", item.roots, None, reads)
+        kept.append(item)
+    return kept, fused
+
+
+def _fit(contraction: Node, root: Node, body: Body, plan: Partition) -> Fused | None:
+    layout = plan.layouts[contraction]
+    if any(source.size == 0 for source in contraction.inputs):
+        return None  # no kernel runs: zeros are stored
+    if root.shape != contraction.shape or body.shape != root.shape or plan.layouts[root] != layout:
+        return None
+    channel = _TAKES[contraction.name] % contraction.ndim
+    operands: list[EpilogueOperand] = []
+    loads: list[Load] = []
+    position = body.root(root)
+    kept, place = prune(body.instructions, [position])
+    number: dict[int, int] = {}
+    for step in kept:
+        if step.operation != "load" or step.attributes[0] in number:
+            continue
+        load = body.loads[step.attributes[0]]
+        if load.base is contraction:
+            if not body.holds(contraction, load):
+                return None
+            number[step.attributes[0]] = 0
+            continue
+        how = addressing(load, root.shape, layout, channel)
+        if how is None:
+            return None
+        operands.append(EpilogueOperand(step.dtype, how))
+        loads.append(load)
+        number[step.attributes[0]] = len(loads)
+    instructions = tuple(
+        Instruction("load", (), step.dtype, (number[step.attributes[0]],)) if step.operation == "load" else step
+        for step in kept
+    )
+    if place[position] != len(kept) - 1:
+        return None
+    return Fused(contraction, root, Epilogue(tuple(operands), instructions), tuple(loads))

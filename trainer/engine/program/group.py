@@ -1,0 +1,154 @@
+"""Grouping: which stored nodes one kernel computes together.
+
+Element-wise results over the same space that share what they read go into one loop with several outputs; reductions of
+the same space over the same axes go into one pass. Groups come out in an order in which each one's inputs exist.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from trainer.engine.graph.node import Node, Shape
+from trainer.engine.program.body import Body, Load
+from trainer.engine.program.partition import COPIED, MOMENTS, REDUCTIONS, Partition
+from trainer.engine.program.views import identity
+
+LARGEST_INSTRUCTIONS = 200
+LARGEST_OPERANDS = 24
+OPEN_GROUPS = 12
+SMALL = 1024
+
+
+@dataclass(eq=False, slots=True)
+class Group:
+    """Stored nodes that one kernel computes: a "loop", a "reduction", or a single node of another kind ("call")."""
+
+    kind: str
+    roots: list[Node]
+    body: Body | None
+    reads: set[Node]
+
+    @property
+    def shape(self) -> Shape:
+        return self.body.shape if self.body is not None else self.roots[0].shape
+
+
+def group(plan: Partition) -> list[Group]:
+    """Groups of the plan's roots, in an order that respects their dependencies."""
+    done: list[Group] = []
+    pending: list[Group] = []
+
+    def flush(selected: Sequence[Group]) -> None:
+        for item in selected:
+            pending.remove(item)
+            done.append(item)
+
+    for root in plan.roots:
+        fresh = _single(root, plan)
+        partner = next((item for item in reversed(pending) if _joins(fresh, item, plan)), None)
+        flush([item for item in pending if item is not partner and fresh.reads.intersection(item.roots)])
+        if partner is not None:
+            _extend(partner, fresh)
+            continue
+        pending.append(fresh)
+        if fresh.kind == "call":
+            flush([fresh])
+        elif len(pending) > OPEN_GROUPS:
+            flush(pending[:1])
+    flush(list(pending))
+    return done
+
+
+def iteration_shape(root: Node) -> Shape:
+    """The space that a root's kernel runs over: its own, or its input's where a reduction or a merging reshape ends
+    it.
+    """
+    return root.inputs[0].shape if root.name in REDUCTIONS or root.name == "reshape" else root.shape
+
+
+def _single(root: Node, plan: Partition) -> Group:
+    if (
+        root.name in COPIED
+        or root.operation.family in ("contraction", "window", "index")
+        or root.name == "cumulative_sum"
+    ):
+        return Group("call", [root], None, call_reads(root, plan))
+    body = Body(iteration_shape(root), plan.views)
+    if root.name in REDUCTIONS:
+        body.value(root.inputs[0], identity(body.shape))
+        return Group("reduction", [root], body, _bases(body.loads))
+    body.root(root)
+    return Group("loop", [root], body, _bases(body.loads))
+
+
+def call_reads(root: Node, plan: Partition) -> set[Node]:
+    """The stored nodes and leaves that a call reads."""
+    reads: set[Node] = set()
+    for source in root.inputs:
+        view = plan.views.get(source)
+        if view is not None:
+            reads.add(view.base)
+        else:
+            body = Body(source.shape, plan.views)
+            body.value(source, identity(body.shape))
+            reads |= _bases(body.loads)
+    return reads
+
+
+def _bases(loads: Sequence[Load]) -> set[Node]:
+    return {load.base for load in loads if load.base is not None}
+
+
+def _joins(fresh: Group, item: Group, plan: Partition) -> bool:
+    """Whether `fresh` may run in the kernel of `item`: same space, and something large that both read."""
+    if fresh.kind != item.kind or fresh.kind == "call" or fresh.body is None or item.body is None:
+        return False
+    if fresh.body.shape != item.body.shape:
+        return False
+    if any(plan.layouts[a] != plan.layouts[b] for a in fresh.roots for b in item.roots):
+        return False
+    if len(item.body.instructions) + len(fresh.body.instructions) > LARGEST_INSTRUCTIONS:
+        return False
+    if len(set(item.body.loads) | set(fresh.body.loads)) + len(item.roots) > LARGEST_OPERANDS:
+        return False
+    if fresh.kind == "reduction":
+        first, second = item.roots[0], fresh.roots[0]
+        if first.name in MOMENTS or second.name in MOMENTS:
+            return first.name in MOMENTS and second.name in MOMENTS and _same_reduction(first, second)
+        alike = first.attributes == second.attributes and first.name[:3] != "arg" and second.name[:3] != "arg"
+        return alike and not fresh.reads.intersection(item.roots) and _shares(fresh, item)
+    for load in fresh.body.loads:
+        if load.base in item.roots and not item.body.holds(load.base, load):
+            return False
+    points = 1
+    for extent in fresh.body.shape:
+        points *= extent
+    if points <= SMALL and plan.updates.isdisjoint((*fresh.roots, *item.roots)):
+        return True  # equal updates of states are merged afterwards, all at once
+    return _shares(fresh, item) or bool(fresh.reads.intersection(item.roots))
+
+
+def _same_reduction(first: Node, second: Node) -> bool:
+    return first.inputs == second.inputs and first.attributes == second.attributes
+
+
+def _shares(fresh: Group, item: Group) -> bool:
+    points = 1
+    for extent in fresh.shape:
+        points *= extent
+    assert fresh.body is not None and item.body is not None
+    shared = [load.base for load in fresh.body.loads if load in item.body.loads]
+    return any(base.size * 2 > points for base in shared if base is not None)
+
+
+def _extend(item: Group, fresh: Group) -> None:
+    """Put `fresh` into `item`'s kernel."""
+    assert item.body is not None
+    root = fresh.roots[0]
+    if item.kind == "reduction":
+        item.body.value(root.inputs[0], identity(item.body.shape))
+    else:
+        item.body.root(root)
+    item.roots.append(root)
+    item.reads |= fresh.reads - set(item.roots)

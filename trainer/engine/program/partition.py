@@ -1,0 +1,266 @@
+"""Which nodes get memory of their own, and in which layout; everything else is computed inside its users' kernels.
+
+One forward walk decides, node by node, from what is known of its inputs and its users: contractions, reductions and
+the like always have memory; element-wise work is recomputed in each user as long as that is cheaper than writing it
+down and reading it back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from trainer.engine.graph.node import Node
+from trainer.engine.graph.storage import Layout, Storage
+from trainer.engine.program.convolutions import CHANNELS_LAST, WEIGHTS
+from trainer.engine.program.prologues import applied_to, is_all_that_is_read, takes_prologue
+from trainer.engine.program.views import View, identity, is_dense, through, view_through
+
+INLINE = frozenset({"leaf", "source", "elementwise", "marker"})
+AFFINE = frozenset({"reshape", "permute", "expand", "slice", "flip"})
+WINDOWS = ("window_argmax", "window_max", "window_max_gradient", "resample")
+COPIED = frozenset({"pad", "concatenate"})
+MOMENTS = frozenset({"reduce_mean", "reduce_deviations"})
+REDUCTIONS = frozenset({"reduce_sum", "reduce_max", "reduce_min", "reduce_prod", "argmax", "argmin"}) | MOMENTS
+CONVOLUTIONS = frozenset({"convolution", "convolution_input_gradient", "convolution_weight_gradient"})
+COSTLY = frozenset({"exp", "expm1", "log", "log1p", "sin", "cos", "tanh", "erf", "logistic", "power", "random_bits"})
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """When shared element-wise work is computed again in each user rather than stored once.
+
+    `recompute` off stores everything that has more than one user; `channels_last` off keeps element-wise work in row-
+    major order between convolutions, which are channels-last always. The bits are the same, only time and memory
+    differ. `prologues` leaves it to convolutions to compute their input where they can.
+    """
+
+    recompute: bool = True
+    shared_loads: int = 2
+    shared_operations: int = 12
+    largest_loads: int = 14
+    largest_operations: int = 120
+    channels_last: bool = True
+    prologues: bool = True
+
+
+@dataclass(slots=True)
+class Cost:
+    """What computing a node inside a kernel takes: arrays read, operations, and whether one of them is costly."""
+
+    loads: frozenset[Node]
+    operations: int
+    costly: bool
+
+
+@dataclass(slots=True)
+class Partition:
+    """The decisions. `views` has an entry for each node that can be read from memory without computing; `updates` are
+    the new values of states.
+    """
+
+    order: list[Node]
+    roots: list[Node] = field(default_factory=list)
+    layouts: dict[Node, Layout] = field(default_factory=dict)
+    views: dict[Node, View] = field(default_factory=dict)
+    users: dict[Node, list[Node]] = field(default_factory=dict)
+    updates: frozenset[Node] = frozenset()
+
+
+def partition(
+    order: Sequence[Node], results: Sequence[Node], policy: Policy, given: Mapping[Node, Layout] | None = None
+) -> Partition:
+    """Decide for the graph in `order` whose `results` must end up in memory, some of them in `given` layouts."""
+    given = given or {}
+    plan = Partition(list(order), updates=frozenset(given))
+    users = plan.users = {node: [] for node in order}
+    for node in order:
+        for source in dict.fromkeys(node.inputs):
+            users[source].append(node)
+    wanted, offered = _wanted_in_memory(order, results, policy)
+    costs: dict[Node, Cost] = {}
+    for node in order:
+        view = _existing_view(node, plan, node in wanted and _reads_dense(node, users))
+        if view is not None:
+            plan.views[node] = view
+            costs[node] = Cost(frozenset((view.base,)), 0, False)
+            continue
+        cost = _cost(node, costs)
+        if node in offered and not _is_prologue(node, cost, plan, policy):
+            wanted.add(node)
+        if _stored(node, wanted, users, cost, policy):
+            plan.roots.append(node)
+            layout = given.get(node) if _any_layout(node) else None
+            layout = layout or _layout(node, users, cost, plan, policy)
+            plan.layouts[node] = layout
+            plan.views[node] = View.dense(node, layout)
+            costs[node] = Cost(frozenset((node,)), 0, False)
+        else:
+            costs[node] = cost
+    return plan
+
+
+def _wanted_in_memory(order: Sequence[Node], results: Sequence[Node], policy: Policy) -> tuple[set[Node], set[Node]]:
+    """Results, and what kernels other than loops read; and what these read that may be a prologue of theirs instead."""
+    wanted, offered = set(results), set[Node]()
+    for node in order:
+        if node.operation.family in ("contraction", "window", "index") or node.name in (
+            "cumulative_sum",
+            "random_bits",
+        ):
+            first = 1 if policy.prologues and takes_prologue(node) else 0
+            offered.update(node.inputs[:first])
+            wanted.update(_unmoved(source) if node.name == "matmul" else source for source in node.inputs[first:])
+    return wanted, offered - wanted
+
+
+def _is_prologue(node: Node, cost: Cost, plan: Partition, policy: Policy) -> bool:
+    """Whether convolutions compute `node` while they copy what it is made of."""
+    if node.operation.family != "elementwise" or cost.costly or cost.operations > policy.shared_operations:
+        return False
+    return not is_all_that_is_read(node, plan.views, plan.users) and applied_to(node, plan.views) is not None
+
+
+def _unmoved(node: Node) -> Node:
+    """What a product reads in place of `node`: a transposed operand as it lay before (a loop that moves and computes
+    walks one of the two in strides: 53 ms for 12,544 x 1,024 rounded to bfloat16, 2 ms without).
+    """
+    while node.name == "permute":
+        node = node.inputs[0]
+    return node
+
+
+def _reads_dense(node: Node, users: dict[Node, list[Node]]) -> bool:
+    """Whether a user of `node` takes a dense array and no strided view of one."""
+    return any(user.name in CONVOLUTIONS or user.operation.family == "window" for user in users[node])
+
+
+def _existing_view(node: Node, plan: Partition, dense: bool) -> View | None:
+    """How `node` lies in memory that is there anyway: a leaf, or affine movement of what has a view."""
+    if node.operation.family == "leaf":
+        storage: Storage = node.attributes[0]
+        plan.layouts[node] = storage.layout
+        return View.dense(node, storage.layout)
+    if node.name not in AFFINE or node.inputs[0] not in plan.views:
+        return None
+    view = view_through(node, plan.views[node.inputs[0]])
+    if view is None or (dense and (view.offset or is_dense(node.shape, view.strides) is None)):
+        return None
+    return view
+
+
+def _cost(node: Node, costs: dict[Node, Cost]) -> Cost:
+    loads: frozenset[Node] = frozenset()
+    operations, costly = 0, False
+    for source in dict.fromkeys(node.inputs):
+        cost = costs[source]
+        loads |= cost.loads
+        operations += cost.operations
+        costly |= cost.costly
+    if node.operation.family == "elementwise" or node.name == "random_bits":
+        operations += 40 if node.name in COSTLY else 1
+        costly |= node.name in COSTLY
+    return Cost(loads, operations, costly)
+
+
+def _stored(node: Node, wanted: set[Node], users: dict[Node, list[Node]], cost: Cost, policy: Policy) -> bool:
+    if node.operation.family not in INLINE and node.name not in AFFINE:
+        return True
+    if node in wanted or node.name == "barrier":
+        return True
+    if node.name == "reshape" and through(node, identity(node.shape), node.ndim) is None:
+        return True
+    if len(cost.loads) > policy.largest_loads or cost.operations > policy.largest_operations:
+        return True
+    if not cost.operations:
+        return False
+    if _grows(node, users):
+        return True
+    if len(_readers(node, users)) < 2 or not _computes(node):
+        return False
+    if not policy.recompute or _narrows_contraction(node, users):
+        return True
+    large = sum(load.size * 2 > node.size for load in cost.loads)
+    return cost.costly or large > policy.shared_loads or cost.operations > policy.shared_operations
+
+
+def _computes(node: Node) -> bool:
+    return node.operation.family == "elementwise" or node.name == "random_bits"
+
+
+def _narrows_contraction(node: Node, users: dict[Node, list[Node]]) -> bool:
+    """Whether `node` is all that is read of a contraction, in fewer bytes: then its kernel stores them."""
+    source = node.inputs[0] if node.name == "cast" else node
+    return source.operation.family == "contraction" and _is_narrower(node, source) and len(users[source]) == 1
+
+
+def _is_narrower(node: Node, other: Node) -> bool:
+    return node.dtype.is_float and other.dtype.is_float and node.dtype.itemsize < other.dtype.itemsize
+
+
+def _readers(node: Node, users: dict[Node, list[Node]]) -> dict[Node, None]:
+    """Who computes with the values of `node`: a cast that widens them is done again by each reader, so that what is
+    stored is narrow.
+    """
+    readers: dict[Node, None] = {}
+    for user in users[node]:
+        widens = user.name == "cast" and _is_narrower(node, user)
+        readers.update(dict.fromkeys(users[user] if widens else (user,)))
+    return readers
+
+
+def _grows(node: Node, users: dict[Node, list[Node]]) -> bool:
+    """Whether a broadcast repeats `node`: its work would be done again for every copy."""
+    for user in users[node]:
+        if user.name == "expand" and user.size > node.size:
+            return True
+        if user.name in AFFINE and _grows(user, users):
+            return True
+    return False
+
+
+def _layout(node: Node, users: dict[Node, list[Node]], cost: Cost, plan: Partition, policy: Policy) -> Layout:
+    """Physical order of a stored node: what its kernel writes best, else what its users read best."""
+    default = Layout.row_major(node.ndim)
+    if node.name == "reshape":
+        return _merged_layout(node, cost, plan) or default
+    if node.name == "convolution_weight_gradient":
+        return WEIGHTS
+    if node.name in ("convolution", "convolution_input_gradient", *WINDOWS):
+        return CHANNELS_LAST
+    if node.name in ("take_along", "scatter_add_along") or (
+        node.name in ("gather", "scatter_add") and node.ndim == node.inputs[0].ndim
+    ):
+        return is_dense(node.inputs[0].shape, plan.views[node.inputs[0]].strides) or default
+    if not policy.channels_last or node.operation.family in ("contraction", "reduction", "index"):
+        return default
+    if any(_wants_channels_last(user, node) for user in users[node]):
+        return CHANNELS_LAST
+    for load in sorted(cost.loads, key=lambda load: (-load.size, load.sequence)):
+        if load.shape == node.shape and not plan.layouts[load].is_row_major:
+            return plan.layouts[load]
+    return default
+
+
+def _merged_layout(node: Node, cost: Cost, plan: Partition) -> Layout | None:
+    """Channels-last, as [N, pixels, C], where pixels of channels-last images become one axis of [N, C, pixels]."""
+    source = node.inputs[0]
+    if source.ndim != 4 or node.shape != (*source.shape[:2], source.shape[2] * source.shape[3]):
+        return None
+    lead = max(cost.loads, key=lambda load: (load.size, -load.sequence), default=None)
+    if lead is None or lead.shape != source.shape or plan.layouts[lead] != CHANNELS_LAST:
+        return None
+    return Layout((0, 2, 1))
+
+
+def _any_layout(node: Node) -> bool:
+    """Whether a loop computes `node`, which can write any order."""
+    return _computes(node) or node.operation.family in ("source", "marker") or node.name in AFFINE - {"reshape"}
+
+
+def _wants_channels_last(user: Node, node: Node) -> bool:
+    if user.name == "convolution_weight_gradient":
+        return True
+    if user.name in ("convolution", "convolution_input_gradient"):
+        return user.inputs[0] is node
+    return user.name in WINDOWS

@@ -1,0 +1,37 @@
+"""The debug mode of the memory plan: memory is filled with NaN as soon as its buffer has ended."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from trainer.engine.graph.dtypes import uint8
+from trainer.engine.program.launch import Address, Buffer, KernelSource, Launch
+from trainer.engine.program.spec import Instruction, LoopKernel, Operand, pack_arguments
+from trainer.engine.targets.cpu.kernels import elementwise
+
+_FILL = LoopKernel(1, (), (Instruction("constant", (), uint8, (0xFF,)),), ((0, Operand(uint8, "contiguous")),))
+_CHUNK = 1 << 20
+
+
+def poisoned(launches: Sequence[Launch]) -> list[Launch]:
+    """The same launches, each followed by fills of the arena buffers that it was the last to touch.
+
+    All bytes 0xFF are a NaN in every floating-point type, and no index that a kernel may follow.
+    """
+    last: dict[Buffer, int] = {}
+    for index, launch in enumerate(launches):
+        for buffer in (*launch.reads, *launch.writes):
+            if buffer.in_arena:
+                last[buffer] = index
+    result: list[Launch] = []
+    for index, launch in enumerate(launches):
+        result.append(launch)
+        result += [_fill(buffer) for buffer, end in last.items() if end == index]
+    return result
+
+
+def _fill(buffer: Buffer) -> Launch:
+    words = pack_arguments(_FILL, [0], [buffer.nbytes], [[1]], _CHUNK)
+    source = KernelSource(_FILL, lambda name: elementwise.render(_FILL, name))
+    place: list[int | Address] = [Address(buffer), *words[1:]]
+    return Launch(source, place, -(-buffer.nbytes // _CHUNK), (), (buffer,), "poison")

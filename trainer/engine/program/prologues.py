@@ -1,0 +1,105 @@
+"""Prologues: element-wise work on a convolution's input that its kernels do while they copy a window of it.
+
+What is computed that way takes no memory of its own, and no pass over memory to write it: a rectified batch norm is
+read as the convolution before it left it, by the forward pass and by the weight gradient.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from trainer.engine.graph.dtypes import float32
+from trainer.engine.graph.node import Node
+from trainer.engine.program.body import Body, Load, addressing, prune
+from trainer.engine.program.convolutions import CHANNELS_LAST, specification
+from trainer.engine.program.spec import Instruction
+from trainer.engine.program.views import View
+from trainer.engine.targets.cpu import defaults
+from trainer.engine.targets.cpu.kernels.epilogue import Epilogue, EpilogueOperand
+
+_CHANNEL = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """`prologue` makes a convolution's input of the array `source`; `loads` are its further operands."""
+
+    prologue: Epilogue
+    source: Load
+    loads: tuple[Load, ...]
+
+
+def takes_prologue(user: Node) -> bool:
+    """Whether the kernel of `user` can compute its first operand, and gains by it."""
+    if user.name not in ("convolution", "convolution_weight_gradient"):
+        return False
+    if not user.size or not all(source.size for source in user.inputs):
+        return False  # no kernel runs: zeros are stored
+    forward = user.name == "convolution"
+    weights = user.inputs[1].shape if forward else user.shape
+    spec = specification(user, "forward" if forward else "weight_gradient", user.inputs[0].shape, weights)
+    return defaults.takes_prologue(spec)
+
+
+def applied_to(node: Node, views: Mapping[Node, View]) -> Applied | None:
+    """`node` as a prologue over one array of its shape that lies channels-last, or None.
+
+    Everything else that it reads belongs to a channel, or is one number.
+    """
+    if node.dtype != float32 or node.ndim != 4:
+        return None
+    body = Body(node.shape, dict(views))
+    position = body.root(node)
+    kept, place = prune(body.instructions, [position])
+    if place[position] != len(kept) - 1:
+        return None
+    source: Load | None = None
+    number: dict[int, int] = {}
+    operands: list[EpilogueOperand] = []
+    loads: list[Load] = []
+    for step in kept:
+        if step.operation != "load" or step.attributes[0] in number:
+            continue
+        load = body.loads[step.attributes[0]]
+        how = addressing(load, node.shape, CHANNELS_LAST, _CHANNEL)
+        if how is None or (how == "same" and (source is not None or step.dtype != float32)):
+            return None
+        if how == "same":
+            source, number[step.attributes[0]] = load, 0
+            continue
+        operands.append(EpilogueOperand(step.dtype, how))
+        loads.append(load)
+        number[step.attributes[0]] = len(loads)
+    if source is None:
+        return None
+    instructions = tuple(
+        Instruction("load", (), step.dtype, (number[step.attributes[0]],)) if step.operation == "load" else step
+        for step in kept
+    )
+    return Applied(Epilogue(tuple(operands), instructions), source, tuple(loads))
+
+
+def is_all_that_is_read(node: Node, views: Mapping[Node, View], users: Mapping[Node, Sequence[Node]]) -> bool:
+    """Whether only `node` is computed from a contraction's result: then its epilogue stores `node` for nothing."""
+    inside, stack = {node}, [node]
+    while stack:
+        for source in stack.pop().inputs:
+            if source not in inside and source not in views:
+                inside.add(source)
+                stack.append(source)
+    bases = {views[source].base for each in inside for source in each.inputs if source in views}
+    return any(base.operation.family == "contraction" and not _escapes(base, node, inside, users) for base in bases)
+
+
+def _escapes(base: Node, node: Node, inside: set[Node], users: Mapping[Node, Sequence[Node]]) -> bool:
+    """Whether something else than `node` reads `base`, or what is computed of it on the way to `node`."""
+    stack, seen = [base], {base}
+    while stack:
+        for user in users[stack.pop()]:
+            if user not in inside:
+                return True
+            if user is not node and user not in seen:
+                seen.add(user)
+                stack.append(user)
+    return False

@@ -1,0 +1,88 @@
+"""The devices that evaluate graphs: `cpu` (compiled) and `reference` (NumPy, the oracle)."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, Protocol
+
+from trainer.engine.graph.errors import refusal
+from trainer.engine.graph.node import Node
+from trainer.engine.graph.storage import Storage
+
+lock = threading.RLock()
+"""Held while values are computed or copied, states are updated and histories are dropped: by one thread at a time."""
+
+if hasattr(os, "register_at_fork"):
+    # the child of a fork has none of the other threads: the lock is free in it, and no computation is half done
+    os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release)
+
+
+class Device(Protocol):
+    """Evaluates graphs."""
+
+    name: str
+
+    def evaluate(self, nodes: Sequence[Node]) -> list[Storage]:
+        """The values of `nodes`, computed now, in memory of their own."""
+
+    def compile(
+        self,
+        results: Sequence[Node],
+        updates: Sequence[tuple[Storage, Node]] = (),
+        inputs: Sequence[Node] = (),
+        *,
+        flush: bool = False,
+        progress: Callable[[int, int, str], None] | None = None,
+    ) -> Any:
+        """A program whose `run(storages of inputs)` gives the storages of `results` and stores `updates` in place."""
+
+
+# name -> (module, class): imported when first asked for, since they are heavy
+_CLASSES = {
+    "cpu": ("trainer.engine.targets.cpu.device", "CpuDevice"),
+    "reference": ("trainer.engine.targets.reference", "ReferenceDevice"),
+}
+_devices: dict[str, Device] = {}
+_default: str | Device = "cpu"
+_override: ContextVar[Device | None] = ContextVar("device", default=None)
+
+
+def get(name: str | Device) -> Device:
+    """The device called `name` (one of each for the process); a device is handed back as it is."""
+    if not isinstance(name, str):
+        return name
+    found = _devices.get(name)
+    if found is None:
+        if name not in _CLASSES:
+            raise refusal("device", "there is no such device", found=repr(name), expected=" or ".join(sorted(_CLASSES)))
+        module, kind = _CLASSES[name]
+        found = _devices[name] = getattr(importlib.import_module(module), kind)()
+    return found
+
+
+def current() -> Device:
+    """The device that evaluates now: the innermost `device(...)`, or the default."""
+    return _override.get() or get(_default)
+
+
+def set_default_device(name: str | Device) -> None:
+    """Evaluate on this device from now on, in all threads, where no `device(...)` says otherwise."""
+    global _default
+    get(name)
+    _default = name
+
+
+@contextmanager
+def device(name: str | Device) -> Iterator[Device]:
+    """Evaluate on this device inside the `with` block (in this thread)."""
+    chosen = get(name)
+    token = _override.set(chosen)
+    try:
+        yield chosen
+    finally:
+        _override.reset(token)

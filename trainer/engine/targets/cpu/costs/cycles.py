@@ -1,0 +1,68 @@
+"""What tiles and tasks cost, in cycles of one core: the arithmetic that all templates share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from trainer.engine.targets.cpu.machine import Machine
+
+FMA_LATENCY = 4
+TILE_OVERHEAD = 40
+TASK_OVERHEAD = 500
+COPY_BYTES_PER_CYCLE = 12
+STREAM_BYTES_PER_CYCLE = 20
+SHARED_BYTES_PER_CYCLE = 8
+"""What a core reads of memory that no second-level cache of its own holds."""
+
+STALLED_SHARE = 0.1
+"""How much of the loads is not hidden behind the multiply-adds (measured: 8 x 2 and 30 x 1 run a tenth below 13 x 2).
+"""
+
+VARIANT_PENALTY = 0.004
+"""A further shape of tile costs compile time: worth less than this share of the kernel's time."""
+
+SCRATCH_LIMIT = 3 << 20
+THREADS = (2, 4, 8)
+WAIT = 0.25
+PADDING = 16
+"""Elements between pixels in scratch that set those of 2^n channels in other sets of the cache."""
+
+
+def pieces(total: int, tile: int) -> list[tuple[int, int]]:
+    """(size, how many) of the parts that tiles of `tile` cut `total` into."""
+    parts = [(tile, total // tile), (total % tile, 1)]
+    return [(size, count) for size, count in parts if size and count]
+
+
+def _tile_cycles(rows: int, vectors: int, depth: float) -> float:
+    products, loads, stream = rows * vectors / 2, (rows + vectors) / 2, vectors * 64 / STREAM_BYTES_PER_CYCLE
+    step = max(products, loads, stream, FMA_LATENCY) + STALLED_SHARE * (loads + stream)
+    return depth * step + TILE_OVERHEAD + 1.5 * rows * vectors
+
+
+def fits_registers(rows: int, vectors: int, machine: Machine, *, widened: bool = False) -> bool:
+    """Whether the accumulators of a tile, a row of the right operand and a broadcast have registers."""
+    return rows * vectors + (vectors + 1) * (2 if widened else 1) <= machine.vectors
+
+
+def cut_cycles(cuts: Iterable[list[tuple[int, int]]], vectors: list[tuple[int, int]], depth: float) -> float:
+    """Cycles of all tiles, rows cut along several axes."""
+    shapes = [(1, 1)]
+    for cut in cuts:
+        shapes = [(size * part, count * many) for size, count in shapes for part, many in cut]
+    cycles = sum(count * many * _tile_cycles(size, thick, depth) for size, count in shapes for thick, many in vectors)
+    return cycles * (1 + VARIANT_PENALTY * (len(shapes) * len(vectors) - 1))
+
+
+def steps(tile: int, total: int) -> list[int]:
+    """Multiples of `tile`, doubling, up to one that covers `total`."""
+    sizes = [tile]
+    while sizes[-1] < total:
+        sizes.append(min(2 * sizes[-1], -(-total // tile) * tile))
+    return sizes
+
+
+def balance(tasks: int) -> float:
+    """How much longer the slowest thread works than the mean; few tasks also wait for whoever was disturbed."""
+    return sum(math.ceil(tasks / threads) * threads / tasks for threads in THREADS) / len(THREADS) + WAIT / tasks

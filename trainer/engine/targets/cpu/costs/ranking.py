@@ -1,0 +1,44 @@
+"""From what each choice costs to the few that are worth compiling, best first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+from trainer.engine.targets.cpu.costs.cycles import SCRATCH_LIMIT
+
+MOST_TILES, MOST_CANDIDATES = 8, 10
+HOPELESS = 1.4
+"""What the model holds for so many times as slow as its choice is not worth compiling."""
+
+VARIED = 1.02
+"""The model says nothing of unrolling, copies and padding: variants of its choice come right after it."""
+
+Shape = TypeVar("Shape", bound=tuple[int, ...])
+Choice = TypeVar("Choice")
+
+
+def best(
+    options: Iterable[tuple[float, Choice]], variants: Callable[[Choice], Iterable[Choice]] = lambda choice: ()
+) -> tuple[Choice, ...]:
+    """The cheapest parameters, best first, and `variants` of the choice right after it."""
+    ranked = sorted(options, key=lambda option: option[0])
+    if not ranked:
+        raise ValueError(f"no tile of this problem fits {SCRATCH_LIMIT} bytes of scratch")
+    least, choice = ranked[0]
+    ranked += [(VARIED * least, variant) for variant in variants(choice)]
+    ranked.sort(key=lambda option: option[0])
+    worth = dict.fromkeys(parameters for total, parameters in ranked if total <= HOPELESS * least)
+    return tuple(worth)[:MOST_CANDIDATES]
+
+
+def cheapest_sizes(options: Iterable[tuple[float, int, Choice]]) -> list[tuple[float, Choice]]:
+    """Of one tile's (cost, tasks, parameters) the cheapest, and the cheapest of those with far more or fewer tasks."""
+    ranked = sorted(options, key=lambda option: option[0])
+    others = [option for option in ranked if not ranked[0][1] < 2 * option[1] < 4 * ranked[0][1]]
+    return [(total, parameters) for total, _, parameters in (*ranked[:1], *others[:1])]
+
+
+def cheapest_tiles(options: Iterable[tuple[float, Shape]]) -> list[tuple[float, Shape]]:
+    """The tiles worth sizing tasks for."""
+    return sorted(set(options))[:MOST_TILES]

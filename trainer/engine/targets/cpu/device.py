@@ -1,0 +1,191 @@
+"""The `cpu` device: compiles graphs to native programs and runs them on the thread pool."""
+
+from __future__ import annotations
+
+import functools
+import os
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from trainer import TrainerError
+from trainer.engine.graph import primitives
+from trainer.engine.graph.errors import refusal
+from trainer.engine.graph.node import Node, topological
+from trainer.engine.graph.rewrite import replaced, structural_key
+from trainer.engine.graph.simplify import simplify
+from trainer.engine.graph.storage import Storage
+from trainer.engine.program.legalise import legalise
+from trainer.engine.program.lower import Bfloat16, Numerics, Request, lower
+from trainer.engine.program.partition import Policy
+from trainer.engine.program.poison import poisoned
+from trainer.engine.program.states import settle_layouts
+from trainer.engine.targets.cpu import choices, describe, native
+from trainer.engine.targets.cpu.arena import Arena
+from trainer.engine.targets.cpu.executable import Program
+from trainer.engine.targets.cpu.loaded import Kernels, Progress
+from trainer.engine.targets.cpu.machine import NARROW, Machine, host_machine
+from trainer.engine.targets.cpu.pool import Pool, shared_pool
+from trainer.engine.targets.cpu.recording import Recording
+
+if TYPE_CHECKING:
+    from trainer.engine.autotune.tuner import Tuner
+
+POISON_VARIABLE = "TRAINER_POISON"
+CACHED_PROGRAMS = 512
+
+
+class CpuDevice:
+    """Compiled programs, kernels and memory of the host's processor.
+
+    `poison` fills memory with NaN when its buffer has ended; `narrow` compiles for 256-bit vectors; `choose` picks the
+    parameters of each template that `tuner` has not decided. Results have the same bits in every setting but the
+    classes in which sums are formed: `numerics`: "exact", or "fast", which may use Winograd's algorithm; `bfloat16`:
+    "pairs", or "tiles" as AMX does.
+
+    Raises:
+        TrainerError: the processor lacks what every kernel needs, or `bfloat16="tiles"` and AMX; no such class.
+    """
+
+    name = "cpu"
+
+    def __init__(
+        self,
+        *,
+        threads: int | None = None,
+        policy: Policy | None = None,
+        poison: bool | None = None,
+        narrow: bool = False,
+        choose: Callable[[Any], Any] | None = None,
+        numerics: Numerics = "exact",
+        bfloat16: Bfloat16 = "pairs",
+    ) -> None:
+        native.check_host()
+        self.pool: Pool = shared_pool() if threads is None else Pool(threads)
+        self.policy = policy or Policy()
+        if numerics not in ("exact", "fast"):
+            raise TrainerError("no such numerics class", found=repr(numerics), expected="'exact' or 'fast'")
+        machine = NARROW if narrow else host_machine()
+        _check_bfloat16(bfloat16, machine)
+        self._choose = choose or functools.partial(choices.choose, machine=machine)
+        self.numerics, self.bfloat16 = numerics, bfloat16
+        self.poison = os.environ.get(POISON_VARIABLE) == "1" if poison is None else poison
+        self.recording: Recording | None = None
+        self.tuner: Tuner | None = None
+        self.arena = Arena()
+        self.kernels = Kernels(native.host_target(narrow))
+        self._programs: OrderedDict[Any, Program] = OrderedDict()
+
+    @contextmanager
+    def recorded(self) -> Iterator[Recording]:
+        """Keep when each thread began and ended each launch of the programs that run inside the `with` block."""
+        if self.recording is not None:
+            raise refusal("profile", "the device is being profiled already")
+        with self.pool.lock:
+            self.recording = Recording(self.pool)
+        try:
+            yield self.recording
+        finally:
+            self.recording = None
+
+    # Programs
+
+    def compile(
+        self,
+        results: Sequence[Node],
+        updates: Sequence[tuple[Storage, Node]] = (),
+        inputs: Sequence[Node] = (),
+        *,
+        flush: bool = False,
+        progress: Progress | None = None,
+    ) -> Program:
+        """A program that computes `results` and stores `updates` in place; `inputs` are leaves whose address is given
+        to each run.
+        """
+        with self.pool.lock:
+            return self._compile(results, updates, inputs, flush, progress)
+
+    def _compile(
+        self,
+        results: Sequence[Node],
+        updates: Sequence[tuple[Storage, Node]],
+        inputs: Sequence[Node],
+        flush: bool,
+        progress: Progress | None,
+    ) -> Program:
+        began, compiled, cached = time.perf_counter(), *native.object_counts()
+        outputs = simplify([*results, *(node for _, node in updates)])
+        outputs = legalise(outputs)
+        values, targets = outputs[: len(results)], outputs[len(results) :]
+        news = [(storage, node) for (storage, _), node in zip(updates, targets, strict=True)]
+        if updates or flush:
+            settle_layouts(topological(outputs), news)
+        request = Request(tuple(values), tuple(news), self.numerics, self.bfloat16)
+        lowered = lower(request, self.policy, self.choose, progress)
+        if self.poison:
+            lowered.launches = poisoned(lowered.launches)
+        kernels = self.kernels.of(lowered.launches, progress)
+        program = Program(self, lowered, kernels, inputs, [node.shape for node in results], flush=flush)
+        now_compiled, now_cached = native.object_counts()
+        spent = 1000 * (time.perf_counter() - began)
+        program.compilation = describe.Compilation(now_compiled - compiled, now_cached - cached, spent)
+        describe.report(program)
+        if flush and self.tuner is not None:
+            self.tuner.adopt(program)
+        return program
+
+    def choose(self, spec: Any) -> Any:
+        """The parameters of a template to begin with: decided by tuning, or else by the cost model."""
+        return self._choose(spec) if self.tuner is None else self.tuner.choose(spec, self._choose)
+
+    def evaluate(self, nodes: Sequence[Node]) -> list[Storage]:
+        """The values of `nodes`, computed now; equal graphs share a compiled program."""
+        structure, leaves = structural_key(nodes)
+        storages = [leaf.value for leaf in leaves if leaf.value is not None]
+        for storage in storages:
+            if storage.memory is None:
+                raise storage.nothing_yet()
+        with self.pool.lock:
+            return self._program(nodes, structure, leaves).run(storages)
+
+    def _program(self, nodes: Sequence[Node], structure: Any, leaves: Sequence[Node]) -> Program:
+        """The program of graphs of this structure."""
+        key = (structure, self.policy, self.numerics)
+        program = self._programs.get(key)
+        if program is None:
+            slots = _stand_ins(leaves)
+            program = self.compile(replaced(nodes, slots), inputs=[slots[leaf] for leaf in leaves])
+            self._programs[key] = program
+            if len(self._programs) > CACHED_PROGRAMS:
+                self._programs.popitem(last=False)
+        else:
+            self._programs.move_to_end(key)
+        return program
+
+
+def _check_bfloat16(bfloat16: Bfloat16, machine: Machine) -> None:
+    """Raise where there is no such class, or the machine can't sum in it."""
+    if bfloat16 not in ("pairs", "tiles"):
+        raise TrainerError("no such class of bfloat16 sums", found=repr(bfloat16), expected="'pairs' or 'tiles'")
+    if bfloat16 == "tiles" and not machine.bfloat16_tiles:
+        raise TrainerError(
+            "bfloat16 can't be summed by tiles here",
+            found="no AMX for bfloat16 that kernels may use",
+            expected="a processor with AMX (Intel Xeon since 2023) under Linux 5.16 or later",
+            hint="bfloat16: pairs runs on every processor. A run that began with tiles goes on with them only.",
+        )
+
+
+def _stand_ins(leaves: Sequence[Node]) -> dict[Node, Node]:
+    """Leaves of the same shape, dtype and layout without memory, so that a cached program holds on to nobody's data."""
+
+    slots = {}
+    for index, node in enumerate(leaves):
+        original = node.value
+        assert original is not None
+        storage = Storage(original.shape, original.dtype, name=f"input {index}")
+        storage.layout = original.layout
+        slots[node] = primitives.buffer(storage)
+    return slots

@@ -1,0 +1,238 @@
+"""A program: launches bound to memory and laid out as a tape that the thread pool walks."""
+
+from __future__ import annotations
+
+import time
+import weakref
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from trainer.engine.graph.node import Node, tick
+from trainer.engine.graph.storage import Layout, Storage, aligned_empty
+from trainer.engine.program.launch import Address, Buffer, Launch
+from trainer.engine.program.lower import Lowered
+from trainer.engine.program.plan import MemoryPlan, barriers, plan_memory
+from trainer.engine.targets.cpu.crowding import Crowding
+from trainer.engine.targets.cpu.describe import Compilation
+from trainer.engine.targets.cpu.pool import BARRIER, RECORD_WORDS, SCRATCH_BYTES, SINGLE
+from trainer.engine.targets.cpu.recording import NO_STAMPS, ProgramRun, room
+
+if TYPE_CHECKING:
+    from trainer.engine.targets.cpu.device import CpuDevice
+    from trainer.engine.targets.cpu.loaded import Kernel
+
+
+@dataclass(frozen=True, slots=True)
+class _Result:
+    """What a result's memory must be, the memory taken for it so far, and the argument words that point at it."""
+
+    shape: tuple[int, ...]
+    buffer: Buffer
+    layout: Layout
+    places: tuple[tuple[int, int], ...]
+    slots: list[_Slot]
+
+
+class _Slot:
+    """Memory that is leased to one result after the other.
+
+    A lease is an array of its own over the memory. It is the base of every view of the result, so as long as a tensor,
+    a view or a buffer made of one lives, it lives, and the memory is not leased again.
+    """
+
+    def __init__(self, size: int, dtype: np.dtype) -> None:
+        memory = aligned_empty(size, dtype)
+        self.address, self._dtype = memory.ctypes.data, dtype
+        self._bytes = memory.view(np.uint8).data
+        self._lease: weakref.ref[np.ndarray] | None = None
+
+    @property
+    def is_free(self) -> bool:
+        return self._lease is None or self._lease() is None
+
+    def lease(self) -> np.ndarray:
+        """The memory as an array, flat; until nothing uses that any more."""
+        array = np.frombuffer(self._bytes, self._dtype)
+        self._lease = weakref.ref(array)
+        return array
+
+
+class Program:
+    """Compiled code and its argument blocks. `run` patches the addresses of inputs and results and walks the tape."""
+
+    def __init__(
+        self,
+        device: CpuDevice,
+        lowered: Lowered,
+        kernels: Sequence[Kernel],
+        inputs: Sequence[Node],
+        shapes: Sequence[tuple[int, ...]],
+        *,
+        flush: bool,
+    ) -> None:
+        self.device, self.flush = device, flush
+        self.compilation: Compilation | None = None
+        self.launches: list[Launch] = lowered.launches
+        self.memory: MemoryPlan = plan_memory(self.launches)
+        self._kernels = list(kernels)  # holds the code
+        self.single = all(launch.tasks <= 1 for launch in self.launches)
+        # with more threads than two, one that is held up costs less than going on alone would
+        self._crowding = Crowding() if device.pool.threads == 2 and not self.single else None
+        starts = np.cumsum([0, *[len(launch.words) for launch in self.launches]])
+        self._words = aligned_empty(int(starts[-1]), np.dtype(np.int64))
+        self._tape = aligned_empty(max(1, len(self.launches)) * RECORD_WORDS, np.dtype(np.int64))
+        self._tape[:] = 0
+        self._patch = memoryview(self._words.data).cast("B").cast("q")
+        self._keep: list[Storage] = []
+        in_arena: list[tuple[int, int]] = []
+        by_buffer: dict[Buffer, list[tuple[int, int]]] = {}
+        for start, launch in zip(starts, self.launches, strict=False):
+            for position, word in enumerate(launch.words, int(start)):
+                if isinstance(word, Address):
+                    if word.buffer.in_arena:
+                        in_arena.append((position, self.memory.offsets[word.buffer] + word.byte_offset))
+                    else:
+                        by_buffer.setdefault(word.buffer, []).append((position, word.byte_offset))
+                else:
+                    self._words[position] = word
+        self._arena_places = np.array([place for place, _ in in_arena], np.int64)
+        self._arena_offsets = np.array([offset for _, offset in in_arena], np.int64)
+        self._arena_generation = -1
+        flags = barriers(self.launches, self.memory.offsets)
+        base = self._words.ctypes.data
+        for index, (launch, kernel, start, wait) in enumerate(zip(self.launches, kernels, starts, flags, strict=False)):
+            record = self._tape[index * RECORD_WORDS : (index + 1) * RECORD_WORDS]
+            if launch.scratch > SCRATCH_BYTES:
+                raise AssertionError(
+                    f"{launch.label} wants {launch.scratch} bytes of scratch, threads have {SCRATCH_BYTES}"
+                )
+            record[:4] = kernel.address, base + int(start) * 8, launch.tasks, _flags(launch, wait)
+        self.barriers = sum(flags)
+        self._tape_address = self._tape.ctypes.data
+        self._bind(lowered, inputs, shapes, by_buffer)
+
+    def _bind(
+        self,
+        lowered: Lowered,
+        inputs: Sequence[Node],
+        shapes: Sequence[tuple[int, ...]],
+        by_buffer: dict[Buffer, list[tuple[int, int]]],
+    ) -> None:
+        patched = {node.attributes[0]: index for index, node in enumerate(inputs)}
+        self._inputs: list[tuple[tuple[int, int], ...]] = [()] * len(inputs)
+        for buffer, places in by_buffer.items():
+            if buffer.storage is None:
+                continue
+            index = patched.get(buffer.storage)
+            if index is not None:
+                self._inputs[index] += tuple(places)
+                continue
+            assert buffer.storage.memory is not None
+            address = buffer.storage.memory.ctypes.data
+            self._keep.append(_Hold(buffer.storage.memory))  # type: ignore[arg-type]
+            for position, offset in places:
+                self._words[position] = address + offset
+        self._results = [
+            _Result(shape, buffer, layout, tuple(by_buffer.get(buffer, ())), [])
+            for shape, buffer, layout in zip(shapes, lowered.results, lowered.result_layouts, strict=True)
+        ]
+
+    def run(self, inputs: Sequence[Storage]) -> list[Storage]:
+        """Run on `inputs`; returns the results' storages, whose memory is theirs until they are let go."""
+        with self.device.pool.lock:
+            return self._run(inputs)
+
+    def _run(self, inputs: Sequence[Storage]) -> list[Storage]:
+        if self._arena_generation != self.device.arena.generation or self.memory.size > self.device.arena.size:
+            self._bind_arena()
+        words = self._patch
+        for places, storage in zip(self._inputs, inputs, strict=True):
+            address = storage.memory.__array_interface__["data"][0]  # type: ignore[union-attr]
+            for position, offset in places:
+                words[position] = address + offset
+        results = []
+        for result in self._results:
+            slot = _free_slot(result)
+            for position, offset in result.places:
+                words[position] = slot.address + offset
+            storage = Storage(result.shape, result.buffer.dtype)
+            storage.layout, storage.memory = result.layout, slot.lease()
+            tick(storage.nbytes)
+            results.append(storage)
+        if self.device.poison:
+            self.device.arena.poison()
+        tuner, recording = self.device.tuner if self.flush else None, self.device.recording
+        if tuner is not None:
+            tuner.before(self)
+        counts = tuner is not None and tuner.counts(self)
+        # of a program that went alone, beside a busy process, a profile would show half the speed and no reason for it
+        together = recording is not None or (tuner is not None and counts and tuner.wants_all_threads(self))
+        walked = self.walk(stamped=recording is not None or counts, together=together)
+        if recording is not None:
+            recording.runs.append(walked)
+        if tuner is not None:
+            tuner.after(walked)
+        return results
+
+    def walk(self, *, stamped: bool = False, together: bool = False) -> ProgramRun:
+        """Walk the tape once, on what `run` has bound it to; with all threads, whoever else is busy, if `together`."""
+        pool, crowding = self.device.pool, None if together else self._crowding
+        alone = self.single or (crowding is not None and crowding.alone)
+        stamps, place = NO_STAMPS, 0
+        if stamped:
+            stamps = room(1 if alone else pool.threads, len(self.launches))
+            place = stamps.ctypes.data
+        start = time.perf_counter()
+        pool.run(self._tape_address, len(self.launches), alone=alone, flush=self.flush, stamps=place)
+        spent = time.perf_counter() - start
+        if crowding is not None and not together:
+            crowding.took(spent)
+        return ProgramRun(self, stamps, start, spent)
+
+    def _bind_arena(self) -> None:
+        arena = self.device.arena
+        arena.reserve(self.memory.size)
+        if len(self._arena_places):
+            self._words[self._arena_places] = self._arena_offsets + arena.address
+        self._arena_generation = arena.generation
+
+    @property
+    def waits(self) -> np.ndarray:
+        """For each launch whether all threads meet before it."""
+        return self._tape[3::RECORD_WORDS][: len(self.launches)] & BARRIER != 0
+
+    def swap(self, index: int, launch: Launch, kernel: Kernel) -> None:
+        """From the next run on, have a launch's work done by another kernel (`Launch.with_parameters`)."""
+        if launch.scratch > SCRATCH_BYTES:
+            raise ValueError(f"{launch.label} wants {launch.scratch} bytes of scratch, threads have {SCRATCH_BYTES}")
+        if self._crowding is not None:
+            self._crowding = Crowding()  # what it knows is how long other kernels took
+        before, self.launches[index], self._kernels[index] = self.launches[index], launch, kernel
+        self._tape[index * RECORD_WORDS], self._tape[index * RECORD_WORDS + 2] = kernel.address, launch.tasks
+        if (before.tasks <= 1) != (launch.tasks <= 1):
+            flags = barriers(self.launches, self.memory.offsets)
+            self._tape[3::RECORD_WORDS] = [_flags(*pair) for pair in zip(self.launches, flags, strict=True)]
+            self.barriers, self.single = sum(flags), all(each.tasks <= 1 for each in self.launches)
+
+
+def _flags(launch: Launch, waits: bool) -> int:
+    return (BARRIER if waits else 0) | (SINGLE if launch.tasks <= 1 else 0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Hold:
+    memory: np.ndarray
+
+
+def _free_slot(result: _Result) -> _Slot:
+    """Memory for a result that nothing uses, or new memory."""
+    for slot in result.slots:
+        if slot.is_free:
+            return slot
+    slot = _Slot(result.buffer.size, result.buffer.dtype.storage)
+    if len(result.slots) < 16:
+        result.slots.append(slot)
+    return slot

@@ -1,0 +1,187 @@
+"""How two partial results of a reduction become one; the same code for lanes, blocks and both orientations.
+
+A partial result is a list of vectors: one of values, and for argmax and argmin also their int64
+positions. 16-bit floats accumulate in float32 and are rounded when they are stored.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from trainer.engine.graph.dtypes import DType, float32, int64
+from trainer.engine.program.spec import Instruction
+from trainer.engine.targets.cpu.kernels.expression import LANES, compute_type, constant, render_body
+from trainer.engine.targets.cpu.kernels.vectors import splat
+from trainer.engine.targets.cpu.kernels.writer import Writer, vector
+
+_PAIRWISE = {"sum": "add", "prod": "multiply", "max": "maximum", "min": "minimum"}
+_LAST_POSITION = 2**63 - 1
+_MASK = vector("i1", LANES)
+
+
+@dataclass(frozen=True)
+class Accumulator:
+    """The running value of one output: `operation` as in `spec.Reduction`, `dtype` of the value that is reduced."""
+
+    operation: str
+    dtype: DType
+
+    def __post_init__(self) -> None:
+        if self.operation not in (*_PAIRWISE, "argmax", "argmin"):
+            raise ValueError(f"no reduction {self.operation!r}")
+
+    @property
+    def tracks_position(self) -> bool:
+        return self.operation.startswith("arg")
+
+    @property
+    def working(self) -> DType:
+        """The dtype in which values accumulate."""
+        return float32 if self.dtype.is_half else self.dtype
+
+    @property
+    def result(self) -> DType:
+        """The dtype of what `final` returns."""
+        return int64 if self.tracks_position else self.working
+
+    @property
+    def types(self) -> list[str]:
+        """The LLVM types of a partial result."""
+        return [compute_type(self.working), *([vector("i64", LANES)] if self.tracks_position else [])]
+
+    def identity(self) -> list[str]:
+        """The partial result of no elements."""
+        dtype, greatest = self.working, self.operation in ("max", "argmax")
+        if self.operation in ("sum", "prod"):
+            value: float = 0 if self.operation == "sum" else 1
+        elif dtype.is_float:
+            value = float("-inf") if greatest else float("inf")
+        else:
+            bits = 1 if dtype.kind == "bool" else 8 * dtype.itemsize
+            low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if dtype.kind == "int" else (0, (1 << bits) - 1)
+            value = low if greatest else high
+        return [constant(dtype, value), *([splat("i64", str(_LAST_POSITION))] if self.tracks_position else [])]
+
+    def combine(self, writer: Writer, a: list[str], b: list[str]) -> list[str]:
+        """The partial result of both; for floats in this order."""
+        dtype = self.working
+        if not self.tracks_position:
+            body = [
+                Instruction("load", (), dtype, (0,)),
+                Instruction("load", (), dtype, (1,)),
+                Instruction(_PAIRWISE[self.operation], (0, 1), dtype),
+            ]
+            return [render_body(writer, body, [a[0], b[0]])[-1]]
+        better = self._better(writer, a, b)
+        return [
+            writer.value(f"select {_MASK} {better}, {kind} {new}, {kind} {old}")
+            for kind, old, new in zip(self.types, a, b, strict=True)
+        ]
+
+    def _better(self, writer: Writer, a: list[str], b: list[str]) -> str:
+        """Lanes where b's element goes before a's: NaN before all, then the extreme one, then the earlier one."""
+        kind = self.types[0]
+        greatest = self.operation == "argmax"
+        earlier = writer.value(f"icmp slt {vector('i64', LANES)} {b[1]}, {a[1]}")
+        if not self.working.is_float:
+            sign = "s" if self.working.kind == "int" else "u"
+            beyond = writer.value(f"icmp {sign}{'gt' if greatest else 'lt'} {kind} {b[0]}, {a[0]}")
+            same = writer.value(f"icmp eq {kind} {b[0]}, {a[0]}")
+            return self._or(writer, beyond, self._and(writer, same, earlier))
+        beyond = writer.value(f"fcmp {'ogt' if greatest else 'olt'} {kind} {b[0]}, {a[0]}")
+        same = writer.value(f"fcmp oeq {kind} {b[0]}, {a[0]}")
+        b_is_nan = writer.value(f"fcmp uno {kind} {b[0]}, {b[0]}")
+        a_is_number = writer.value(f"fcmp ord {kind} {a[0]}, {a[0]}")
+        first_nan = self._and(writer, b_is_nan, self._or(writer, a_is_number, earlier))
+        return self._or(writer, self._or(writer, beyond, self._and(writer, same, earlier)), first_nan)
+
+    @staticmethod
+    def _and(writer: Writer, a: str, b: str) -> str:
+        return writer.value(f"and {_MASK} {a}, {b}")
+
+    @staticmethod
+    def _or(writer: Writer, a: str, b: str) -> str:
+        return writer.value(f"or {_MASK} {a}, {b}")
+
+    def take(self, writer: Writer, partial: list[str], value: str, positions: str, mask: str | None) -> list[str]:
+        """`partial` with a new element on every lane of `mask`; `positions` are int64 lanes, "" where not tracked."""
+        combined = self.combine(writer, partial, [value, positions][: len(partial)])
+        if mask is None:
+            return combined
+        return [
+            writer.value(f"select {_MASK} {mask}, {kind} {new}, {kind} {old}")
+            for kind, old, new in zip(self.types, partial, combined, strict=True)
+        ]
+
+    def fold_lanes(self, writer: Writer, partial: list[str]) -> list[str]:
+        """Combine lanes (l, l+8), (l, l+4), (l, l+2), (l, l+1); lane 0 holds the result."""
+        distance = LANES // 2
+        while distance:
+            picks = ", ".join(f"i32 {(lane + distance) % LANES}" for lane in range(LANES))
+            upper = [
+                writer.value(f"shufflevector {kind} {value}, {kind} poison, <{LANES} x i32> <{picks}>")
+                for kind, value in zip(self.types, partial, strict=True)
+            ]
+            partial = self.combine(writer, partial, upper)
+            distance //= 2
+        return partial
+
+    def fold_list(self, writer: Writer, partials: list[list[str]]) -> list[str]:
+        """As `fold_lanes`, of LANES partial results, lane by lane."""
+        distance = LANES // 2
+        while distance:
+            partials = [self.combine(writer, partials[lane], partials[lane + distance]) for lane in range(distance)]
+            distance //= 2
+        return partials[0]
+
+    def final(self, partial: list[str]) -> str:
+        """The output's value: the position, or the value itself."""
+        return partial[-1]
+
+
+class Moments(Accumulator):
+    """Sums of d and d², where d is an element's distance from a pivot: enough for mean and deviations.
+
+    The pivot is the mean of the block's middle 16 elements, so little cancels in `deviations`, however far from zero
+    the mean is: (mean - pivot)² is at most n/16 of the variance of a block of n, n/256 where one element is an outlier.
+    The first 16 would often come near that: they are a picture's upper edge, which padding sets apart from the rest.
+    """
+
+    def __post_init__(self) -> None:
+        if self.dtype.name not in ("float32", "float64"):
+            raise ValueError(f"no moments of {self.dtype}")
+
+    @property
+    def types(self) -> list[str]:
+        """The LLVM types of a partial result: the sums of d and of d²."""
+        return [compute_type(self.dtype)] * 2
+
+    def identity(self) -> list[str]:
+        """The partial result of no elements."""
+        return [constant(self.dtype, 0)] * 2
+
+    def combine(self, writer: Writer, a: list[str], b: list[str]) -> list[str]:
+        """The sums of both."""
+        return [writer.value(f"fadd {kind} {x}, {y}") for kind, x, y in zip(self.types, a, b, strict=True)]
+
+    def take(self, writer: Writer, partial: list[str], value: str, positions: str, mask: str | None) -> list[str]:
+        """`partial` with a new distance from the pivot on every lane of `mask`."""
+        square = writer.value(f"fmul {self.types[0]} {value}, {value}")
+        combined = self.combine(writer, partial, [value, square])
+        if mask is None:
+            return combined
+        return [
+            writer.value(f"select {_MASK} {mask}, {kind} {new}, {kind} {old}")
+            for kind, old, new in zip(self.types, partial, combined, strict=True)
+        ]
+
+    def result_of(self, writer: Writer, operation: str, partial: list[str], pivot: str, count: str) -> str:
+        """mean = pivot + s1 / n, or deviations = s2 - s1 · (s1 / n), held at 0 where rounding would go below."""
+        kind = self.types[0]
+        share = writer.value(f"fdiv {kind} {partial[0]}, {count}")
+        if operation == "mean":
+            return writer.value(f"fadd {kind} {pivot}, {share}")
+        lost = writer.value(f"fmul {kind} {partial[0]}, {share}")
+        left = writer.value(f"fsub {kind} {partial[1]}, {lost}")
+        below = writer.value(f"fcmp olt {kind} {left}, zeroinitializer")
+        return writer.value(f"select {_MASK} {below}, {kind} zeroinitializer, {kind} {left}")

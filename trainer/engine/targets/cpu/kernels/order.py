@@ -1,0 +1,249 @@
+"""Sorting rows and greedy suppression: one row or matrix after the other, shapes and strides baked in."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from trainer.engine.graph.dtypes import DType
+from trainer.engine.targets.cpu.kernels.expression import MEMORY
+from trainer.engine.targets.cpu.kernels.loops import counted_loop, decode, minimum, when
+from trainer.engine.targets.cpu.kernels.writer import Writer
+
+_TASK_ELEMENTS = 4096
+
+_FLOAT_FORMATS = {"float64": (64, 52), "float32": (32, 23), "bfloat16": (16, 7), "float16": (16, 10)}
+"""Bits in all and of the fraction."""
+
+
+@dataclass(frozen=True, slots=True)
+class Argsort:
+    """y = the stable order of x along an axis, int64. Addresses: (x, y); strides are in elements, by axis."""
+
+    dtype: DType
+    shape: tuple[int, ...]
+    axis: int
+    descending: bool
+    input_strides: tuple[int, ...]
+    output_strides: tuple[int, ...]
+
+    @property
+    def row_axes(self) -> tuple[int, ...]:
+        return tuple(axis for axis in range(len(self.shape)) if axis != self.axis)
+
+    @property
+    def rows(self) -> int:
+        return math.prod(self.shape[axis] for axis in self.row_axes)
+
+    @property
+    def rows_per_task(self) -> int:
+        return max(1, _TASK_ELEMENTS // max(1, self.shape[self.axis]))
+
+
+@dataclass(frozen=True, slots=True)
+class Suppress:
+    """y [..., N] = which candidates stay by overlaps x [..., N, N]. Addresses: (x, y); strides are by axis of x, y."""
+
+    shape: tuple[int, ...]
+    input_strides: tuple[int, ...]
+    output_strides: tuple[int, ...]
+
+    @property
+    def rows(self) -> int:
+        return math.prod(self.shape[:-2])
+
+
+def argsort_tasks(kernel: Argsort) -> int:
+    """How many tasks the grid of `kernel` has."""
+    return 0 if 0 in kernel.shape else -(-kernel.rows // kernel.rows_per_task)
+
+
+def suppress_tasks(kernel: Suppress) -> int:
+    """How many tasks the grid of `kernel` has: one a matrix."""
+    return 0 if 0 in kernel.shape else kernel.rows
+
+
+def render_argsort(kernel: Argsort, name: str) -> str:
+    """The module text, exporting `void name(ptr arguments, i64 task)`.
+
+    Heapsort of the indices by (key, index): it needs no memory beside the result, its time does not depend on the
+    numbers, and with the index as part of the key the order is the stable one.
+    """
+    writer = Writer()
+    writer.label("entry")
+    source, target = _arguments(writer)
+    axes, count = kernel.row_axes, kernel.shape[kernel.axis]
+    by = kernel.output_strides[kernel.axis]
+    sift = _sift(writer, kernel)
+    first = writer.value(f"mul i64 %task, {kernel.rows_per_task}")
+    last = minimum(writer, str(kernel.rows), writer.value(f"add i64 {first}, {kernel.rows_per_task}"))
+
+    def row(number: str) -> None:
+        keys = _row(writer, source, MEMORY[kernel.dtype.name], number, kernel.shape, axes, kernel.input_strides)
+        order = _row(writer, target, "i64", number, kernel.shape, axes, kernel.output_strides)
+
+        def place(index: str) -> str:
+            return writer.value(f"getelementptr i64, ptr {order}, i64 {writer.value(f'mul i64 {index}, {by}')}")
+
+        counted_loop(
+            writer, "0", str(count), 1, lambda index: writer.emit(f"store i64 {index}, ptr {place(index)}"), "number"
+        )
+
+        def settle(turn: str) -> None:
+            root = writer.value(f"sub i64 {count // 2 - 1}, {turn}")
+            writer.emit(f"call void @{sift}(ptr {keys}, ptr {order}, i64 {root}, i64 {count})")
+
+        def extract(turn: str) -> None:
+            end = writer.value(f"sub i64 {count - 1}, {turn}")
+            top, bottom = writer.value(f"load i64, ptr {order}"), writer.value(f"load i64, ptr {place(end)}")
+            writer.emit(f"store i64 {bottom}, ptr {order}")
+            writer.emit(f"store i64 {top}, ptr {place(end)}")
+            writer.emit(f"call void @{sift}(ptr {keys}, ptr {order}, i64 0, i64 {end})")
+
+        counted_loop(writer, "0", str(count // 2), 1, settle, "heap")
+        counted_loop(writer, "0", str(max(0, count - 1)), 1, extract, "sort")
+
+    counted_loop(writer, first, last, 1, row, "row")
+    writer.emit("ret void")
+    return writer.module(name)
+
+
+def _sift(writer: Writer, kernel: Argsort) -> str:
+    """The function that lets the index at `root` of a heap of `end` indices sink to its place; the last is on top."""
+    by_key, by_index = kernel.input_strides[kernel.axis], kernel.output_strides[kernel.axis]
+    better = "slt" if kernel.descending else "sgt"
+
+    def build(inner: Writer) -> None:
+        def key(index: str) -> str:
+            offset = inner.value(f"mul i64 {index}, {by_key}")
+            return _key(inner, kernel.dtype, "%keys", offset)
+
+        def at(position: str) -> str:
+            return inner.value(f"getelementptr i64, ptr %order, i64 {inner.value(f'mul i64 {position}, {by_index}')}")
+
+        def comes_later(one: tuple[str, str], other: tuple[str, str]) -> str:
+            differs = inner.value(f"icmp {better} i64 {one[0]}, {other[0]}")
+            equal = inner.value(f"icmp eq i64 {one[0]}, {other[0]}")
+            behind = inner.value(f"icmp sgt i64 {one[1]}, {other[1]}")
+            return inner.value(f"or i1 {differs}, {inner.value(f'and i1 {equal}, {behind}')}")
+
+        inner.label("entry")
+        sinking = inner.value(f"load i64, ptr {at('%root')}")
+        own = key(sinking)
+        inner.branch("head")
+        inner.label("head")
+        place = "%place"
+        inner.emit(f"{place} = phi i64 [ %root, %entry ], [ %taken, %sink ]")
+        left = inner.value(f"add i64 {inner.value(f'shl i64 {place}, 1')}, 1")
+        inner.branch_if(inner.value(f"icmp slt i64 {left}, %end"), "children", "done")
+        inner.label("children")
+        right = inner.value(f"add i64 {left}, 1")
+        has_right = inner.value(f"icmp slt i64 {right}, %end")
+        other = inner.value(f"select i1 {has_right}, i64 {right}, i64 {left}")
+        pair = []
+        for position in (left, other):
+            index = inner.value(f"load i64, ptr {at(position)}")
+            pair.append((key(index), index))
+        takes_other = comes_later(pair[1], pair[0])
+        inner.emit(f"%taken = select i1 {takes_other}, i64 {other}, i64 {left}")
+        chosen_key, chosen = (
+            inner.value(f"select i1 {takes_other}, i64 {two}, i64 {one}") for one, two in zip(*pair, strict=True)
+        )
+        inner.branch_if(comes_later((chosen_key, chosen), (own, sinking)), "sink", "done")
+        inner.label("sink")
+        inner.emit(f"store i64 {chosen}, ptr {at(place)}")
+        inner.branch("head")
+        inner.label("done")
+        inner.emit(f"store i64 {sinking}, ptr {at(place)}")
+        inner.emit("ret void")
+
+    parameters = [("ptr", "%keys"), ("ptr", "%order"), ("i64", "%root"), ("i64", "%end")]
+    return writer.helper("sift", "void", parameters, build)
+
+
+def _key(writer: Writer, dtype: DType, base: str, offset: str) -> str:
+    """The element at `offset` as an i64 of the same order, from its bits alone: no flushing of subnormal numbers."""
+    element = MEMORY[dtype.name]
+    kind = f"i{8 * dtype.itemsize}"
+    place = writer.value(f"getelementptr {element}, ptr {base}, i64 {offset}")
+    bits = writer.value(f"load {kind}, ptr {place}, align {dtype.itemsize}")
+    if not dtype.is_float:
+        if kind == "i64":
+            return bits
+        return writer.value(f"{'zext' if dtype.kind in ('uint', 'bool') else 'sext'} {kind} {bits} to i64")
+    width, fraction = _FLOAT_FORMATS[dtype.name]
+    greatest = (1 << width - 1) - 1
+    infinity = greatest >> fraction << fraction
+    size = writer.value(f"and {kind} {bits}, {greatest}")
+    turned = writer.value(f"sub {kind} 0, {size}")  # -0 is 0
+    signed = writer.value(f"select i1 {writer.value(f'icmp slt {kind} {bits}, 0')}, {kind} {turned}, {kind} {size}")
+    is_nan = writer.value(f"icmp ugt {kind} {size}, {infinity}")
+    ranked = writer.value(f"select i1 {is_nan}, {kind} {greatest}, {kind} {signed}")
+    return ranked if kind == "i64" else writer.value(f"sext {kind} {ranked} to i64")
+
+
+def render_suppress(kernel: Suppress, name: str) -> str:
+    """The module text, exporting `void name(ptr arguments, i64 task)`; a task is one matrix, candidate by candidate."""
+    writer = Writer()
+    writer.label("entry")
+    source, target = _arguments(writer)
+    count, outer = kernel.shape[-1], range(len(kernel.shape) - 2)
+    matrix = _row(writer, source, "i8", "%task", kernel.shape, outer, kernel.input_strides)
+    kept = _row(writer, target, "i8", "%task", kernel.shape, outer, kernel.output_strides)
+    down, across = kernel.input_strides[-2:]
+    by = kernel.output_strides[-1]
+
+    def at(base: str, index: str, stride: int) -> str:
+        return writer.value(f"getelementptr i8, ptr {base}, i64 {writer.value(f'mul i64 {index}, {stride}')}")
+
+    counted_loop(writer, "0", str(count), 1, lambda i: writer.emit(f"store i8 1, ptr {at(kept, i, by)}"), "all")
+
+    def candidate(number: str) -> None:
+        stays = writer.value(f"icmp ne i8 {writer.value(f'load i8, ptr {at(kept, number, by)}')}, 0")
+
+        def hide() -> None:
+            line = at(matrix, number, down)
+
+            def one(other: str) -> None:
+                place = at(kept, other, by)
+                overlaps = writer.value(f"load i8, ptr {at(line, other, across)}")
+                free = writer.value(f"xor i8 {overlaps}, 1")
+                before = writer.value(f"load i8, ptr {place}")
+                writer.emit(f"store i8 {writer.value(f'and i8 {before}, {free}')}, ptr {place}")
+
+            counted_loop(writer, writer.value(f"add i64 {number}, 1"), str(count), 1, one, "later")
+
+        when(writer, stays, hide, "stays")
+
+    counted_loop(writer, "0", str(count), 1, candidate, "candidate")
+    writer.emit("ret void")
+    return writer.module(name)
+
+
+def _arguments(writer: Writer) -> tuple[str, str]:
+    """The addresses of input and output."""
+    source, target = (
+        writer.value(f"load ptr, ptr {writer.value(f'getelementptr i64, ptr %arguments, i64 {word}')}")
+        for word in range(2)
+    )
+    return source, target
+
+
+def _row(
+    writer: Writer,
+    base: str,
+    element: str,
+    number: str,
+    shape: Sequence[int],
+    axes: Sequence[int],
+    strides: Sequence[int],
+) -> str:
+    """Where the row-major `number`-th point of `axes` begins."""
+    if not axes:
+        return base
+    places = decode(writer, number, [str(shape[axis]) for axis in axes])
+    offset = "0"
+    for axis, place in zip(axes, places, strict=True):
+        offset = writer.value(f"add i64 {offset}, {writer.value(f'mul i64 {place}, {strides[axis]}')}")
+    return writer.value(f"getelementptr {element}, ptr {base}, i64 {offset}")

@@ -1,0 +1,123 @@
+"""A kernel that reduces one block of a collapsed dimension, while it is written: what both ways of running share.
+
+A partial result of argmax or argmin is its position alone: where an output has several blocks, reduce the values first.
+A bfloat16 value may be stored as float32, unrounded, to be combined with other blocks.
+"""
+
+from __future__ import annotations
+
+from trainer.engine.program.spec import LoopKernel
+from trainer.engine.targets.cpu.kernels.access import load_vector, row_value
+from trainer.engine.targets.cpu.kernels.combine import Accumulator, Moments
+from trainer.engine.targets.cpu.kernels.expression import LANES, MEMORY, render_body
+from trainer.engine.targets.cpu.kernels.loops import IOTA, Arguments, broadcast, load_arguments, minimum
+from trainer.engine.targets.cpu.kernels.writer import Writer, vector
+
+
+class BlockReduction:
+    """One kernel while it is written; `kept_inside`: how many kept dimensions lie inside the reduced one."""
+
+    def __init__(self, kernel: LoopKernel, kept_inside: int) -> None:
+        assert kernel.reduction is not None
+        self.kernel = kernel
+        self.writer = Writer()
+        # mean and deviations of one value share an accumulator
+        shared = dict.fromkeys(
+            ("moments" if operation in ("mean", "deviations") else operation, instruction)
+            for operation, (instruction, _) in zip(kernel.reduction.operations, kernel.outputs, strict=True)
+        )
+        self.terms = [instruction for _, instruction in shared]
+        self.accumulators = [
+            (Moments if operation == "moments" else Accumulator)(operation, kernel.body[instruction].dtype)
+            for operation, instruction in shared
+        ]
+        places = {term: place for place, term in enumerate(shared)}
+        self.results = [
+            (places["moments" if operation in ("mean", "deviations") else operation, instruction], operation)
+            for operation, (instruction, _) in zip(kernel.reduction.operations, kernel.outputs, strict=True)
+        ]
+        self.reduced = kernel.rank - 1 - kept_inside
+
+    def render(self, name: str) -> str:
+        writer = self.writer
+        writer.label("entry")
+        self.arguments: Arguments = load_arguments(writer, self.kernel)
+        self.elements = [MEMORY[operand.dtype.name] for operand in self.arguments.operands]
+        length, chunk = self.arguments.sizes[self.reduced], self.arguments.chunk
+        padded = writer.value(f"add i64 {length}, {writer.value(f'sub i64 {chunk}, 1')}")
+        blocks = writer.value(f"udiv i64 {padded}, {chunk}")
+        empty = writer.value(f"icmp eq i64 {blocks}, 0")
+        blocks = writer.value(f"select i1 {empty}, i64 1, i64 {blocks}")
+        group, self.block = writer.value(f"udiv i64 %task, {blocks}"), writer.value(f"urem i64 %task, {blocks}")
+        self.start = writer.value(f"mul i64 {self.block}, {chunk}")
+        self.stop = minimum(writer, length, writer.value(f"add i64 {self.start}, {chunk}"))
+        first = writer.value(f"mul i64 {group}, {self.arguments.grain}")
+        self.write(first)
+        writer.emit("ret void")
+        return writer.module(name)
+
+    def write(self, first: str) -> None:
+        """The task's block of the kept parts from `first` on."""
+        raise NotImplementedError
+
+    def last(self, first: str, total: str) -> str:
+        """The kept part behind the task's last, of `total`."""
+        return minimum(self.writer, total, self.writer.value(f"add i64 {first}, {self.arguments.grain}"))
+
+    def positions(self, position: str, consecutive: bool) -> str:
+        """Places along the reduced dimension as int64 lanes: `position` on, or `position` on every lane."""
+        if not any(accumulator.tracks_position for accumulator in self.accumulators):
+            return ""
+        spread = broadcast(self.writer, "i64", position)
+        return self.writer.value(f"add {vector('i64', LANES)} {spread}, {IOTA['i64']}") if consecutive else spread
+
+    def distances(self, values: list[str], pivots: list[str]) -> list[str]:
+        """`values`, less the pivot where there is one."""
+        return [
+            self.writer.value(f"fsub {accumulator.types[0]} {value}, {pivot}") if pivot else value
+            for accumulator, value, pivot in zip(self.accumulators, values, pivots, strict=True)
+        ]
+
+    def final(self, result: int, partials: list[list[str]], pivots: list[str]) -> str:
+        """The value of output `result` of a block, from the combined partial results."""
+        place, operation = self.results[result]
+        accumulator = self.accumulators[place]
+        if not isinstance(accumulator, Moments):
+            return accumulator.final(partials[place])
+        element = accumulator.types[0][1:-1].split(" x ")[1]
+        length = self.writer.value(f"sub i64 {self.stop}, {self.start}")
+        count = broadcast(self.writer, element, self.writer.value(f"uitofp i64 {length} to {element}"))
+        return accumulator.result_of(self.writer, operation, partials[place], pivots[place], count)
+
+    def values(self, places: list[str], fixed: dict[int, str], position: str, mask: str | None) -> list[str]:
+        """The values to reduce, from the body on the operands at `position` of the innermost dimension."""
+        loaded = [
+            fixed[number]
+            if number in fixed
+            else load_vector(self.writer, operand, places[number], self.arguments.strides[number][-1], position, mask)
+            for number, operand in enumerate(self.kernel.inputs)
+        ]
+        values = render_body(self.writer, self.kernel.body, loaded)
+        return [values[instruction] for instruction in self.terms]
+
+    def fixed(self, places: list[str]) -> dict[int, str]:
+        """The values of operands that don't move along the innermost dimension."""
+        return {
+            number: row_value(self.writer, operand, places[number])
+            for number, operand in enumerate(self.kernel.inputs)
+            if operand.inner == "broadcast"
+        }
+
+    def pivot_elements(self) -> tuple[str, str]:
+        """The block's middle elements, of which the pivot is the mean: where in it they begin, how many they are."""
+        writer = self.writer
+        length = writer.value(f"sub i64 {self.stop}, {self.start}")
+        count = minimum(writer, length, str(LANES))
+        return writer.value(f"lshr i64 {writer.value(f'sub i64 {length}, {count}')}, 1"), count
+
+    def divided(self, accumulator: Accumulator, value: str, count: str) -> str:
+        """A vector over an integer."""
+        kind = accumulator.types[0]
+        element = kind[1:-1].split(" x ")[1]
+        number = broadcast(self.writer, element, self.writer.value(f"uitofp i64 {count} to {element}"))
+        return self.writer.value(f"fdiv {kind} {value}, {number}")

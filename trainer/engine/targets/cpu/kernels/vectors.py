@@ -1,0 +1,169 @@
+"""Strict IEEE operations on vectors of float or double, so that approximations read as formulas.
+
+No operation carries a fast-math flag: what is written is what is rounded. `fma` is a single rounding and is only
+used where it is written, never contracted.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from trainer.engine.targets.cpu.kernels.writer import Writer, mangled, vector
+
+
+def float_literal(value: float, element: str) -> str:
+    """A floating-point constant in LLVM's exact hexadecimal spelling, rounded to `element` ("float" or "double")."""
+    if element == "float":
+        value = to_float32(float(value))
+    return f"0x{struct.unpack('<Q', struct.pack('<d', float(value)))[0]:016X}"
+
+
+def to_float32(value: float) -> float:
+    """A Python float rounded to float32; beyond its range an infinity."""
+    try:
+        return float(struct.unpack("<f", struct.pack("<f", value))[0])
+    except OverflowError:
+        return float("inf") if value > 0 else float("-inf")
+
+
+def splat(element: str, literal: str) -> str:
+    """A constant vector of equal elements."""
+    return f"splat ({element} {literal})"
+
+
+@dataclass
+class Floats:
+    """Emits operations on `lanes` elements of `element` ("float" or "double") through `writer`."""
+
+    writer: Writer
+    element: str
+    lanes: int
+    type: str = field(init=False)
+    bits: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.type = vector(self.element, self.lanes)
+        self.bits = vector(self.integer, self.lanes)
+
+    @property
+    def integer(self) -> str:
+        return "i32" if self.element == "float" else "i64"
+
+    @property
+    def mantissa(self) -> int:
+        """Stored mantissa bits."""
+        return 23 if self.element == "float" else 52
+
+    @property
+    def bias(self) -> int:
+        return 127 if self.element == "float" else 1023
+
+    def constant(self, value: float) -> str:
+        return splat(self.element, float_literal(value, self.element))
+
+    def whole(self, value: int) -> str:
+        """A constant of the integer type of the same width."""
+        return splat(self.integer, str(value))
+
+    def _binary(self, operation: str, a: str, b: str) -> str:
+        return self.writer.value(f"{operation} {self.type} {a}, {b}")
+
+    def add(self, a: str, b: str) -> str:
+        return self._binary("fadd", a, b)
+
+    def subtract(self, a: str, b: str) -> str:
+        return self._binary("fsub", a, b)
+
+    def multiply(self, a: str, b: str) -> str:
+        return self._binary("fmul", a, b)
+
+    def divide(self, a: str, b: str) -> str:
+        return self._binary("fdiv", a, b)
+
+    def negate(self, a: str) -> str:
+        return self.writer.value(f"fneg {self.type} {a}")
+
+    def fma(self, a: str, b: str, c: str) -> str:
+        """a * b + c with one rounding."""
+        return self._intrinsic("fma", a, b, c)
+
+    def unary(self, name: str, a: str) -> str:
+        """One of LLVM's sqrt, fabs, floor, ceil, trunc, roundeven."""
+        return self._intrinsic(name, a)
+
+    def copysign(self, magnitude: str, sign: str) -> str:
+        return self._intrinsic("copysign", magnitude, sign)
+
+    def _intrinsic(self, name: str, *arguments: str) -> str:
+        return self.writer.intrinsic(f"{name}.{mangled(self.type)}", self.type, *((self.type, a) for a in arguments))
+
+    def compare(self, predicate: str, a: str, b: str) -> str:
+        """A vector of i1; `predicate` is LLVM's: olt, oge, uno, ..."""
+        return self.writer.value(f"fcmp {predicate} {self.type} {a}, {b}")
+
+    def select(self, condition: str, a: str, b: str) -> str:
+        return self.writer.value(f"select {vector('i1', self.lanes)} {condition}, {self.type} {a}, {self.type} {b}")
+
+    def to_bits(self, a: str) -> str:
+        return self.writer.value(f"bitcast {self.type} {a} to {self.bits}")
+
+    def from_bits(self, a: str) -> str:
+        return self.writer.value(f"bitcast {self.bits} {a} to {self.type}")
+
+    def integer_operation(self, operation: str, a: str, b: str) -> str:
+        """An integer instruction (add, and, lshr, ...) on the type of the same width."""
+        return self.writer.value(f"{operation} {self.bits} {a}, {b}")
+
+    def to_integer(self, a: str) -> str:
+        """Truncation to the integer of the same width; the caller keeps `a` in range or does not use the lane."""
+        name = f"fptosi.sat.{mangled(self.bits)}.{mangled(self.type)}"
+        return self.writer.intrinsic(name, self.bits, (self.type, a))
+
+    def from_integer(self, a: str) -> str:
+        return self.writer.value(f"sitofp {self.bits} {a} to {self.type}")
+
+    def horner(self, x: str, coefficients: tuple[float, ...]) -> str:
+        """The polynomial with `coefficients`, highest power first, by fused multiply-adds."""
+        total = self.constant(coefficients[0])
+        for coefficient in coefficients[1:]:
+            total = self.fma(total, x, self.constant(coefficient))
+        return total
+
+    def estrin(self, x: str, coefficients: tuple[float, ...]) -> str:
+        """The same polynomial, neighbouring terms joined in pairs: a few products more, and half the way through.
+
+        A loop's vectors overlap only as far as the processor's window reaches, which a long way through stalls.
+        """
+        terms = [self.constant(coefficient) for coefficient in reversed(coefficients)]
+        while len(terms) > 1:
+            pairs = [self.fma(high, x, low) for low, high in zip(terms[::2], terms[1::2], strict=False)]
+            terms = pairs + terms[2 * len(pairs) :]
+            x = self.multiply(x, x) if len(terms) > 1 else x
+        return terms[0]
+
+    def lookup(self, table: Sequence[float], index: str) -> str:
+        """table[index & 15] of sixteen floats; the lanes are a power of two."""
+        kind, bits = vector("float", 16), vector("i32", 16)
+        entries = ", ".join(f"float {float_literal(value, 'float')}" for value in table)
+        parts = []
+        for start in range(0, self.lanes, 16):
+            part = self._shuffle(self.bits, index, "poison", [(start + lane) % self.lanes for lane in range(16)])
+            parts.append(self.writer.lookup(kind, f"<{entries}>", bits, part))
+        size = 16
+        while len(parts) > 1:
+            pairs = zip(parts[::2], parts[1::2], strict=True)
+            parts = [self._shuffle(vector("float", size), low, high, range(2 * size)) for low, high in pairs]
+            size *= 2
+        return parts[0] if self.lanes >= size else self._shuffle(kind, parts[0], "poison", range(self.lanes))
+
+    def _shuffle(self, kind: str, a: str, b: str, lanes: Sequence[int]) -> str:
+        """The lanes of `a` and `b`, both of type `kind`, that are named."""
+        chosen = ", ".join(f"i32 {lane}" for lane in lanes)
+        return self.writer.value(f"shufflevector {kind} {a}, {kind} {b}, <{len(lanes)} x i32> <{chosen}>")
+
+    def power_of_two(self, exponent: str) -> str:
+        """2**exponent for an integer vector within the normal exponents."""
+        biased = self.integer_operation("add", exponent, self.whole(self.bias))
+        return self.from_bits(self.integer_operation("shl", biased, self.whole(self.mantissa)))

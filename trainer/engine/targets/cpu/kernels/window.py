@@ -1,0 +1,311 @@
+"""The maximum of each window, or where it lies, with shapes and strides baked in.
+
+Vectors run along channels where those are contiguous (channels-last), else along output columns. A window position in
+the padding is replaced by the nearest one inside the image, which the window holds anyway: seen twice, it changes
+nothing, so the inner loop has no masks.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from trainer.engine.graph.dtypes import DType, int32, int64
+from trainer.engine.program.spec import Operand
+from trainer.engine.targets.cpu.kernels.access import load_vector, store_vector
+from trainer.engine.targets.cpu.kernels.expression import LANES, MEMORY, compute_type, memory_type, widen
+from trainer.engine.targets.cpu.kernels.loops import (
+    IOTA,
+    Arguments,
+    broadcast,
+    carried_loop,
+    for_each_row,
+    for_each_run,
+    minimum,
+    vector_loop,
+)
+from trainer.engine.targets.cpu.kernels.vectors import splat
+from trainer.engine.targets.cpu.kernels.writer import Writer, mangled, vector
+
+_TASK_READS = 65536
+_UNROLLED = 25
+_WIDE = vector("i64", LANES)
+Point = tuple[str, str]
+"""A place in the image (a pointer, or lanes of them) and its h * W + w (a scalar, or lanes)."""
+
+
+@dataclass(frozen=True, slots=True)
+class WindowArgmax:
+    """indices[n, c, oh, ow] (int32) = h * W + w of the first maximum of a window of x[N, C, H, W].
+
+    NaN is greater than any number; padding never wins. `padding` is ((before, after), (before, after)) for H and W;
+    strides are in elements along the logical axes. Addresses: (x, indices).
+    """
+
+    dtype: DType
+    shape: tuple[int, int, int, int]
+    window: tuple[int, int]
+    strides: tuple[int, int]
+    padding: tuple[tuple[int, int], tuple[int, int]]
+    dilation: tuple[int, int]
+    input_strides: tuple[int, int, int, int]
+    output_strides: tuple[int, int, int, int]
+    values: bool = False
+    """Store the maximum itself, instead of where it lies."""
+
+    @property
+    def output_shape(self) -> tuple[int, int, int, int]:
+        height, width = (
+            (size + low + high - dilation * (window - 1) - 1) // stride + 1
+            for size, (low, high), dilation, window, stride in zip(
+                self.shape[2:], self.padding, self.dilation, self.window, self.strides, strict=True
+            )
+        )
+        return (*self.shape[:2], height, width)
+
+    @property
+    def vector_axis(self) -> int:
+        """The logical axis of the output along which vectors run."""
+        return 1 if self.input_strides[1] == 1 and self.shape[1] > 1 else 3
+
+    @property
+    def row_axes(self) -> tuple[int, ...]:
+        """The other axes, in the order of the output's memory."""
+        others = [axis for axis in range(4) if axis != self.vector_axis]
+        return tuple(sorted(others, key=lambda axis: -self.output_strides[axis]))
+
+    @property
+    def rows(self) -> int:
+        return math.prod(self.output_shape[axis] for axis in self.row_axes)
+
+    @property
+    def rows_per_task(self) -> int:
+        reads = self.output_shape[self.vector_axis] * math.prod(self.window)
+        return max(1, _TASK_READS // max(1, reads))
+
+
+def tasks(kernel: WindowArgmax) -> int:
+    """How many tasks the grid of `kernel` has."""
+    return 0 if 0 in kernel.output_shape else -(-kernel.rows // kernel.rows_per_task)
+
+
+def render_window_argmax(kernel: WindowArgmax, name: str) -> str:
+    """The module text, exporting `void name(ptr arguments, i64 task)`; arguments are two addresses: x, indices."""
+    for size, (low, high), dilation, window in zip(
+        kernel.shape[2:], kernel.padding, kernel.dilation, kernel.window, strict=True
+    ):
+        # a window without an element would have no maximum
+        if max(low, high) > dilation * (window - 1) or (max(low, high) > 0 and size < dilation):
+            raise ValueError(f"windows of {kernel.window} with padding {kernel.padding} may hold padding only")
+    return _WindowArgmax(kernel).render(name)
+
+
+class _WindowArgmax:
+    """One kernel while it is written."""
+
+    def __init__(self, kernel: WindowArgmax) -> None:
+        self.kernel, self.writer = kernel, Writer()
+        self.along_channels = kernel.vector_axis == 1
+        self.element = MEMORY[kernel.dtype.name]
+        self.value_type, self.position_type = compute_type(kernel.dtype), vector("i32", LANES)
+        step = kernel.output_strides[kernel.vector_axis]
+        self.source = Operand(kernel.dtype, "contiguous")
+        self.target = Operand(kernel.dtype if kernel.values else int32, "contiguous" if step == 1 else "strided")
+        self.target_step = str(step)
+
+    def render(self, name: str) -> str:
+        writer, kernel = self.writer, self.kernel
+        writer.label("entry")
+        bases = []
+        for word in range(2):
+            place = writer.value(f"getelementptr i64, ptr %arguments, i64 {word}")
+            bases.append(writer.value(f"load ptr, ptr {place}"))
+        # two index operands carry the output row and column of each row of the loop
+        axis_operand = Operand(int64, "broadcast", index=True)
+        axes = kernel.row_axes
+        source_strides = [kernel.input_strides[axis] if axis < 2 else 0 for axis in axes]
+        per_axis = [[int(axis == which) for axis in axes] for which in (2, 3)]
+        strides = [source_strides, [kernel.output_strides[axis] for axis in axes], *per_axis]
+        arguments = Arguments(
+            [self.source, self.target, axis_operand, axis_operand], [*bases, "0", "0"],
+            [str(kernel.output_shape[axis]) for axis in axes], [[str(step) for step in row] for row in strides],
+            "0", "0",
+        )  # fmt: skip
+        elements = [self.element, MEMORY[self.target.dtype.name], "i64", "i64"]
+        first = writer.value(f"mul i64 %task, {kernel.rows_per_task}")
+        last = minimum(writer, str(kernel.rows), writer.value(f"add i64 {first}, {kernel.rows_per_task}"))
+        for_each_run(
+            writer, arguments, elements, len(axes), first, last,
+            lambda run: for_each_row(writer, arguments, elements, run, run.count, run.places, self._row),
+        )  # fmt: skip
+        writer.emit("ret void")
+        return writer.module(name)
+
+    def _row(self, places: list[str]) -> None:
+        kernel = self.kernel
+        source, target, output_row, output_column = places
+        rows = self._inside(0, output_row, "i64")
+        width = str(kernel.output_shape[kernel.vector_axis])
+        unrolled = math.prod(kernel.window) <= _UNROLLED
+        columns = self._inside(1, output_column, "i64") if self.along_channels else []
+        points = [self._point(source, row, column) for row in rows for column in columns] if unrolled else []
+
+        def body(position: str, mask: str | None) -> None:
+            def read(point: Point) -> tuple[str, str]:
+                return self._read(point, position, mask)
+
+            if self.along_channels and unrolled:
+                best = self._first_best([lambda point=point: read(point) for point in points])  # type: ignore[misc]
+            else:
+                across = columns or self._inside(1, self._lane_columns(position), _WIDE)
+                if unrolled:
+                    best = self._first_best(
+                        [
+                            lambda row=row, column=column: read(self._point(source, row, column))  # type: ignore[misc]
+                            for row in rows
+                            for column in across
+                        ]
+                    )
+                else:
+                    best = self._search_loop(rows, across, lambda row, column: read(self._point(source, row, column)))
+            if kernel.values and kernel.dtype.is_float:
+                # comparing moves bits: a subnormal number is flushed, where programs flush them, by arithmetic alone
+                best = self.writer.intrinsic(
+                    f"canonicalize.{mangled(self.value_type)}", self.value_type, (self.value_type, best)
+                )
+            store_vector(self.writer, self.target, target, self.target_step, position, mask, best)
+
+        vector_loop(self.writer, "0", width, body, "window")
+
+    def _lane_columns(self, position: str) -> str:
+        """Output columns of the lanes from `position` on, held within the image."""
+        lanes = self.writer.value(f"add {_WIDE} {broadcast(self.writer, 'i64', position)}, {IOTA['i64']}")
+        return self._bounded(lanes, None, str(self.kernel.output_shape[3] - 1), _WIDE)
+
+    def _bounded(self, value: str, low: str | None, high: str, kind: str) -> str:
+        for name, bound in (("smax", low), ("smin", high)):
+            if bound is not None:
+                limit = splat("i64", bound) if kind != "i64" and not bound.startswith("%") else bound
+                value = self.writer.intrinsic(f"{name}.{mangled(kind)}", kind, (kind, value), (kind, limit))
+        return value
+
+    def _inside(self, axis: int, output: str, kind: str) -> list[str]:
+        """Image coordinates along `axis` for each window position of `output`, padding replaced by what is nearest.
+
+        `kind` is i64, or a vector of it. Replaced positions keep to the window's grid, which matters with dilation.
+        """
+        writer, kernel = self.writer, self.kernel
+        stride, dilation, size = kernel.strides[axis], kernel.dilation[axis], kernel.shape[2 + axis]
+        low, _ = kernel.padding[axis]
+
+        def whole(value: int) -> str:
+            return str(value) if kind == "i64" else splat("i64", str(value))
+
+        start = writer.value(f"sub {kind} {writer.value(f'mul {kind} {output}, {whole(stride)}')}, {whole(low)}")
+        if not any(kernel.padding[axis]):
+            return [
+                writer.value(f"add {kind} {start}, {whole(step * dilation)}") for step in range(kernel.window[axis])
+            ]
+        # the first and last window position inside: -(start // dilation) and (size - 1 - start) // dilation
+        if dilation == 1:
+            first, last = (
+                writer.value(f"sub {kind} {whole(0)}, {start}"),
+                writer.value(f"sub {kind} {whole(size - 1)}, {start}"),
+            )
+        else:
+            before = writer.value(f"sub {kind} {whole(dilation - 1)}, {start}")
+            first = writer.value(f"sdiv {kind} {before}, {whole(dilation)}")
+            after = writer.value(f"sub {kind} {whole(size - 1)}, {start}")
+            last = writer.value(f"sdiv {kind} {after}, {whole(dilation)}")
+        result = []
+        for step in range(kernel.window[axis]):
+            at_least = writer.intrinsic(f"smax.{mangled(kind)}", kind, (kind, whole(step)), (kind, first))
+            held = writer.intrinsic(f"smin.{mangled(kind)}", kind, (kind, at_least), (kind, last))
+            result.append(writer.value(f"add {kind} {start}, {writer.value(f'mul {kind} {held}, {whole(dilation)}')}"))
+        return result
+
+    def _first_best(self, candidates: list[Callable[[], tuple[str, str]]]) -> str:
+        """The first maximum of candidates, or its position (int32), lane by lane; each is read when its turn comes."""
+        best = candidates[0]()
+        for candidate in candidates[1:]:
+            best = self._better(best, candidate())
+        return best[0 if self.kernel.values else 1]
+
+    def _search_loop(self, rows: list[str], columns: list[str], read: Callable[[str, str], tuple[str, str]]) -> str:
+        """Large windows: coordinates wait in a table on the stack, and a loop goes over them."""
+        writer = self.writer
+        column_kind = "i64" if self.along_channels else _WIDE
+        tables = []
+        for kind, values in (("i64", rows), (column_kind, columns)):
+            table = writer.value(f"alloca {kind}, i64 {len(values)}, align 64")
+            for number, value in enumerate(values):
+                place = writer.value(f"getelementptr {kind}, ptr {table}, i64 {number}")
+                writer.emit(f"store {kind} {value}, ptr {place}, align 8")
+            tables.append((kind, table))
+
+        def point(number: str) -> tuple[str, str]:
+            parts = []
+            for (kind, table), index in zip(tables, ("udiv", "urem"), strict=True):
+                which = writer.value(f"{index} i64 {number}, {len(columns)}")
+                place = writer.value(f"getelementptr {kind}, ptr {table}, i64 {which}")
+                parts.append(writer.value(f"load {kind}, ptr {place}, align 8"))
+            return read(parts[0], parts[1])
+
+        saved = writer.intrinsic("stacksave.p0", "ptr")
+        first = read(rows[0], columns[0])
+        kinds = (self.value_type, self.position_type)
+        final = carried_loop(
+            writer, "1", str(len(rows) * len(columns)), 1, list(zip(kinds, first, strict=True)),
+            lambda number, best: self._better((best[0], best[1]), point(number)), "point",
+        )  # fmt: skip
+        writer.intrinsic("stackrestore.p0", "void", ("ptr", saved))
+        return final[0 if self.kernel.values else 1]
+
+    def _better(self, best: tuple[str, str], candidate: tuple[str, str]) -> tuple[str, str]:
+        """The candidate where it is greater, or the first NaN; else the best so far."""
+        writer, kind, lanes = self.writer, self.value_type, vector("i1", LANES)
+        if self.kernel.dtype.is_float:
+            above = writer.value(f"fcmp ugt {kind} {candidate[0]}, {best[0]}")
+            number = writer.value(f"fcmp ord {kind} {best[0]}, {best[0]}")
+            better = writer.value(f"and {lanes} {above}, {number}")
+        else:
+            better = writer.value(
+                f"icmp {'s' if self.kernel.dtype.kind == 'int' else 'u'}gt {kind} {candidate[0]}, {best[0]}"
+            )
+        value = writer.value(f"select {lanes} {better}, {kind} {candidate[0]}, {kind} {best[0]}")
+        where = writer.value(
+            f"select {lanes} {better}, {self.position_type} {candidate[1]}, {self.position_type} {best[1]}"
+        )
+        return value, where
+
+    def _point(self, source: str, row: str, column: str) -> Point:
+        """Where the elements at an image row and column lie (the column is scalar along channels, else lanes)."""
+        writer, kernel = self.writer, self.kernel
+        _, _, row_stride, column_stride = kernel.input_strides
+        row_offset = writer.value(f"mul i64 {row}, {row_stride}")
+        flat_row = writer.value(f"mul i64 {row}, {kernel.shape[3]}")
+        if self.along_channels:
+            offset = writer.value(f"add i64 {row_offset}, {writer.value(f'mul i64 {column}, {column_stride}')}")
+            place = writer.value(f"getelementptr {self.element}, ptr {source}, i64 {offset}")
+            return writer.opaque("ptr", place), writer.value(
+                f"trunc i64 {writer.value(f'add i64 {flat_row}, {column}')} to i32"
+            )
+        place = writer.value(f"getelementptr {self.element}, ptr {source}, i64 {row_offset}")
+        offsets = writer.value(f"mul {_WIDE} {column}, {splat('i64', str(column_stride))}")
+        addresses = writer.value(f"getelementptr {self.element}, ptr {place}, {_WIDE} {offsets}")
+        flat = writer.value(f"add {_WIDE} {column}, {broadcast(writer, 'i64', flat_row)}")
+        return addresses, writer.value(f"trunc {_WIDE} {flat} to {self.position_type}")
+
+    def _read(self, point: Point, position: str, mask: str | None) -> tuple[str, str]:
+        """The elements at a point for the lanes from `position` on, and h * W + w on every lane."""
+        place, flat = point
+        if self.along_channels:
+            value = load_vector(self.writer, self.source, place, "1", position, mask)
+            return value, broadcast(self.writer, "i32", flat)
+        kind = memory_type(self.kernel.dtype)
+        raw = self.writer.intrinsic(
+            f"masked.gather.{mangled(kind)}.v{LANES}p0", kind, (vector("ptr", LANES), place),
+            (vector("i1", LANES), "splat (i1 true)"), (kind, "poison"),
+        )  # fmt: skip
+        return widen(self.writer, raw, self.kernel.dtype), flat

@@ -1,0 +1,102 @@
+"""The gradient of max pooling: every pixel adds up what comes from the windows around it whose maximum it was.
+
+Numerics class "exact": windows in row-major order, from zero, as if each window's gradient were added at its position
+one after the other. bfloat16 is summed in float32. Arguments are those of `kernels.resample`, where x is dy, and the
+address of the positions (int32, laid out as dy) before the runs; weights are not read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from trainer.engine.graph.dtypes import int32
+from trainer.engine.graph.node import Shape
+from trainer.engine.graph.primitives.contraction import Padding, Pair
+from trainer.engine.graph.primitives.resampling import Band
+from trainer.engine.program.spec import Operand
+from trainer.engine.targets.cpu.kernels.access import load_vector, store_vector
+from trainer.engine.targets.cpu.kernels.expression import LANES
+from trainer.engine.targets.cpu.kernels.loops import broadcast, carried_loop, counted_loop, vector_loop
+from trainer.engine.targets.cpu.kernels.resample import Resample, RunWriter
+from trainer.engine.targets.cpu.kernels.writer import vector
+
+
+def covering(
+    windows: Shape, window: Pair, strides: Pair, padding: Padding, dilation: Pair, spatial: Pair
+) -> tuple[Band, Band]:
+    """For each row and column of the picture, the run of windows [N, C, P, Q] that reach over it."""
+    rows, columns = (
+        (
+            count,
+            tuple(_run(place + low, count, reach, step) for place in range(extent)),
+        )
+        for count, extent, (low, _), reach, step in zip(
+            windows[2:],
+            spatial,
+            padding,
+            (spacing * (size - 1) for size, spacing in zip(window, dilation, strict=True)),
+            strides,
+            strict=True,
+        )
+    )
+    return rows, columns
+
+
+def _run(place: int, count: int, reach: int, step: int) -> tuple[int, tuple[float, ...]]:
+    """The windows that begin at most `reach` before `place` of the padded axis."""
+    first, last = max(0, -(-(place - reach) // step)), min(count - 1, place // step)
+    return (first, (1.0,) * (last - first + 1)) if first <= last else (0, ())
+
+
+def render_window_gradient(kernel: Resample, name: str) -> str:
+    """The module text of `kernel`."""
+    return _WindowGradient(kernel).render(name)
+
+
+class _WindowGradient(RunWriter):
+    head = RunWriter.head + 1
+
+    def pixel(self, source: str, target: str, rows: Sequence[str], columns: Sequence[str]) -> None:
+        """Write the gradient of one pixel of the picture."""
+        writer, vectors = self.writer, self.kernel.vectors
+        image, row, column, down, across, width = self.at
+        flat = writer.value(f"add i64 {writer.value(f'mul i64 {down}, {width}')}, {across}")
+        here = broadcast(writer, "i32", writer.value(f"trunc i64 {flat} to i32"))
+        offset = writer.value(f"mul i64 {image}, {self.steps[0]}")
+        for count, step in ((row, self.steps[1]), (column, self.steps[2])):
+            offset = writer.value(f"add i64 {offset}, {writer.value(f'mul i64 {count}, {step}')}")
+        positions = writer.value(f"getelementptr i32, ptr {self._word(str(self.head - 1), 'ptr')}, i64 {offset}")
+        chosen = Operand(int32, "contiguous")
+
+        def body(position: str, mask: str | None) -> None:
+            places = [position] + [writer.value(f"add i64 {position}, {n * LANES}") for n in range(1, vectors)]
+
+            def line(number: str, sums: list[str]) -> list[str]:
+                first = writer.value(f"mul i64 {number}, {self.steps[1]}")
+
+                def window(number: str, sums: list[str]) -> list[str]:
+                    moved = writer.value(f"add i64 {first}, {writer.value(f'mul i64 {number}, {self.steps[2]}')}")
+                    values = writer.value(f"getelementptr {self.element}, ptr {source}, i64 {moved}")
+                    winners = writer.value(f"getelementptr i32, ptr {positions}, i64 {moved}")
+                    result = []
+                    for old, place in zip(sums, places, strict=True):
+                        winner = load_vector(writer, chosen, winners, "1", place, mask)
+                        value = load_vector(writer, self.operand, values, "1", place, mask)
+                        won = writer.value(f"icmp eq {vector('i32', LANES)} {winner}, {here}")
+                        more = writer.value(f"fadd {self.kind} {old}, {value}")
+                        chosen_lanes = f"{vector('i1', LANES)} {won}"
+                        result.append(writer.value(f"select {chosen_lanes}, {self.kind} {more}, {self.kind} {old}"))
+                    return result
+
+                initial = [(self.kind, value) for value in sums]
+                return carried_loop(writer, "0", columns[0], 1, initial, window, "across")
+
+            zeros = [(self.kind, "zeroinitializer")] * vectors
+            sums = carried_loop(writer, "0", rows[0], 1, zeros, line, "down")
+            for place, value in zip(places, sums, strict=True):
+                store_vector(writer, self.operand, target, "1", place, mask, value)
+
+        if vectors == 1:
+            vector_loop(writer, "0", self.channels, body, "channel")
+        else:
+            counted_loop(writer, "0", self.channels, vectors * LANES, lambda place: body(place, None), "channel")

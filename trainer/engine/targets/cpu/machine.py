@@ -1,0 +1,43 @@
+"""What the cost model knows of a machine."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass, replace
+
+from trainer.engine.targets.cpu import native
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """Vector registers counted in units of 64 bytes, cache sizes of a core, and whether it multiplies pairs of bfloat16
+    (AVX-512-BF16) and quads of 8-bit integers (AVX-512-VNNI), and either by tiles (AMX).
+    """
+
+    vectors: int
+    level1_bytes: int = 32 << 10
+    level2_bytes: int = 1 << 20
+    bfloat16: bool = False
+    int8: bool = False
+    bfloat16_tiles: bool = False
+    int8_tiles: bool = False
+
+
+AVX512 = Machine(32)
+NARROW = Machine(8)
+"""Sixteen 32-byte registers (AVX2) or thirty-two 16-byte ones (NEON)."""
+
+
+@functools.cache
+def host_machine() -> Machine:
+    """The machine that runs this."""
+    features = native.host_features()
+    if not features.get("avx512f"):
+        return NARROW
+    return replace(
+        AVX512,
+        bfloat16=bool(features.get("avx512bf16")),
+        int8=bool(features.get("avx512vnni")),
+        bfloat16_tiles=bool(features.get("amx-bf16")),
+        int8_tiles=bool(features.get("amx-int8")),
+    )

@@ -1,0 +1,215 @@
+"""What this machine can do at best: products and sums a second, bytes a second. Measured once, in about 0.7 s.
+
+The rooflines of profiles stand on these two (Williams, Waterman & Patterson 2009). They are kept beside the compiled
+kernels, by processor features, host and thread count.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import tempfile
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+
+from trainer.engine.graph.storage import aligned_empty
+from trainer.engine.targets.cpu import native
+from trainer.engine.targets.cpu.pool import RECORD_WORDS, Pool
+
+FILE = "peaks.json"
+ACCUMULATORS = 12
+"""Independent chains: two units of a latency of four or five cycles, and room in sixteen registers."""
+
+ITERATIONS = 1_000_000
+STREAM_BYTES = 96 << 20
+"""Of each of two arrays: more than the last-level cache holds."""
+
+STREAM_TASKS = 64
+ROUNDS, REPETITIONS = 4, 6
+"""Something else may hold up one round, not likely all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Peaks:
+    """Operations a second by dtype (a fused multiply-add is two), and bytes read and written a second."""
+
+    float32: float
+    float64: float
+    bfloat16: float
+    bandwidth: float
+
+    def operations(self, dtype: str) -> float:
+        """Operations a second in `dtype`; whole numbers count as float32."""
+        return {"float64": self.float64, "bfloat16": self.bfloat16}.get(dtype, self.float32)
+
+
+def peaks(pool: Pool) -> Peaks:
+    """The peaks of `pool`'s threads on this machine, measured when they are not known yet."""
+    identity = f"{native.host_target().key}|{platform.node()}|{pool.threads}"
+    key = hashlib.sha256(identity.encode()).hexdigest()[:24]
+    path = native.cache_directory().parent / FILE
+    known = _read(path)
+    if key in known:
+        return known[key]
+    known[key] = found = measure(pool)
+    _write(path, known)
+    return found
+
+
+def measure(pool: Pool) -> Peaks:
+    """Measure now; whatever else runs on the machine makes the figures lower."""
+    has_dot = bool(native.host_features().get("avx512bf16"))
+    objects = {name: native.compile_object(_multiply_add_ir(name, kind)) for name, kind in _MULTIPLY_ADDS.items()}
+    objects["stream"] = native.compile_object(_stream_ir())
+    if has_dot:
+        objects["dot"] = native.compile_object(_dot_ir())
+    library = native.link(objects, "peaks")
+    operations = {
+        name: 2 * _lanes(kind) * ACCUMULATORS * ITERATIONS * pool.threads for name, kind in _MULTIPLY_ADDS.items()
+    }
+    operations["dot"] = 64 * ACCUMULATORS * ITERATIONS * pool.threads
+    arrays = [aligned_empty(STREAM_BYTES, np.dtype(np.uint8), 4096) for _ in range(2)]
+    for array in arrays:
+        array[:] = 0
+    words = np.array([array.ctypes.data for array in arrays], np.int64)
+    fastest = dict.fromkeys(objects, float("inf"))
+    with pool.lock:
+        for _ in range(ROUNDS):
+            for name in objects:
+                tasks = STREAM_TASKS if name == "stream" else pool.threads
+                fastest[name] = min(fastest[name], _best(pool, library[name], words, tasks))
+    rates = {name: operations[name] / seconds for name, seconds in fastest.items() if name != "stream"}
+    bandwidth = 2 * STREAM_BYTES / fastest["stream"]
+    return Peaks(rates["single"], rates["double"], rates.get("dot", rates["single"]), bandwidth)
+
+
+_MULTIPLY_ADDS = {"single": "float", "double": "double"}
+
+
+def _lanes(kind: str) -> int:
+    features = native.host_features()
+    width = 64 if features.get("avx512f") else 32 if features.get("avx2") else 16
+    return width // (4 if kind == "float" else 8)
+
+
+def _loop_ir(name: str, vector: str, declaration: str, setup: str, step: str) -> str:
+    """A function in which `ACCUMULATORS` chains of `step` run side by side; `%old` is a chain's value before it."""
+    chains = range(ACCUMULATORS)
+    phis = "\n".join(f"  %a{i} = phi {vector} [ zeroinitializer, %entry ], [ %n{i}, %loop ]" for i in chains)
+    steps = "\n".join(f"  %n{i} = {step.replace('%old', f'%a{i}')}" for i in chains)
+    sums = [f"  %s0 = fadd {vector} %n0, %n1"]
+    sums += [f"  %s{i - 1} = fadd {vector} %s{i - 2}, %n{i}" for i in chains if i > 1]
+    return f"""
+{declaration}
+define void @{name}(ptr %arguments, i64 %task, ptr %scratch) {{
+entry:
+{setup}
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %entry ], [ %i.next, %loop ]
+{phis}
+{steps}
+  %i.next = add i64 %i, 1
+  %more = icmp slt i64 %i.next, {ITERATIONS}
+  br i1 %more, label %loop, label %done
+done:
+{chr(10).join(sums)}
+  store {vector} %s{ACCUMULATORS - 2}, ptr %scratch, align 64
+  ret void
+}}
+"""
+
+
+def _multiply_add_ir(name: str, kind: str) -> str:
+    lanes = _lanes(kind)
+    vector, suffix = f"<{lanes} x {kind}>", f"v{lanes}f{32 if kind == 'float' else 64}"
+    half = ", ".join([f"{kind} 0.5"] * lanes)
+    return _loop_ir(
+        name,
+        vector,
+        f"declare {vector} @llvm.fma.{suffix}({vector}, {vector}, {vector})",
+        "",
+        f"call {vector} @llvm.fma.{suffix}({vector} %old, {vector} <{half}>, {vector} <{half}>)",
+    )
+
+
+def _dot_ir() -> str:
+    """Pairs of bfloat16 products added to float32."""
+    function, half = "@llvm.x86.avx512bf16.dpbf16ps.512", ", ".join(["bfloat 0xR3F00"] * 32)
+    return _loop_ir(
+        "dot",
+        "<16 x float>",
+        f"declare <16 x float> {function}(<16 x float>, <32 x bfloat>, <32 x bfloat>)",
+        "",
+        f"call <16 x float> {function}(<16 x float> %old, <32 x bfloat> <{half}>, <32 x bfloat> <{half}>)",
+    )
+
+
+def _stream_ir() -> str:
+    """A copy, past the caches as `memcpy` does it with much memory."""
+    chunk = STREAM_BYTES // STREAM_TASKS
+    return f"""
+define void @stream(ptr %arguments, i64 %task, ptr %scratch) {{
+entry:
+  %from = load ptr, ptr %arguments
+  %second = getelementptr ptr, ptr %arguments, i64 1
+  %to = load ptr, ptr %second
+  %begin = mul i64 %task, {chunk}
+  %end = add i64 %begin, {chunk}
+  br label %loop
+loop:
+  %i = phi i64 [ %begin, %entry ], [ %next, %loop ]
+  %p = getelementptr i8, ptr %from, i64 %i
+  %q = getelementptr i8, ptr %to, i64 %i
+  %v = load <16 x float>, ptr %p, align 64
+  store <16 x float> %v, ptr %q, align 64, !nontemporal !0
+  %next = add i64 %i, 64
+  %more = icmp slt i64 %next, %end
+  br i1 %more, label %loop, label %done
+done:
+  fence seq_cst
+  ret void
+}}
+!0 = !{{i32 1}}
+"""
+
+
+def _best(pool: Pool, function: int, words: np.ndarray, tasks: int) -> float:
+    """Seconds of the fastest of several runs."""
+    tape = aligned_empty(RECORD_WORDS, np.dtype(np.int64))
+    tape[:] = 0
+    tape[:3] = function, words.ctypes.data, tasks
+    fastest = float("inf")
+    for _ in range(REPETITIONS):
+        begun = time.perf_counter()
+        pool.run(tape.ctypes.data, 1)
+        fastest = min(fastest, time.perf_counter() - begun)
+    return fastest
+
+
+def _read(path: Path) -> dict[str, Peaks]:
+    """What is known; nothing where the file is missing, others can write it, or it is not what we write."""
+    if native.private_directory(path.parent) is None:
+        return {}
+    try:
+        return {str(key): Peaks(**{name: float(rate) for name, rate in rates.items()})
+                for key, rates in json.loads(path.read_text(encoding="utf-8")).items()}  # fmt: skip
+    except (OSError, ValueError, TypeError, AttributeError):
+        return {}
+
+
+def _write(path: Path, known: dict[str, Peaks]) -> None:
+    if native.private_directory(path.parent) is None:
+        return
+    try:
+        descriptor, temporary = tempfile.mkstemp(dir=path.parent)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            json.dump({key: asdict(rates) for key, rates in known.items()}, file, indent=1)
+        os.replace(temporary, path)
+    except OSError:
+        return  # measured anew next time

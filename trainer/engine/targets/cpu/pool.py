@@ -1,0 +1,152 @@
+"""The thread pool: native threads that walk a program's tape together and meet at barriers.
+
+The runtime is LLVM IR like the kernels, so that a step costs one dispatch from Python. A waiting thread spins for some
+tens of microseconds and then sleeps on a futex, so that a busy machine costs little. Every thread claims tasks by an
+atomic counter; results never depend on who ran a task, because tasks write disjoint memory and their split comes from
+the shape alone.
+
+Record of a tape (8 words): function, argument block, tasks, flags, claimed tasks, 3 spare.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from trainer.engine import targets
+from trainer.engine.graph.storage import aligned_empty
+from trainer.engine.targets.cpu import native
+from trainer.engine.targets.cpu.control import BARRIER, COUNT, MASKS, READY, RECORD_WORDS, SINGLE, STAMPS
+from trainer.engine.targets.cpu.runtime import runtime_ir
+from trainer.engine.targets.cpu.system import processor_masks, system_functions
+
+__all__ = ["BARRIER", "RECORD_WORDS", "SCRATCH_BYTES", "SINGLE", "STAMPS", "Pool", "available_threads", "shared_pool"]
+
+_EXPORTS = ("run", "work", "leave", "ticks")
+
+SCRATCH_BYTES = 4 << 20
+"""Scratch memory of each thread."""
+
+
+def available_threads() -> int:
+    """Cores this process may use: its affinity, cut by the control group's quota."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
+    try:
+        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()[:2]
+        if quota != "max":
+            cores = min(cores, max(1, int(quota) // int(period)))
+    except (OSError, ValueError):
+        return cores
+    return cores
+
+
+class Pool:
+    """`threads` threads (the caller's among them) that live as long as the process."""
+
+    def __init__(self, threads: int) -> None:
+        self.threads = threads
+        self.lock = targets.lock
+        """Held by whoever compiles for or runs on the pool: one program at a time, whichever Python thread asks."""
+        self._control = aligned_empty(128, np.dtype(np.int64))
+        self._masks = processor_masks()
+        self._reset()
+        library = native.link({"run": native.compile_object(runtime_ir())}, "runtime", exports=_EXPORTS)
+        self._library = library
+        self._leave = ctypes.CFUNCTYPE(None, ctypes.c_int64)(library["leave"])
+        self.ticks: Callable[[], int] = ctypes.CFUNCTYPE(ctypes.c_int64)(library["ticks"])
+        """The clock of time stamps, now."""
+        self._run = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 7)(library["run"])
+        self._scratch = [aligned_empty(SCRATCH_BYTES, np.dtype(np.uint8), 4096) for _ in range(threads)]
+        self._blocks: list[np.ndarray] = []
+        self._handles: list[ctypes.c_ulong] = []
+        self._address = self._control.ctypes.data
+        self._scratch_address = self._scratch[0].ctypes.data
+        self._start_all()
+        kept = (self._library, self._scratch, self._blocks, self._masks)
+        self._end = weakref.finalize(self, _end_threads, self._control, self._leave, self._handles, *kept)
+        self._end.atexit = False  # the process ends its threads
+        _pools.add(self)
+
+    def _reset(self) -> None:
+        """The control block as it is before the first thread starts."""
+        self._control[:] = 0
+        self._control[MASKS] = 0 if self._masks is None else self._masks.ctypes.data
+        for word, address in system_functions().items():
+            self._control[word] = address
+
+    def forget_threads(self) -> None:
+        """In the child of a fork, which has only the thread that forked: start others at the next run."""
+        self._has_threads = False
+        self._handles.clear()
+        self._blocks.clear()
+        self._reset()
+
+    def _start_all(self) -> None:
+        self._has_threads = True
+        for thread in range(1, self.threads):
+            self._start(thread)
+
+    def _start(self, thread: int) -> None:
+        block = aligned_empty(8, np.dtype(np.int64))
+        block[3] = 0
+        block[:3] = self._control.ctypes.data, thread, self._scratch[thread].ctypes.data
+        self._blocks.append(block)
+        handle = ctypes.c_ulong()
+        error = ctypes.CDLL(None).pthread_create(
+            ctypes.byref(handle), None, ctypes.c_void_p(self._library["work"]), ctypes.c_void_p(block.ctypes.data)
+        )
+        if error:
+            raise OSError(error, f"thread {thread} of the pool could not be started: {os.strerror(error)}")
+        self._handles.append(handle)
+        while int(self._control[READY]) < thread:  # the thread notes the launch number that it waits past
+            os.sched_yield()
+
+    def run(self, tape: int, count: int, *, alone: bool = False, flush: bool = False, stamps: int = 0) -> None:
+        """Walk `count` records at address `tape`; returns when all are done. `alone` keeps it on the calling thread.
+
+        `stamps`: 0, or the address of int64 [threads][count + 1][STAMPS], where each thread leaves its ticks: for each
+        record arrived, began, ended; in the row after the last one, that it is through, and that all are (thread 0).
+        """
+        if not self._has_threads:
+            self._start_all()
+        threads = 1 if alone else self.threads
+        self._run(self._address, tape, count, threads, self._scratch_address, flush, stamps)
+
+    def close(self) -> None:
+        """End the threads and wait for them; afterwards the pool runs on the calling thread alone."""
+        self._end()
+        self.threads = 1
+
+
+_pools: weakref.WeakSet[Pool] = weakref.WeakSet()
+
+
+def _forget_threads() -> None:
+    for pool in _pools:
+        pool.forget_threads()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_threads)
+
+
+def _end_threads(
+    control: np.ndarray, leave: Callable[[int], None], handles: list[ctypes.c_ulong], *kept: object
+) -> None:
+    """Wake the threads with a negative count of records, which tells them to go; `kept` is what they use until then."""
+    control[COUNT] = -1
+    leave(control.ctypes.data)
+    for handle in handles:
+        ctypes.CDLL(None).pthread_join(handle, None)
+
+
+@functools.cache
+def shared_pool(threads: int | None = None) -> Pool:
+    """The process's pool with `threads` threads (default: all that are available)."""
+    return Pool(threads or available_threads())

@@ -1,0 +1,110 @@
+"""What was run while a device recorded: a stamp for every launch and thread, and how ticks become seconds."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from trainer.engine.targets.cpu.pool import STAMPS, Pool
+
+if TYPE_CHECKING:
+    from trainer.engine.targets.cpu.executable import Program
+
+CALIBRATION_SECONDS = 0.02
+"""Over less than this, the microsecond that reading both clocks takes would show in the seconds of a tick."""
+
+READINGS = 8
+"""How often both clocks are read to have one reading that nothing came between."""
+
+NO_STAMPS = np.zeros((0, 0, STAMPS), np.int64)
+
+
+def room(threads: int, launches: int) -> np.ndarray:
+    """Memory for the stamps of one run."""
+    return np.zeros((threads, launches + 1, STAMPS), np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramRun:
+    """One run of a program. `stamps` is int64 [threads][launches + 1][STAMPS], as `Pool.run` has it, or `NO_STAMPS`;
+    `begun` is on `time.perf_counter`, `seconds` what the run took from there.
+    """
+
+    program: Program
+    stamps: np.ndarray
+    begun: float
+    seconds: float
+
+    def launch_work(self) -> np.ndarray:
+        """Seconds of each launch by itself: the mean over the threads of how long they were at it and, where the next
+        launch waits for all, of how long they then waited for those that were still at it.
+
+        Where nothing waits, launches overlap: how late a thread came from the one before is no part of this, so what
+        runs beside a kernel does not decide how fast it is held to be.
+        """
+        began, ended = self.stamps[:, :-1, 1], self.stamps[:, :-1, 2]
+        waited = np.maximum(0, ended.max(axis=0) - np.maximum(ended, began.max(axis=0)))
+        ticks = (ended - began + waited * np.append(self.program.waits[1:], True)).mean(axis=0)
+        whole = int(self.stamps[0, -1, 1] - self.stamps[0, 0, 1])
+        return ticks * (self.seconds / max(1, whole))
+
+    def launch_seconds(self) -> np.ndarray:
+        """Seconds of each launch, until all threads have left it where the next one waits for that; they add up to the
+        run.
+        """
+        ticks = np.diff(self.stamps[0, :, 1])
+        return ticks * (self.seconds / max(1, int(ticks.sum())))
+
+
+@dataclass
+class Recording:
+    """The runs of all programs of a device from `start` on."""
+
+    pool: Pool
+    runs: list[ProgramRun] = field(default_factory=list)
+    now: Callable[[], float] = time.perf_counter
+    _began: tuple[float, int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._began = self._both_clocks()
+
+    def _both_clocks(self) -> tuple[float, int]:
+        return read_together(self.now, self.pool.ticks)
+
+    def clock(self) -> Clock:
+        """How ticks become seconds, from the beginning of the recording to now."""
+        now, ticks = self._both_clocks()
+        while now - self._began[0] < CALIBRATION_SECONDS:
+            now, ticks = self._both_clocks()
+        return Clock(self._began[0], self._began[1], (now - self._began[0]) / (ticks - self._began[1]))
+
+
+def read_together(seconds: Callable[[], float], ticks: Callable[[], int]) -> tuple[float, int]:
+    """The same moment on both clocks.
+
+    A thread that is held up between two readings would see the clocks apart by that (a millisecond and more on a busy
+    machine), so the reading that took least of several counts.
+    """
+    found = []
+    for _ in range(READINGS):
+        before, counted, after = seconds(), ticks(), seconds()
+        found.append((after - before, (before + after) / 2, counted))
+    _, moment, counted = min(found)
+    return moment, counted
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """Ticks as seconds on `time.perf_counter`."""
+
+    begun: float
+    ticks: int
+    seconds_per_tick: float
+
+    def seconds(self, ticks: np.ndarray) -> np.ndarray:
+        """Moments in seconds."""
+        return self.begun + (ticks - self.ticks) * self.seconds_per_tick

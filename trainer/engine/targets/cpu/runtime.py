@@ -1,0 +1,272 @@
+"""The runtime of the thread pool, as LLVM IR: walking a tape, barriers that sleep, threads that wait for the next
+launch.
+
+The exported functions are `run` (the calling thread), `work` (the body of every other thread), `leave` (wakes them to
+go) and `ticks` (the clock of time stamps). They share the pool's control block, whose words control.py names.
+"""
+
+from __future__ import annotations
+
+from trainer.engine.targets.cpu.control import (
+    ARRIVED,
+    BARRIER,
+    COUNT,
+    CPU,
+    FLUSH,
+    GENERATION,
+    LAUNCH,
+    PROFILE,
+    READY,
+    RECORD_WORDS,
+    SINGLE,
+    SLEEPERS,
+    TAPE,
+    THREADS,
+)
+from trainer.engine.targets.cpu.system import clock_ir, floating_point_ir, placement_ir, waiting_ir
+
+_SPIN = 500
+_CLASHES = 8
+"""Launches in a row that find a thread on the caller's core before it moves: beside a busy process it may be there
+rightly.
+"""
+
+
+def runtime_ir() -> str:
+    """The module text."""
+
+    def field(name: str, word: int) -> str:
+        return f"  %{name} = getelementptr i64, ptr %pool, i64 {word}\n"
+
+    handed = {"launch": LAUNCH, "p.tape": TAPE, "p.count": COUNT, "p.threads": THREADS}
+    handed |= {"p.flush": FLUSH, "p.profile": PROFILE, "p.cpu": CPU}
+    fields = "".join(field(name, word) for name, word in handed.items())
+    wait = f"""
+define internal void @wait_past(ptr %pool, ptr %address, i32 %value) {{
+entry:
+{field("sleepers", SLEEPERS)}  br label %spin
+spin:
+  %i = phi i64 [ 0, %entry ], [ %next, %again ]
+  %seen = load atomic i32, ptr %address acquire, align 4
+  %same = icmp eq i32 %seen, %value
+  br i1 %same, label %again, label %done
+again:
+  call void @relax()
+  %next = add i64 %i, 1
+  %more = icmp slt i64 %next, {_SPIN}
+  br i1 %more, label %spin, label %doze
+doze:
+  %a = atomicrmw add ptr %sleepers, i64 1 seq_cst
+  br label %check
+check:
+  %now = load atomic i32, ptr %address seq_cst, align 4
+  %still = icmp eq i32 %now, %value
+  br i1 %still, label %sleep, label %rise
+sleep:
+  call void @sleep_while(ptr %pool, ptr %address, i32 %value)
+  br label %check
+rise:
+  %b = atomicrmw sub ptr %sleepers, i64 1 seq_cst
+  br label %done
+done:
+  ret void
+}}
+define internal void @advance(ptr %pool, ptr %address) {{
+  %old = atomicrmw add ptr %address, i32 1 seq_cst
+{field("sleepers", SLEEPERS)}  %asleep = load atomic i64, ptr %sleepers seq_cst, align 8
+  %any = icmp sgt i64 %asleep, 0
+  br i1 %any, label %ring, label %done
+ring:
+  call void @wake(ptr %pool, ptr %address)
+  br label %done
+done:
+  ret void
+}}
+define internal void @barrier(ptr %pool, i64 %threads) {{
+{field("generation", GENERATION)}{field("arrived", ARRIVED)}  %g = load atomic i32, ptr %generation acquire, align 4
+  %before = atomicrmw add ptr %arrived, i64 1 acq_rel
+  %count = add i64 %before, 1
+  %last = icmp eq i64 %count, %threads
+  br i1 %last, label %release, label %hold
+release:
+  store atomic i64 0, ptr %arrived release, align 8
+  call void @advance(ptr %pool, ptr %generation)
+  ret void
+hold:
+  call void @wait_past(ptr %pool, ptr %generation, i32 %g)
+  ret void
+}}
+"""
+    walk = f"""
+define internal void @walk(ptr %pool, ptr %tape, i64 %count, i64 %threads, i64 %thread, ptr %scratch, i64 %profile) {{
+entry:
+  %first = icmp eq i64 %thread, 0
+  %alone = icmp eq i64 %threads, 1
+  %any = icmp sgt i64 %count, 0
+  br i1 %any, label %record, label %done
+record:
+  %i = phi i64 [ 0, %entry ], [ %i.next, %after ]
+  %offset = mul i64 %i, {RECORD_WORDS}
+  %r = getelementptr i64, ptr %tape, i64 %offset
+  %p.arguments = getelementptr i64, ptr %r, i64 1
+  %p.tasks = getelementptr i64, ptr %r, i64 2
+  %p.flags = getelementptr i64, ptr %r, i64 3
+  %p.claimed = getelementptr i64, ptr %r, i64 4
+  %function = load ptr, ptr %r
+  %arguments = load ptr, ptr %p.arguments
+  %tasks = load i64, ptr %p.tasks
+  %flags = load i64, ptr %p.flags
+  %wants = and i64 %flags, {BARRIER}
+  %waits0 = icmp ne i64 %wants, 0
+  %together = xor i1 %alone, true
+  %waits = and i1 %waits0, %together
+  call void @stamp(i64 %profile, i64 %count, i64 %thread, i64 %i, i64 0)
+  br i1 %waits, label %meet, label %begin
+meet:
+  call void @barrier(ptr %pool, i64 %threads)
+  br label %begin
+begin:
+  call void @stamp(i64 %profile, i64 %count, i64 %thread, i64 %i, i64 1)
+  %s = and i64 %flags, {SINGLE}
+  %single0 = icmp ne i64 %s, 0
+  %single = or i1 %single0, %alone
+  br i1 %single, label %only, label %claim
+only:
+  %mine = icmp sgt i64 %tasks, 0
+  %run = and i1 %first, %mine
+  br i1 %run, label %serial, label %after
+serial:
+  %t = phi i64 [ 0, %only ], [ %t.next, %serial ]
+  call void %function(ptr %arguments, i64 %t, ptr %scratch)
+  %t.next = add i64 %t, 1
+  %t.more = icmp slt i64 %t.next, %tasks
+  br i1 %t.more, label %serial, label %after
+claim:
+  %c = atomicrmw add ptr %p.claimed, i64 1 monotonic
+  %got = icmp slt i64 %c, %tasks
+  br i1 %got, label %share, label %after
+share:
+  call void %function(ptr %arguments, i64 %c, ptr %scratch)
+  br label %claim
+after:
+  call void @stamp(i64 %profile, i64 %count, i64 %thread, i64 %i, i64 2)
+  %i.next = add i64 %i, 1
+  %i.more = icmp slt i64 %i.next, %count
+  br i1 %i.more, label %record, label %done
+done:
+  call void @stamp(i64 %profile, i64 %count, i64 %thread, i64 %count, i64 0)
+  ret void
+}}
+"""
+    worker = f"""
+define ptr @work(ptr %block) {{
+entry:
+  %pool = load ptr, ptr %block
+  %p.thread = getelementptr i64, ptr %block, i64 1
+  %thread = load i64, ptr %p.thread
+  %p.scratch = getelementptr i64, ptr %block, i64 2
+  %p.clashes = getelementptr i64, ptr %block, i64 3
+  %scratch = load ptr, ptr %p.scratch
+{fields}{field("ready", READY)}  %start = load atomic i32, ptr %launch acquire, align 4
+  %r = atomicrmw add ptr %ready, i64 1 seq_cst
+  br label %idle
+idle:
+  %g = phi i32 [ %start, %entry ], [ %g.next, %finish ]
+  call void @wait_past(ptr %pool, ptr %launch, i32 %g)
+  %g.next = add i32 %g, 1
+  %count = load i64, ptr %p.count
+  %quit = icmp slt i64 %count, 0
+  br i1 %quit, label %exit, label %step
+step:
+  %taken = load i64, ptr %p.cpu
+  %cpu = call i64 @current_cpu(ptr %pool)
+  %clash0 = icmp eq i64 %cpu, %taken
+  %known = icmp sge i64 %cpu, 0
+  %clash = and i1 %clash0, %known
+  %before = load i64, ptr %p.clashes
+  %more = add i64 %before, 1
+  %count.clashes = select i1 %clash, i64 %more, i64 0
+  %often = icmp sge i64 %count.clashes, {_CLASHES}
+  %kept = select i1 %often, i64 0, i64 %count.clashes
+  store i64 %kept, ptr %p.clashes
+  br i1 %often, label %move, label %placed
+move:
+  call void @leave_cpu(ptr %pool, i64 %cpu)
+  br label %placed
+placed:
+  %tape = load ptr, ptr %p.tape
+  %threads = load i64, ptr %p.threads
+  %flush = load i64, ptr %p.flush
+  %profile = load i64, ptr %p.profile
+  %flushing = icmp ne i64 %flush, 0
+  br i1 %flushing, label %flushed, label %plain
+flushed:
+  %state = call i64 @flush_on()
+  call void @walk(ptr %pool, ptr %tape, i64 %count, i64 %threads, i64 %thread, ptr %scratch, i64 %profile)
+  call void @flush_restore(i64 %state)
+  br label %finish
+plain:
+  call void @walk(ptr %pool, ptr %tape, i64 %count, i64 %threads, i64 %thread, ptr %scratch, i64 %profile)
+  br label %finish
+finish:
+  call void @barrier(ptr %pool, i64 %threads)
+  br label %idle
+exit:
+  ret ptr null
+}}
+"""
+    run = f"""
+define void @run(ptr %pool, ptr %tape, i64 %count, i64 %threads, ptr %scratch, i64 %flush, i64 %profile) {{
+entry:
+  %some = icmp sgt i64 %count, 0
+  br i1 %some, label %reset, label %ready
+reset:
+  %i = phi i64 [ 0, %entry ], [ %i.next, %reset ]
+  %offset = mul i64 %i, {RECORD_WORDS}
+  %word = add i64 %offset, 4
+  %claimed = getelementptr i64, ptr %tape, i64 %word
+  store i64 0, ptr %claimed
+  %i.next = add i64 %i, 1
+  %more = icmp slt i64 %i.next, %count
+  br i1 %more, label %reset, label %ready
+ready:
+  %shared = icmp sgt i64 %threads, 1
+  br i1 %shared, label %launching, label %body
+launching:
+{fields}  %cpu = call i64 @current_cpu(ptr %pool)
+  store i64 %cpu, ptr %p.cpu
+  store ptr %tape, ptr %p.tape
+  store i64 %count, ptr %p.count
+  store i64 %threads, ptr %p.threads
+  store i64 %flush, ptr %p.flush
+  store i64 %profile, ptr %p.profile
+  call void @advance(ptr %pool, ptr %launch)
+  br label %body
+body:
+  %flushing = icmp ne i64 %flush, 0
+  br i1 %flushing, label %flushed, label %plain
+flushed:
+  %state = call i64 @flush_on()
+  call void @walk(ptr %pool, ptr %tape, i64 %count, i64 %threads, i64 0, ptr %scratch, i64 %profile)
+  call void @flush_restore(i64 %state)
+  br label %finish
+plain:
+  call void @walk(ptr %pool, ptr %tape, i64 %count, i64 %threads, i64 0, ptr %scratch, i64 %profile)
+  br label %finish
+finish:
+  br i1 %shared, label %meet, label %done
+meet:
+  call void @barrier(ptr %pool, i64 %threads)
+  br label %done
+done:
+  call void @stamp(i64 %profile, i64 %count, i64 0, i64 %count, i64 1)
+  ret void
+}}
+"""
+    leave = f"""
+define void @leave(ptr %pool) {{
+{field("launch", LAUNCH)}  call void @advance(ptr %pool, ptr %launch)
+  ret void
+}}
+"""
+    return leave + clock_ir() + placement_ir() + floating_point_ir() + waiting_ir() + wait + walk + worker + run

@@ -1,0 +1,130 @@
+"""Guards: what a traced step was built from, checked before each replay so that no program goes stale.
+
+A replaced object (a layer, a parameter, a function, a class) means that the step has to be traced again; a Python
+number, string, flag or array that is another one is refused. What is watched is decided by what the step's code can
+see (`compile.reach`).
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from trainer import TrainerError
+from trainer.engine.tracing.glance import ABSENT
+from trainer.engine.tracing.outlines import DECLARED, Outline
+from trainer.engine.tracing.plain import ARRAYS, PLAIN, is_constant, is_same_value
+from trainer.engine.tracing.reach import MOST_OBJECTS, Reach, Scope, walk
+
+
+class Guards:
+    """A snapshot of what `function` and the objects among its arguments (by name) see.
+
+    `ignored` collects what the step itself changes whenever it is traced; the guards of all its signatures share it.
+    """
+
+    def __init__(self, function: Callable[..., Any], arguments: Iterable[tuple[str, Any]], ignored: set[str]) -> None:
+        owner = getattr(function, "__self__", None) if isinstance(function, types.MethodType) else function
+        target = getattr(function, "__func__", function)
+        self._roots = [("self", owner)] if owner is not target else []
+        self._roots += [("self" if not isinstance(target, types.FunctionType) else "", target), *arguments]
+        self._place = _place_of(target)
+        self._ignored, self._scope = ignored, Scope()
+        self._reach = self._walk()
+        if self._reach.is_cut_off:
+            warnings.warn(
+                f"a traced step reaches more than {MOST_OBJECTS} objects: the others are not guarded",
+                RuntimeWarning,
+                stacklevel=4,
+            )
+
+    def settle(self) -> None:
+        """To be called once the step has been traced: what the step itself assigns can't be watched.
+
+        Raises:
+            TrainerError: it counts in a Python number, which would stand still from now on.
+        """
+        after, known = self._walk(), len(self._ignored)
+        for where, value, now in self._differences(after, own=True):
+            if isinstance(now, PLAIN) and (_is_number(value) or (where.isidentifier() and isinstance(value, PLAIN))):
+                raise TrainerError(
+                    f"{where} is assigned inside a traced step, which runs only once",
+                    where=self._place,
+                    found=f"{_described(value)} before and {_described(now)} after tracing",
+                    hint="Make it a State (engine.State) and assign to it.",
+                )
+            if not (value is ABSENT or (value is None and not is_constant(now))):
+                self._ignored.add(where)  # an object made by the first trace is guarded, one made by each trace is not
+        self._reach = after if len(self._ignored) == known else self._walk()
+
+    def check(self) -> str | None:
+        """The name of an object that was replaced after the step was traced; None where there is none.
+
+        Raises:
+            TrainerError: all objects are the same, but a number, a string, a flag or an array is another one.
+        """
+        if self._reach.glance.is_same():
+            return None
+        now = self._walk()
+        changes = list(self._differences(now))
+        for where, value, new in changes:
+            if not is_constant(value) or not (new is ABSENT or is_constant(new)):
+                return where
+        for where, value, new in changes:
+            raise TrainerError(
+                f"{where} changed after the step that uses it was traced",
+                where=self._place,
+                found="another one" if isinstance(value, ARRAYS) else _described(new),
+                expected=f"{_described(value)}, as it was when the step was traced",
+                hint="Make it a State (engine.State) and assign to it, or pass it to the step as an array.",
+            )
+        self._reach = now  # other objects with the same contents
+        return None
+
+    def _walk(self) -> Reach:
+        return walk(self._roots, self._scope, frozenset(self._ignored))
+
+    def _differences(self, now: Reach, *, own: bool = False) -> Iterator[tuple[str, Any, Any]]:
+        """(name, value then, value now) of what is not the same; `own` includes what the step may assign itself."""
+        before = self._reach
+        for key in before.values | now.values:
+            value, new = before.values.get(key, ABSENT), now.values.get(key, ABSENT)
+            is_own = key in before.skipped or key in now.skipped
+            if not _is_same(value, new) and (own or not is_own) and not self._is_ignored(key[0]):
+                yield key[0], value, new
+
+    def _is_ignored(self, where: str) -> bool:
+        return any(where == each or where.startswith((f"{each}.", f"{each}[")) for each in self._ignored)
+
+
+def _place_of(target: Any) -> str | None:
+    """`file.py:12` where the code of a callable begins, the innermost of those that wrap another."""
+    while isinstance(target, functools.partial) or hasattr(target, "__wrapped__"):
+        target = target.func if isinstance(target, functools.partial) else target.__wrapped__
+    target = getattr(target, "__func__", target)
+    code = getattr(target if hasattr(target, "__code__") else type(target).__call__, "__code__", None)
+    return None if code is None else f"{code.co_filename}:{code.co_firstlineno}"
+
+
+def _is_same(value: Any, new: Any) -> bool:
+    if value is new or value is DECLARED:
+        return True
+    if isinstance(value, Outline):
+        return bool(value == new)
+    return isinstance(value, PLAIN) and is_same_value(value, new)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | complex | np.number) and not isinstance(value, bool)
+
+
+def _described(value: Any) -> str:
+    """A value for a message; tensors may have no value to show."""
+    if value is ABSENT:
+        return "nothing"
+    return repr(value) if isinstance(value, PLAIN) else f"the {type(value).__name__}"

@@ -1,0 +1,142 @@
+"""What a step does while it is traced: the values that it reads and assigns, and the graph that comes of it."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from trainer.engine import tracing
+from trainer.engine.graph import primitives as p
+from trainer.engine.graph.node import Node, uncomputed
+from trainer.engine.graph.rewrite import replaced, typed
+from trainer.engine.graph.storage import Storage
+from trainer.engine.state import State
+from trainer.engine.tensor import Tensor
+from trainer.engine.tracing.structure import flatten
+
+
+class Recorder:
+    """Gathers what a step reads and assigns while it is traced."""
+
+    def __init__(self) -> None:
+        self.current: dict[State, Node] = {}
+        self.leaves: dict[State, Node] = {}
+        self.assigned: dict[State, Node] = {}
+
+    def on_read(self, operation: str) -> None:
+        """There is no value to read while a step is traced."""
+        tracing.refuse_read(operation)
+
+    def on_state_read(self, state: State) -> Node:
+        """What was assigned last within the step, or a leaf of the state's memory: another one than handles made before
+        have, since what the step finds in the state differs from run to run.
+        """
+        node = self.current.get(state)
+        if node is None:
+            node = self.current[state] = self.leaves[state] = p.buffer(state.storage)
+            node.handle = weakref.ref(state)
+        return node
+
+    def on_assign(self, state: State, node: Node) -> None:
+        """The state's value from here on."""
+        self.on_state_read(state)
+        self.current[state] = self.assigned[state] = node
+        node.handle = weakref.ref(state)
+
+    def updated(self) -> list[State]:
+        """The states whose value at the end of the step is not the one at its beginning."""
+        return [state for state, node in self.assigned.items() if p.origin(node) is not self.leaves[state]]
+
+    def close(self) -> None:
+        """To be called once the step is compiled: tensors that it leaves behind have no value outside it."""
+        for state, node in self.leaves.items():
+            node.value = Storage(state.shape, state.dtype, name=state.name or "a state")
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """What a step computes: the structure, and for each leaf the number of the input or the memory that it reads."""
+
+    structure: Any
+    leaves: tuple[int | np.ndarray, ...]
+
+    @classmethod
+    def of(cls, outputs: Sequence[Node], placeholders: Sequence[Node]) -> Graph:
+        inputs = {node: index for index, node in enumerate(placeholders)}
+        number: dict[Node, int] = {}
+        parts: list[Any] = []
+        leaves: list[int | np.ndarray] = []
+        for node in _depth_first(outputs):
+            number[node] = len(number)
+            if node.value is not None:
+                leaves.append(inputs[node] if node in inputs else _memory(node.value))
+                parts.append((node.shape, node.dtype))
+            else:
+                parts.append((node.name, tuple([number[source] for source in node.inputs]), typed(node.attributes)))
+        return cls((tuple(parts), tuple([number[node] for node in outputs])), tuple(leaves))
+
+    def is_same(self, other: Graph) -> bool:
+        """Whether both compute the same of the same."""
+        return self.structure == other.structure and all(
+            _is_same_memory(first, second) for first, second in zip(self.leaves, other.leaves, strict=True)
+        )
+
+
+def _depth_first(outputs: Sequence[Node]) -> list[Node]:
+    """Every node, inputs before users, in an order that comes from the structure alone: nodes of an earlier trace may
+    live on.
+    """
+    done: dict[Node, None] = {}
+    stack = [(node, False) for node in reversed(outputs)]
+    while stack:
+        node, is_ready = stack.pop()
+        if is_ready:
+            done[node] = None
+        elif node not in done:
+            stack.append((node, True))
+            if node.value is None:
+                stack.extend((source, False) for source in reversed(node.inputs))
+    return list(done)
+
+
+def _memory(storage: Storage) -> np.ndarray:
+    if storage.memory is None:
+        raise storage.nothing_yet()
+    return storage.memory
+
+
+def _is_same_memory(first: int | np.ndarray, second: int | np.ndarray) -> bool:
+    if isinstance(first, int) or isinstance(second, int):
+        return first == second
+    return first is second or bool(np.array_equal(first.view(np.uint8), second.view(np.uint8)))
+
+
+def outputs_of(returned: Any, recorder: Recorder) -> list[Node]:
+    """Everything that a step computes: the tensors that it returns, and what it assigns."""
+    results = [value.node for _, value in flatten(returned) if isinstance(value, Tensor)]
+    return [*results, *(recorder.assigned[state] for state in recorder.updated())]
+
+
+def detached(outputs: Sequence[Node], known: set[Node]) -> list[Node]:
+    """`outputs` without the history of values that are known, and in which handles to what a state was have memory of
+    their own: the state's will be written to.
+    """
+    leaves: dict[Node, Node] = {}
+    for node in uncomputed(outputs):
+        storage = node.value
+        if storage is None or node in known:
+            continue
+        if storage.is_state:
+            leaves[node] = p.buffer(Storage.of(storage.view(), node.dtype))
+        elif node.inputs:
+            leaves[node] = p.buffer(storage)
+    return replaced(outputs, leaves) if leaves else list(outputs)
+
+
+def frozen(value: Any) -> Any:
+    """What a step returns for a state: its value at the end of the step."""
+    return Tensor(value.node) if isinstance(value, Tensor) else value
