@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from trainer import engine
-from trainer.engine.profiling.work import work_of
+from trainer.engine.profiling.load import load_of
 from trainer.engine.program.launch import Launch
 from trainer.engine.targets.cpu import defaults, native
 from trainer.engine.targets.cpu.bench import Bench
@@ -94,7 +94,7 @@ def test_no_launch_reads_the_result_again() -> None:
     images, channels, size, filters = SHAPES["several blocks, odd everything"]
     pixels = images * size[0] * size[1]
     panels, partials = channels * -(-filters // 16) * 16, 2 * -(-pixels // 512) * filters
-    assert work_of(whole).nbytes == 4 * (pixels * (channels + filters) + panels + partials)
+    assert load_of(whole.work).nbytes == 4 * (pixels * (channels + filters) + panels + partials)
 
 
 def test_what_follows_the_convolution_may_come_before_its_statistics() -> None:

@@ -21,9 +21,9 @@ import time
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
-from trainer.engine.program.launch import Tunable
 from trainer.engine.targets.cpu import native
 from trainer.engine.targets.cpu.bench import Bench, Outcome
+from trainer.engine.targets.cpu.lowering.launch import Tunable
 
 LENGTH_BYTES = 8
 

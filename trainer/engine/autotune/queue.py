@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from trainer.engine.autotune.contest import Contest
 from trainer.engine.autotune.helper import Job
 from trainer.engine.autotune.process import Answer, Helper
-from trainer.engine.program.launch import Tunable
 from trainer.engine.targets.cpu import native
+from trainer.engine.targets.cpu.lowering.launch import Tunable
 
 if TYPE_CHECKING:
     from trainer.engine.targets.cpu.executable import Program

@@ -13,14 +13,14 @@ from trainer import TrainerError
 from trainer.engine import targets
 from trainer.engine.collection import collection_held
 from trainer.engine.graph.errors import user_line
+from trainer.engine.profiling.load import extents_of, load_of
 from trainer.engine.profiling.modules import modules_of
 from trainer.engine.profiling.report import Profile, Row
 from trainer.engine.profiling.timeline import Span, Timeline, span_of
-from trainer.engine.profiling.work import extents_of, work_of
-from trainer.engine.program.launch import Launch
-from trainer.engine.program.plan import barriers
+from trainer.engine.targets.cpu.barriers import barriers
 from trainer.engine.targets.cpu.device import CpuDevice
 from trainer.engine.targets.cpu.executable import Program
+from trainer.engine.targets.cpu.lowering.launch import Launch
 from trainer.engine.targets.cpu.peaks import Peaks, peaks
 from trainer.engine.targets.cpu.recording import Clock, ProgramRun
 
@@ -115,13 +115,13 @@ def _rows(launches: Sequence[Launch], spans: Sequence[Span], limits: Peaks) -> l
     waiting = np.median([span.waiting() for span in spans], axis=0)
     rows = []
     for index, (launch, module) in enumerate(zip(launches, modules_of(launches), strict=True)):
-        work = work_of(launch)
+        load = load_of(launch.work)
         kernel, shape = _named(launch)
-        arithmetic = (work.operations or 0) / limits.operations(work.dtype)
+        arithmetic = (load.operations or 0) / limits.operations(load.dtype)
         rows.append(Row(
             kernel, shape, module, 1, float(busy[index]), float(waiting[index]),
             float(slowest[index] / busy[index] - 1) if busy[index] > 0 else 0.0,
-            work.nbytes, work.operations, max(arithmetic, work.nbytes / limits.bandwidth),
+            load.nbytes, load.operations, max(arithmetic, load.nbytes / limits.bandwidth),
         ))  # fmt: skip
     return rows
 
@@ -131,7 +131,7 @@ def _named(launch: Launch) -> tuple[str, str]:
     name, _, rest = launch.label.partition(" ")
     if rest and (rest[0].isdigit() or rest[0] in "(["):
         return name, rest
-    return launch.label, "x".join(map(str, extents_of(launch)))
+    return launch.label, "x".join(map(str, extents_of(launch.work)))
 
 
 def _refused(problem: str, found: str, expected: str) -> TrainerError:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from trainer import TrainerError
 from trainer.engine.profiling.modules import modules_of
-from trainer.engine.program.launch import Buffer, Launch, place_of
 from trainer.engine.program.layout_copies import LayoutCopy, layout_copies
+from trainer.engine.program.work import Buffer, place_of
+from trainer.engine.targets.cpu.lowering.launch import Launch
 
 if TYPE_CHECKING:
     from trainer.engine.tracing.trace import Traced
@@ -116,7 +117,7 @@ def report_on(program: Any) -> MemoryReport:
         states=sum(b.nbytes for b in outside.values() if b.storage is not None and b.storage.is_state),
         results=sum(b.nbytes for b in outside.values() if b.result is not None),
         scratch=max((launch.scratch for launch in launches), default=0),
-        layout_copies=tuple(layout_copies(launches)),
+        layout_copies=tuple(layout_copies([launch.work for launch in launches])),
     )
 
 

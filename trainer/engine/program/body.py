@@ -9,7 +9,7 @@ from trainer.engine.graph import dtypes
 from trainer.engine.graph.node import Node, Shape
 from trainer.engine.graph.storage import Layout
 from trainer.engine.program.spec import Instruction
-from trainer.engine.program.views import Coordinates, Linear, View, identity, through
+from trainer.engine.program.views import Coordinates, Linear, NodeView, identity, through
 from trainer.engine.targets.cpu.kernels.epilogue import Addressing
 
 
@@ -27,7 +27,7 @@ class Body:
     """Instructions over an iteration space of logical axes `shape`, built by asking for the value of nodes."""
 
     shape: Shape
-    views: dict[Node, View]
+    views: dict[Node, NodeView]
     instructions: list[Instruction] = field(default_factory=list)
     loads: list[Load] = field(default_factory=list)
     _values: dict[tuple[Node, Coordinates], int] = field(default_factory=dict)
@@ -59,7 +59,7 @@ class Body:
             self._values[key] = position
         return position
 
-    def _read(self, node: Node, view: View, coordinates: Coordinates) -> int:
+    def _read(self, node: Node, view: NodeView, coordinates: Coordinates) -> int:
         offset, strides = view.along(coordinates, len(self.shape))
         load = Load(view.base, offset, strides)
         if view.base in self._roots and self.holds(view.base, load):
@@ -140,14 +140,6 @@ def addressing(load: Load, shape: Shape, layout: Layout, channel: int) -> Addres
     return "same" if steps == dense else None
 
 
-def stand_in(node: Node) -> Node:
-    """A key of its own for a temporary that holds values of `node`'s; it never enters a graph."""
-    key = Node.__new__(Node)
-    key.operation, key.inputs, key.attributes = node.operation, node.inputs, node.attributes
-    key.shape, key.dtype, key.sequence = node.shape, node.dtype, node.sequence
-    return key
-
-
 def prune(instructions: Sequence[Instruction], wanted: Sequence[int]) -> tuple[list[Instruction], dict[int, int]]:
     """Only what `wanted` depends on, and where each kept instruction went."""
     keep: set[int] = set()
@@ -168,3 +160,12 @@ def prune(instructions: Sequence[Instruction], wanted: Sequence[int]) -> tuple[l
         for old in sorted(keep)
     ]
     return kept, place
+
+
+def load_dtypes(body: Sequence[Instruction], count: int) -> list[dtypes.DType]:
+    """The dtype of each of `count` operands, as the body's load instructions name it."""
+    found = [dtypes.int64] * count
+    for instruction in body:
+        if instruction.operation == "load":
+            found[instruction.attributes[0]] = instruction.dtype
+    return found

@@ -10,6 +10,7 @@ from trainer.engine.program.body import Body, Load, addressing, prune
 from trainer.engine.program.group import Group
 from trainer.engine.program.partition import Partition
 from trainer.engine.program.spec import Instruction
+from trainer.engine.program.work import Exchanges, View
 from trainer.engine.targets.cpu.kernels.epilogue import Epilogue, EpilogueOperand
 
 _TAKES = {"matmul": -1, "convolution": 1, "convolution_input_gradient": 1}
@@ -97,3 +98,18 @@ def _fit(contraction: Node, root: Node, body: Body, plan: Partition) -> Fused | 
     if place[position] != len(kept) - 1:
         return None
     return Fused(contraction, root, Epilogue(tuple(operands), instructions), tuple(loads))
+
+
+def exchanges(operands: Sequence[View], others: Sequence[View], epilogue: Epilogue, write: View) -> Exchanges:
+    """(output, input) where an epilogue reads an array of the output's size and layout, at each element just before it
+    is stored (`epilogue.EpilogueOperand`), and the item reads it in no other way. `others` are its operands.
+    """
+    target, found = write.buffer, []
+    for operand, view in zip(epilogue.operands, others, strict=True):
+        source = view.buffer
+        assert target is not None and source is not None
+        once = sum(other.buffer is source for other in (*operands, *others)) == 1
+        alike = (source.size, source.dtype.itemsize) == (target.size, target.dtype.itemsize)
+        if operand.addressing == "same" and alike and not view.offset and once and target.in_arena and source.in_arena:
+            found.append((target, source))
+    return tuple(found)

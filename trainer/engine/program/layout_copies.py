@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from trainer.engine.program.launch import Address, Launch, place_of
+from trainer.engine.program.work import View, Work, place_of
 
 REASONS = {
     "relayout": "a kernel that reads one layout only was given another",
@@ -34,27 +34,26 @@ class LayoutCopy:
     repeats: bool = False
 
 
-def layout_copies(launches: Sequence[Launch]) -> list[LayoutCopy]:
-    """The launches, merged ones apart, that are there for a layout alone."""
+def layout_copies(works: Sequence[Work]) -> list[LayoutCopy]:
+    """The items, merged ones apart, that are there for a layout alone."""
     found = []
     written: Counter[object] = Counter()
     made: set[object] = set()
-    for index, launch in enumerate(launches):
-        for part in launch.parts or (launch,):
+    for index, work in enumerate(works):
+        for part in work.parts or (work,):
             reason = REASONS.get(part.label)
             if reason is not None:
-                of = part.reads[0].label if part.reads else "nothing"
-                copied = part.source, tuple(_value(word, part, written) for word in part.words)
-                nbytes = sum(buffer.nbytes for buffer in part.writes)
+                of = part.sources[0].label if part.sources else "nothing"
+                strides = tuple(view.strides for view in part.writes)
+                copied = part.code or part.spec.code, part.extents, strides, _values(part.reads, written)
+                nbytes = sum(buffer.nbytes for buffer in part.targets)
                 found.append(LayoutCopy(index, part.label, of, nbytes, reason, copied in made))
                 made.add(copied)
-            written.update({place_of(buffer) for buffer in part.writes})
+            written.update({place_of(buffer) for buffer in part.targets})
     return found
 
 
-def _value(word: int | Address, launch: Launch, written: Counter[object]) -> object:
-    """What an argument says of the values that are copied: of an array which one, and how often it was written."""
-    if isinstance(word, int):
-        return word
-    place = place_of(word.buffer)
-    return (place, word.byte_offset, written[place]) if word.buffer in launch.reads else "copy"
+def _values(reads: Sequence[View], written: Counter[object]) -> tuple[object, ...]:
+    """Which values are copied: of each array where they lie, and how often it was written."""
+    places = [None if view.buffer is None else place_of(view.buffer) for view in reads]
+    return tuple((place, view.offset, view.strides, written[place]) for place, view in zip(places, reads, strict=True))

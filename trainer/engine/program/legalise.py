@@ -15,7 +15,6 @@ from trainer.engine.graph import primitives as p
 from trainer.engine.graph.common import Common
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.node import Node, make_node, topological
-from trainer.engine.targets.cpu.kernels.depthwise import SMALL_GROUPS
 
 _WIDE: dict[DType, DType] = {
     dtypes.bfloat16: dtypes.float32,
@@ -30,9 +29,9 @@ _PAIRED_AXES = {"matmul": (-1, -2), "convolution": (1, 1), "convolution_input_gr
 """The axis of each operand along which pairs are summed."""
 
 
-def legalise(outputs: Sequence[Node]) -> list[Node]:
+def legalise(outputs: Sequence[Node], wide_groups: Sequence[int] = ()) -> list[Node]:
     """Graph to graph: accumulate 16-bit floats in float32 (rounding once, at the end) and bytes in int32; drop spent
-    markers.
+    markers. `wide_groups`: convolutions whose groups have so many channels are computed in float32.
     """
     common = Common()
     fresh: dict[Node, Node] = {}
@@ -41,7 +40,7 @@ def legalise(outputs: Sequence[Node]) -> list[Node]:
         if node.name == "stop_gradient":
             legal = inputs[0]
         elif node.name in _CONTRACTIONS and (node.dtype.is_half or node.attribute("precision") is not None):
-            legal = _cast(_of_half(node, inputs), node.dtype)
+            legal = _cast(_of_half(node, inputs, wide_groups), node.dtype)
         elif node.name in _ACCUMULATING and node.dtype in _WIDE:
             wide = _WIDE[node.dtype]
             widened = tuple(_cast(source, wide) if source.dtype is node.dtype else source for source in inputs)
@@ -52,7 +51,7 @@ def legalise(outputs: Sequence[Node]) -> list[Node]:
     return [fresh[node] for node in outputs]
 
 
-def _of_half(node: Node, inputs: tuple[Node, ...]) -> Node:
+def _of_half(node: Node, inputs: tuple[Node, ...], wide_groups: Sequence[int]) -> Node:
     """The contraction with float32 sums of operands of 16 bits: in pairs where they are bfloat16."""
     precision: DType | None = node.dtype if node.dtype.is_half else node.attribute("precision")
     assert precision is not None
@@ -67,22 +66,22 @@ def _of_half(node: Node, inputs: tuple[Node, ...]) -> Node:
             operands = [_one_more(source, axis % source.ndim) for source, axis in zip(operands, axes, strict=True)]
         elif extent % 2:
             operands, precision = [_cast(source, dtypes.float32) for source in operands], None
-    if precision is not None and groups > 1 and _has_small_groups(node, operands):
+    if precision is not None and groups > 1 and _has_groups_of(wide_groups, node, operands):
         operands, precision = [_cast(source, dtypes.float32) for source in operands], None
     place = node.operation.attributes.index("precision")
     attributes = (*node.attributes[:place], precision, *node.attributes[place + 1 :])
     return make_node(node.operation, tuple(operands), attributes)
 
 
-def _has_small_groups(node: Node, operands: Sequence[Node]) -> bool:
-    """Whether a convolution's groups are those of `kernels.depthwise`, which runs along channels in float32."""
+def _has_groups_of(sizes: Sequence[int], node: Node, operands: Sequence[Node]) -> bool:
+    """Whether a convolution's groups have one of these numbers of channels, and as many filters."""
     channels, groups = operands[0].shape[1], node.attribute("groups")
     others = {
         "convolution": operands[1].shape[0],
         "convolution_input_gradient": operands[1].shape[1] * groups,
         "convolution_weight_gradient": operands[1].shape[1],
     }
-    return others[node.name] == channels and channels // groups in SMALL_GROUPS
+    return others[node.name] == channels and channels // groups in sizes
 
 
 def narrowed(node: Node, dtype: DType = dtypes.bfloat16) -> Node:

@@ -7,14 +7,14 @@ down and reading it back.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from trainer.engine.graph.node import Node
 from trainer.engine.graph.storage import Layout, Storage
-from trainer.engine.program.convolutions import CHANNELS_LAST, WEIGHTS
-from trainer.engine.program.prologues import applied_to, is_all_that_is_read, takes_prologue
-from trainer.engine.program.views import View, identity, is_dense, through, view_through
+from trainer.engine.program.layouts import CHANNELS_LAST, WEIGHTS
+from trainer.engine.program.prologues import applied_to, is_all_that_is_read, may_take_prologue
+from trainer.engine.program.views import NodeView, identity, is_dense, through, view_through
 
 INLINE = frozenset({"leaf", "source", "elementwise", "marker"})
 AFFINE = frozenset({"reshape", "permute", "expand", "slice", "flip"})
@@ -62,22 +62,29 @@ class Partition:
     order: list[Node]
     roots: list[Node] = field(default_factory=list)
     layouts: dict[Node, Layout] = field(default_factory=dict)
-    views: dict[Node, View] = field(default_factory=dict)
+    views: dict[Node, NodeView] = field(default_factory=dict)
     users: dict[Node, list[Node]] = field(default_factory=dict)
     updates: frozenset[Node] = frozenset()
 
 
 def partition(
-    order: Sequence[Node], results: Sequence[Node], policy: Policy, given: Mapping[Node, Layout] | None = None
+    order: Sequence[Node],
+    results: Sequence[Node],
+    policy: Policy,
+    given: Mapping[Node, Layout] | None = None,
+    takes_prologue: Callable[[Node], bool] = lambda node: False,
 ) -> Partition:
-    """Decide for the graph in `order` whose `results` must end up in memory, some of them in `given` layouts."""
+    """Decide for the graph in `order` whose `results` must end up in memory, some of them in `given` layouts.
+
+    `takes_prologue` says whether the target's kernel of a convolution or weight gradient computes its first operand.
+    """
     given = given or {}
     plan = Partition(list(order), updates=frozenset(given))
     users = plan.users = {node: [] for node in order}
     for node in order:
         for source in dict.fromkeys(node.inputs):
             users[source].append(node)
-    wanted, offered = _wanted_in_memory(order, results, policy)
+    wanted, offered = _wanted_in_memory(order, results, takes_prologue if policy.prologues else lambda node: False)
     costs: dict[Node, Cost] = {}
     for node in order:
         view = _existing_view(node, plan, node in wanted and _reads_dense(node, users))
@@ -93,14 +100,16 @@ def partition(
             layout = given.get(node) if _any_layout(node) else None
             layout = layout or _layout(node, users, cost, plan, policy)
             plan.layouts[node] = layout
-            plan.views[node] = View.dense(node, layout)
+            plan.views[node] = NodeView.dense(node, layout)
             costs[node] = Cost(frozenset((node,)), 0, False)
         else:
             costs[node] = cost
     return plan
 
 
-def _wanted_in_memory(order: Sequence[Node], results: Sequence[Node], policy: Policy) -> tuple[set[Node], set[Node]]:
+def _wanted_in_memory(
+    order: Sequence[Node], results: Sequence[Node], takes_prologue: Callable[[Node], bool]
+) -> tuple[set[Node], set[Node]]:
     """Results, and what kernels other than loops read; and what these read that may be a prologue of theirs instead."""
     wanted, offered = set(results), set[Node]()
     for node in order:
@@ -108,7 +117,7 @@ def _wanted_in_memory(order: Sequence[Node], results: Sequence[Node], policy: Po
             "cumulative_sum",
             "random_bits",
         ):
-            first = 1 if policy.prologues and takes_prologue(node) else 0
+            first = 1 if may_take_prologue(node) and takes_prologue(node) else 0
             offered.update(node.inputs[:first])
             wanted.update(_unmoved(source) if node.name == "matmul" else source for source in node.inputs[first:])
     return wanted, offered - wanted
@@ -135,12 +144,12 @@ def _reads_dense(node: Node, users: dict[Node, list[Node]]) -> bool:
     return any(user.name in CONVOLUTIONS or user.operation.family == "window" for user in users[node])
 
 
-def _existing_view(node: Node, plan: Partition, dense: bool) -> View | None:
+def _existing_view(node: Node, plan: Partition, dense: bool) -> NodeView | None:
     """How `node` lies in memory that is there anyway: a leaf, or affine movement of what has a view."""
     if node.operation.family == "leaf":
         storage: Storage = node.attributes[0]
         plan.layouts[node] = storage.layout
-        return View.dense(node, storage.layout)
+        return NodeView.dense(node, storage.layout)
     if node.name not in AFFINE or node.inputs[0] not in plan.views:
         return None
     view = view_through(node, plan.views[node.inputs[0]])

@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from trainer.engine.graph.dtypes import float32
 from trainer.engine.graph.node import Node
 from trainer.engine.program.body import Body, Load, addressing, prune
-from trainer.engine.program.convolutions import CHANNELS_LAST, specification
+from trainer.engine.program.layouts import CHANNELS_LAST
 from trainer.engine.program.spec import Instruction
-from trainer.engine.program.views import View
-from trainer.engine.targets.cpu import defaults
+from trainer.engine.program.views import NodeView
 from trainer.engine.targets.cpu.kernels.epilogue import Epilogue, EpilogueOperand
 
 _CHANNEL = 1
@@ -30,19 +29,14 @@ class Applied:
     loads: tuple[Load, ...]
 
 
-def takes_prologue(user: Node) -> bool:
-    """Whether the kernel of `user` can compute its first operand, and gains by it."""
+def may_take_prologue(user: Node) -> bool:
+    """Whether the kernel of `user` may compute its first operand."""
     if user.name not in ("convolution", "convolution_weight_gradient"):
         return False
-    if not user.size or not all(source.size for source in user.inputs):
-        return False  # no kernel runs: zeros are stored
-    forward = user.name == "convolution"
-    weights = user.inputs[1].shape if forward else user.shape
-    spec = specification(user, "forward" if forward else "weight_gradient", user.inputs[0].shape, weights)
-    return defaults.takes_prologue(spec)
+    return bool(user.size) and all(source.size for source in user.inputs)  # else zeros are stored, and no kernel runs
 
 
-def applied_to(node: Node, views: Mapping[Node, View]) -> Applied | None:
+def applied_to(node: Node, views: Mapping[Node, NodeView]) -> Applied | None:
     """`node` as a prologue over one array of its shape that lies channels-last, or None.
 
     Everything else that it reads belongs to a channel, or is one number.
@@ -80,7 +74,7 @@ def applied_to(node: Node, views: Mapping[Node, View]) -> Applied | None:
     return Applied(Epilogue(tuple(operands), instructions), source, tuple(loads))
 
 
-def is_all_that_is_read(node: Node, views: Mapping[Node, View], users: Mapping[Node, Sequence[Node]]) -> bool:
+def is_all_that_is_read(node: Node, views: Mapping[Node, NodeView], users: Mapping[Node, Sequence[Node]]) -> bool:
     """Whether only `node` is computed from a contraction's result: then its epilogue stores `node` for nothing."""
     inside, stack = {node}, [node]
     while stack:

@@ -1,6 +1,6 @@
-"""Chains of loops over the same rows as one launch: softmax, cross entropy, norms of short rows.
+"""Chains of loops over the same rows as one item: softmax, cross entropy, norms of short rows.
 
-Softmax of [N, C] is a maximum, exponentials, their sum and a quotient. Launched one by one each reads [N, C] from
+Softmax of [N, C] is a maximum, exponentials, their sum and a quotient. Run one by one each reads [N, C] from
 memory again; as a chain a task does them all on a few rows that stay in its cache. The loops themselves, and so the
 bits, are the same.
 """
@@ -10,27 +10,18 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
-from trainer.engine.program.launch import Address, Buffer, KernelSource, Launch, place_of
-from trainer.engine.program.spec import LoopKernel
-from trainer.engine.targets.cpu.kernels import elementwise
-from trainer.engine.targets.cpu.kernels.chained import ChainedKernel, render
-from trainer.engine.targets.cpu.pool import SCRATCH_BYTES
+from trainer.engine.program.target import Features
+from trainer.engine.program.work import Buffer, Pass, Rows, Work, place_of
 
-LARGE = 512 << 10
-"""Bytes from which on an array that two loops touch is worth keeping in the cache between them."""
-CACHED = 128 << 10
-"""Bytes that the rows of one task may take."""
-FEWEST_TASKS = 16
-MOVED = 256 << 10
-"""Bytes that a launch may touch and still be put before or behind a chain that still grows; a loop behind it any."""
 MOST_MOVED = 8
+"""Items that may run before or after a chain that still grows."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """How a loop runs over rows: `inner` elements each, done by `blocks` tasks, and what it touches there."""
+    """How a loop runs over rows: `inner` elements each, done in `blocks` blocks, and what it touches there."""
 
     count: int
     inner: int
@@ -44,33 +35,33 @@ class _Chain:
     """A chain that may grow: its loops, what goes before and behind it, and all of them in their own order."""
 
     count: int
-    members: list[tuple[Launch, _Rows]] = field(default_factory=list)
-    before: list[Launch] = field(default_factory=list)
-    behind: list[Launch] = field(default_factory=list)
-    order: list[Launch] = field(default_factory=list)
+    members: list[tuple[Work, _Rows]] = field(default_factory=list)
+    before: list[Work] = field(default_factory=list)
+    behind: list[Work] = field(default_factory=list)
+    order: list[Work] = field(default_factory=list)
 
-    def takes(self, launch: Launch, rows: _Rows | None) -> bool:
-        """Whether `launch` reads of what the members write, and the other way round, its own rows alone."""
-        if rows is None or any(_conflict(launch, other) for other in self.behind):
+    def takes(self, work: Work, rows: _Rows | None) -> bool:
+        """Whether `work` reads of what the members write, and the other way round, its own rows alone."""
+        if rows is None or any(_conflict(work, other) for other in self.behind):
             return False
         for member, own in self.members:
-            written = _places(member.writes) | _places(launch.writes)
+            written = _places(member.targets) | _places(work.targets)
             if not all(
                 own.local[place] and rows.local[place] for place in written & own.local.keys() & rows.local.keys()
             ):
                 return False
         return True
 
-    def moves(self, launch: Launch) -> bool:
-        """Put `launch` before the members where it does not conflict with them, else behind, if it may go there."""
+    def moves(self, work: Work, features: Features) -> bool:
+        """Put `work` before the members where it does not conflict with them, else behind, if it may go there."""
         if len(self.before) + len(self.behind) == MOST_MOVED:
             return False
-        size = sum(buffer.nbytes for buffer in (*launch.reads, *launch.writes))
-        waits = any(_conflict(launch, other) for other in (*(member for member, _ in self.members), *self.behind))
-        if size > MOVED and not (waits and isinstance(launch.source.key, LoopKernel)):
+        size = sum(buffer.nbytes for buffer in (*work.sources, *work.targets))
+        waits = any(_conflict(work, other) for other in (*(member for member, _ in self.members), *self.behind))
+        if size > features.moved_bytes and not (waits and work.code is not None):
             return False
-        (self.behind if waits else self.before).append(launch)
-        self.order.append(launch)
+        (self.behind if waits else self.before).append(work)
+        self.order.append(work)
         return True
 
     def shared(self) -> int:
@@ -78,168 +69,122 @@ class _Chain:
         seen: set[object] = set()
         most = 0
         for member, _ in self.members:
-            buffers = {place_of(buffer): buffer for buffer in (*member.reads, *member.writes)}
+            buffers = {place_of(buffer): buffer for buffer in (*member.sources, *member.targets)}
             most = max([most, *(buffer.nbytes for place, buffer in buffers.items() if place in seen)])
             seen |= buffers.keys()
         return most
 
 
-def chained(launches: Sequence[Launch]) -> list[Launch]:
-    """The launches with chains of loops over the same rows as one; conflicting launches keep their order."""
-    result: list[Launch] = []
-    uses = Counter(buffer for launch in launches for buffer in {*launch.reads, *launch.writes})
+def chained(works: Sequence[Work], features: Features) -> list[Work]:
+    """The items with chains of loops over the same rows as one; conflicting items keep their order."""
+    result: list[Work] = []
+    uses = Counter(buffer for work in works for buffer in _buffers(work))
     chain: _Chain | None = None
-    for launch in launches:
+    for work in works:
         if chain is not None:
-            rows = _rows(launch, chain.count)
-            if chain.takes(launch, rows):
+            rows = _rows(work, chain.count)
+            if chain.takes(work, rows):
                 assert rows is not None
-                chain.members.append((launch, rows))
-                chain.order.append(launch)
+                chain.members.append((work, rows))
+                chain.order.append(work)
                 continue
-            if chain.moves(launch):
+            if chain.moves(work, features):
                 continue
-            result += _closed(chain, uses)
+            result += _closed(chain, uses, features)
             chain = None
-        rows = _first_rows(launch)
+        rows = _first_rows(work, features)
         if rows is None:
-            result.append(launch)
+            result.append(work)
         else:
-            chain = _Chain(rows.count, [(launch, rows)], order=[launch])
-    return result if chain is None else result + _closed(chain, uses)
+            chain = _Chain(rows.count, [(work, rows)], order=[work])
+    return result if chain is None else result + _closed(chain, uses, features)
 
 
-def _closed(chain: _Chain, uses: Counter[Buffer]) -> list[Launch]:
-    if not any(_loop(member).reduction for member, _ in chain.members):
+def _closed(chain: _Chain, uses: Counter[Buffer], features: Features) -> list[Work]:
+    if not any(member.kind == "reduction" for member, _ in chain.members):
         return chain.order  # loops alone: what could be one body is one already, and copies may go past the caches
-    if len(chain.members) < 2 or chain.shared() < LARGE:
+    if len(chain.members) < 2 or chain.shared() < features.chained_bytes:
         return chain.order
-    return [*chain.before, _joined(chain, uses), *chain.behind]
+    return [*chain.before, _joined(chain, uses, features), *chain.behind]
 
 
-def _joined(chain: _Chain, uses: Counter[Buffer]) -> Launch:
-    touched = Counter(buffer for member, _ in chain.members for buffer in {*member.reads, *member.writes})
+def _joined(chain: _Chain, uses: Counter[Buffer], features: Features) -> Work:
+    parts = [member for member, _ in chain.members]
+    touched = Counter(buffer for part in parts for buffer in _buffers(part))
     local = [buffer for buffer in touched if all(own.local.get(place_of(buffer), True) for _, own in chain.members)]
     row_bytes = {buffer: buffer.nbytes // chain.count for buffer in local}
-    share = max(1, min(CACHED // max(1, sum(row_bytes.values())), chain.count // FEWEST_TASKS))
-    offsets: dict[Buffer, int] = {}
-    size = 0
-    for buffer in local:
-        if buffer.in_arena and uses[buffer] == touched[buffer]:  # nobody else reads it: it needs no memory
-            offsets[buffer] = size
-            size += -(-share * row_bytes[buffer] // 64) * 64
-    if size > SCRATCH_BYTES:
-        offsets, size = {}, 0
-    parts = [_kept_in_cache(member, chain) for member, _ in chain.members]
-    words: list[int | Address] = []
-    patched: list[int] = []
-    strides: list[int | Address] = []
-    for part, (_, own) in zip(parts, chain.members, strict=True):
-        words.append(own.blocks)
-        for word in part.words[:-2]:
-            if isinstance(word, Address) and word.buffer in offsets:
-                patched.append(len(words))
-                strides.append(share * row_bytes[word.buffer])
-                word = offsets[word.buffer] + word.byte_offset
-            words.append(word)
-        is_loop = _loop(part).reduction is None
-        words += [share * own.inner, 1] if is_loop else [part.words[-2], share]
-    kernel = ChainedKernel(tuple(_loop(part) for part in parts), tuple(patched))
-    reads, writes = (
-        tuple(dict.fromkeys(b for part in parts for b in (part.reads if is_read else part.writes) if b not in offsets))
-        for is_read in (True, False)
+    share = max(1, min(features.task_bytes // max(1, sum(row_bytes.values())), chain.count // features.fewest_tasks))
+    kept = [buffer for buffer in local if buffer.in_arena and uses[buffer] == touched[buffer]]  # nobody else reads it
+    if sum(-(-share * row_bytes[buffer] // 64) * 64 for buffer in kept) > features.scratch_bytes:
+        kept = []
+    rows = [own for _, own in chain.members]
+    spec = Rows(
+        chain.count, share, tuple(each.inner for each in rows), tuple(each.blocks for each in rows), tuple(kept)
     )
-    return Launch(
-        KernelSource(kernel, lambda name: render(kernel, [part.source.render for part in parts], name)),
-        words + strides,
-        -(-chain.count // share),
-        reads,
-        writes,
+    return Work(
+        "rows",
+        spec,
+        tuple(view for part in parts for view in part.reads if view.buffer not in kept),
+        tuple(view for part in parts for view in part.writes if view.buffer not in kept),
         f"rows {'+'.join(part.label for part in parts)}",
-        scratch=size,
         parts=tuple(parts),
     )
 
 
-def _loop(launch: Launch) -> LoopKernel:
-    assert isinstance(launch.source.key, LoopKernel)
-    return launch.source.key
-
-
-def _kept_in_cache(launch: Launch, chain: _Chain) -> Launch:
-    """`launch`, storing through the caches where another member reads what it stores, or where its rows lie askew."""
-    kernel = _loop(launch)
-    others = [member for member, _ in chain.members if member is not launch]
-    is_read = any(_places(launch.writes) & _places(other.reads) for other in others)
-    if not kernel.streamed or not (is_read or kernel.rank == 1):
-        return launch
-    plain = replace(kernel, streamed=False)
-    return replace(launch, source=KernelSource(plain, lambda name: elementwise.render(plain, name)))
+def _buffers(work: Work) -> dict[Buffer, None]:
+    """Each buffer that an item touches, once."""
+    return dict.fromkeys((*work.sources, *work.targets))
 
 
 def _places(buffers: Sequence[Buffer]) -> set[object]:
     return {place_of(buffer) for buffer in buffers}
 
 
-def _conflict(first: Launch, second: Launch) -> bool:
+def _conflict(first: Work, second: Work) -> bool:
     """Whether one writes what the other touches."""
-    touched, others = _places((*first.reads, *first.writes)), _places((*second.reads, *second.writes))
-    return bool(_places(first.writes) & others or _places(second.writes) & touched)
+    touched, others = _places((*first.sources, *first.targets)), _places((*second.sources, *second.targets))
+    return bool(_places(first.targets) & others or _places(second.targets) & touched)
 
 
-def _first_rows(launch: Launch) -> _Rows | None:
+def _first_rows(work: Work, features: Features) -> _Rows | None:
     """The rows of a loop that a chain may begin with: it has two dimensions or more, and many rows."""
-    kernel = launch.source.key
-    if not isinstance(kernel, LoopKernel) or kernel.rank < 2:
+    if work.code is None or len(work.extents) < 2:
         return None
-    count = math.prod(_extents(launch, kernel)[:-1])
-    if count < FEWEST_TASKS or max(b.nbytes for b in (*launch.reads, *launch.writes)) < LARGE:
+    count = math.prod(work.extents[:-1])
+    largest = max(buffer.nbytes for buffer in (*work.sources, *work.targets))
+    if count < features.fewest_tasks or largest < features.chained_bytes:
         return None
-    return _rows(launch, count)
+    return _rows(work, count)
 
 
-def _rows(launch: Launch, count: int) -> _Rows | None:
-    """How `launch` runs over `count` rows, or None where it doesn't, or where it changes a state."""
-    kernel = launch.source.key
-    if not isinstance(kernel, LoopKernel) or any(buffer.storage is not None for buffer in launch.writes):
+def _rows(work: Work, count: int) -> _Rows | None:
+    """How `work` runs over `count` rows, or None where it doesn't, or where it changes a state."""
+    if work.code is None or not work.points or any(buffer.storage is not None for buffer in work.targets):
         return None
-    if not launch.tasks or (kernel.reduction is not None and kernel.reduction.orientation != "row"):
+    reduces = isinstance(work.spec, Pass)
+    if reduces and work.spec.orientation != "row":
         return None
-    if any(operand.inner == "strided" and not operand.index for operand in kernel.inputs):
+    if any(view.buffer is not None and view.strides[-1] not in (0, 1) for view in work.reads):
         return None  # many rows at once are cheaper then: a cache line holds elements of several
-    operands = [*kernel.inputs, *(operand for _, operand in kernel.outputs)]
-    sizes = _extents(launch, kernel)
-    length, chunk = sizes[-1], launch.words[-2]
-    assert isinstance(chunk, int)
-    if kernel.rank == 1 and kernel.reduction is None and length % count == 0:
+    rank, length = len(work.extents), work.extents[-1]
+    if rank == 1 and not reduces and length % count == 0:
         inner, blocks = length // count, 1
-    elif kernel.rank > 1 and math.prod(sizes[:-1]) == count:
-        inner, blocks = 1, 1 if kernel.reduction is None else -(-length // chunk)
+    elif rank > 1 and math.prod(work.extents[:-1]) == count:
+        inner, blocks = 1, -(-length // work.spec.block) if reduces else 1
     else:
         return None
     local: dict[object, bool] = {}
-    start = len(operands) + kernel.rank
-    for number, operand in enumerate(operands):
-        address = launch.words[number]
-        if operand.index or not isinstance(address, Address):
+    for number, view in enumerate((*work.reads, *work.writes)):
+        buffer, steps = view.buffer, view.strides
+        if buffer is None:
             continue
-        own = launch.words[start + number * kernel.rank :][: kernel.rank]
-        steps = [word for word in own if isinstance(word, int)]
-        if kernel.rank == 1:
+        if rank == 1:
             pitch, reach = inner * steps[0], (inner - 1) * steps[0]
         else:
-            extent = blocks if kernel.reduction is not None and number >= len(kernel.inputs) else length
-            is_even = all(steps[axis] == steps[axis + 1] * sizes[axis + 1] for axis in range(kernel.rank - 2))
+            extent = blocks if reduces and number >= len(work.reads) else length
+            is_even = all(steps[axis] == steps[axis + 1] * work.extents[axis + 1] for axis in range(rank - 2))
             pitch, reach = steps[-2] if is_even else 0, (extent - 1) * steps[-1]
-        buffer = address.buffer
-        offset = address.byte_offset // operand.dtype.itemsize
-        fits = pitch * count == buffer.size and min(offset, reach) >= 0 and offset + reach < pitch
+        fits = pitch * count == buffer.size and min(view.offset, reach) >= 0 and view.offset + reach < pitch
         place = place_of(buffer)
-        local[place] = fits and operand.dtype.itemsize == buffer.dtype.itemsize and local.get(place, True)
+        local[place] = fits and view.dtype.itemsize == buffer.dtype.itemsize and local.get(place, True)
     return _Rows(count, inner, blocks, local)
-
-
-def _extents(launch: Launch, kernel: LoopKernel) -> list[int]:
-    """The iteration space of a loop, outermost first."""
-    first = len(kernel.inputs) + len(kernel.outputs)
-    return [word for word in launch.words[first : first + kernel.rank] if isinstance(word, int)]

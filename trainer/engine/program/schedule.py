@@ -8,58 +8,52 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from trainer.engine.program.launch import Buffer, Launch, place_of
-
-CACHED_BYTES = 16 << 20
-"""Programs whose buffers take less than this in all keep their order: their memory stays in the caches anyway."""
-
-WORTH_MOVING = 256 << 10
-"""Bytes that a launch must free, net, before it is moved: smaller ones are better run together."""
+from trainer.engine.program.target import Features
+from trainer.engine.program.work import Buffer, Work, place_of
 
 
-SMALL = 64 << 10
-"""Bytes that a launch of one task may write and still be moved because one that frees memory waits for it."""
-
-
-def schedule(launches: Sequence[Launch]) -> list[Launch]:
-    """The launches in an order that respects every conflict (one writes what another touches) and lowers the peak."""
-    first, last = _lives(launches)
-    if sum(buffer.nbytes for buffer in first) < CACHED_BYTES:
-        return list(launches)
-    before = _predecessors(launches, last)
-    moved = [_frees(launch, index, first, last) >= WORTH_MOVING for index, launch in enumerate(launches)]
-    for index in range(len(launches) - 1, -1, -1):
+def schedule(works: Sequence[Work], features: Features) -> list[Work]:
+    """The items in an order that respects every conflict (one writes what another touches) and lowers the peak."""
+    first, last = _lives(works)
+    if sum(buffer.nbytes for buffer in first) < features.cached_bytes:
+        return list(works)
+    before = _predecessors(works, last)
+    moved = [_frees(work, index, first, last) >= features.freed_bytes for index, work in enumerate(works)]
+    for index in range(len(works) - 1, -1, -1):
         if moved[index]:
             for earlier in before[index]:
-                moved[earlier] = moved[earlier] or _is_small(launches[earlier])
+                moved[earlier] = moved[earlier] or _is_small(works[earlier], features)
     position: list[tuple[int, ...]] = []
-    for index in range(len(launches)):
+    for index in range(len(works)):
         wait = max((position[earlier] for earlier in before[index]), default=(-1,))
         position.append((*wait, index) if moved[index] else (index,))
-    return [launches[index] for index in sorted(range(len(launches)), key=position.__getitem__)]
+    return [works[index] for index in sorted(range(len(works)), key=position.__getitem__)]
 
 
-def _frees(launch: Launch, index: int, first: dict[Buffer, int], last: dict[Buffer, int]) -> int:
-    """Bytes of what ends at a launch, less what begins there."""
-    ended = sum(buffer.nbytes for buffer in launch.reads if last.get(buffer) == index)
-    return ended - sum(buffer.nbytes for buffer in launch.writes if first.get(buffer) == index)
+def _frees(work: Work, index: int, first: dict[Buffer, int], last: dict[Buffer, int]) -> int:
+    """Bytes of what ends at a work, less what begins there."""
+    ended = sum(buffer.nbytes for buffer in work.sources if last.get(buffer) == index)
+    return ended - sum(buffer.nbytes for buffer in work.targets if first.get(buffer) == index)
 
 
-def _is_small(launch: Launch) -> bool:
-    return launch.tasks <= 1 and sum(buffer.nbytes for buffer in launch.writes) <= SMALL
+def _is_small(work: Work, features: Features) -> bool:
+    """Whether one task computes an item, and it writes little."""
+    elements = max([work.points, *(view.size for view in (*work.reads, *work.writes))])
+    nbytes = sum(buffer.nbytes for buffer in work.targets)
+    return elements <= features.task_elements and nbytes <= features.small_bytes
 
 
-def _predecessors(launches: Sequence[Launch], last: dict[Buffer, int]) -> list[set[int]]:
-    """For each launch the earlier ones that it must follow, and those that use what it is to free."""
+def _predecessors(works: Sequence[Work], last: dict[Buffer, int]) -> list[set[int]]:
+    """For each work the earlier ones that it must follow, and those that use what it is to free."""
     written: dict[object, int] = {}
     read: dict[object, list[int]] = {}
     found: list[set[int]] = []
-    for index, launch in enumerate(launches):
-        reads, writes = ({place_of(buffer) for buffer in side} for side in (launch.reads, launch.writes))
+    for index, work in enumerate(works):
+        reads, writes = ({place_of(buffer) for buffer in side} for side in (work.sources, work.targets))
         before = {written[place] for place in (*reads, *writes) if place in written}
         for place in writes:
             before.update(read.get(place, ()))
-        for buffer in launch.reads:
+        for buffer in work.sources:
             if last.get(buffer) == index:
                 before.update(read.get(place_of(buffer), ()))
         found.append(before)
@@ -71,12 +65,12 @@ def _predecessors(launches: Sequence[Launch], last: dict[Buffer, int]) -> list[s
     return found
 
 
-def _lives(launches: Sequence[Launch]) -> tuple[dict[Buffer, int], dict[Buffer, int]]:
-    """The first and the last launch that touches each buffer in the arena."""
+def _lives(works: Sequence[Work]) -> tuple[dict[Buffer, int], dict[Buffer, int]]:
+    """The first and the last work that touches each buffer in the arena."""
     first: dict[Buffer, int] = {}
     last: dict[Buffer, int] = {}
-    for index, launch in enumerate(launches):
-        for buffer in (*launch.reads, *launch.writes):
+    for index, work in enumerate(works):
+        for buffer in (*work.sources, *work.targets):
             if buffer.in_arena:
                 first.setdefault(buffer, index)
                 last[buffer] = index

@@ -107,12 +107,12 @@ def argument_words(kernel: LoopKernel) -> int:
 
 def pack_arguments(
     kernel: LoopKernel,
-    addresses: Sequence[int],
+    addresses: Sequence[Any],
     sizes: Sequence[int],
     strides: Sequence[Sequence[int]],
     chunk: int,
     grain: int = 1,
-) -> list[int]:
+) -> list[Any]:
     """The words of an argument block: `addresses` and `strides` of inputs then outputs, in the kernel's order."""
     words = [*addresses, *sizes, *(step for operand in strides for step in operand), chunk, grain]
     if len(words) != argument_words(kernel):

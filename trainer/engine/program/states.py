@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from trainer.engine.graph.node import Node
 from trainer.engine.graph.storage import Storage
-from trainer.engine.program.convolutions import WEIGHTS
+from trainer.engine.program.layouts import WEIGHTS
 
 
 def settle_layouts(order: Sequence[Node], updates: Sequence[tuple[Storage, Node]]) -> None:

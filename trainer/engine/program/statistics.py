@@ -1,79 +1,56 @@
 """Statistics of what a convolution stores, taken by its own tasks: a pass over memory less for each batch norm.
 
-A reduction over pixels that follows a 1x1 convolution becomes one launch with it (`kernels.statistics`). Other
-convolutions' tasks are rows of images, which the reduction's blocks would cut: theirs stay passes of their own.
+A reduction over pixels that follows a convolution becomes one item with it where the target has a kernel for both.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from trainer.engine.program.launch import Address, Launch, Tunable, place_of
-from trainer.engine.program.spec import LoopKernel
-from trainer.engine.targets.cpu.kernels import templates
-from trainer.engine.targets.cpu.kernels.geometry import ConvolutionSpec
-from trainer.engine.targets.cpu.kernels.statistics import StatisticsSpec, is_possible
+from trainer.engine.program.target import Target
+from trainer.engine.program.work import Pass, Work, place_of
 
 
-def with_statistics(launches: Sequence[Launch], choose: Callable[[Any], Any]) -> list[Launch]:
-    """The launches, with every reduction that fits in the launch of the convolution before it."""
-    result: list[Launch] = []
-    for launch in launches:
-        place = _written_by(result, launch)
-        spec = None if place is None else _specification(result[place], launch)
-        if place is None or spec is None or not _may_move(result[place + 1 :], launch):
-            result.append(launch)
+def with_statistics(works: Sequence[Work], target: Target) -> list[Work]:
+    """The items, with every reduction that fits in the convolution before it."""
+    result: list[Work] = []
+    for work in works:
+        place = _written_by(result, work)
+        spec = None if place is None else target.statistics(result[place], work)
+        if place is None or spec is None or not _may_move(result[place + 1 :], work):
+            result.append(work)
         else:
-            result[place] = _joined(result[place], launch, Tunable(templates.STATISTICS, spec, choose(spec)))
+            result[place] = _joined(result[place], work, spec)
     return result
 
 
-def _written_by(launches: Sequence[Launch], launch: Launch) -> int | None:
-    """Which of the launches, last of all, wrote what a reduction of one array reads."""
-    kernel = launch.source.key
-    if not isinstance(kernel, LoopKernel) or kernel.reduction is None or len(set(launch.reads)) != 1:
+def _written_by(works: Sequence[Work], work: Work) -> int | None:
+    """Which of the items, last of all, wrote what a reduction of one array reads."""
+    if not isinstance(work.spec, Pass) or len(work.sources) != 1:
         return None
-    return next((place for place in reversed(range(len(launches))) if launch.reads[0] in launches[place].writes), None)
+    return next((place for place in reversed(range(len(works))) if work.sources[0] in works[place].targets), None)
 
 
-def _specification(convolution: Launch, reduction: Launch) -> StatisticsSpec | None:
-    """What both are as one kernel; None where the reduction isn't one over all pixels that a convolution wrote."""
-    spec = convolution.tunable.spec if convolution.tunable else None
-    kernel = reduction.source.key
-    if not isinstance(spec, ConvolutionSpec) or not is_possible(spec):
-        return None
-    assert isinstance(kernel, LoopKernel) and kernel.reduction is not None
-    if kernel.reduction.orientation != "column" or kernel.rank != 2 or len(kernel.inputs) != 1:
-        return None
-    source, words = reduction.words[0], reduction.words[1 + len(kernel.outputs) :]
-    pixels, sizes = convolution.writes[0].size // spec.filters, words[:4]
-    if source != Address(convolution.writes[0]) or sizes != [pixels, spec.filters, spec.filters, 1]:
-        return None
-    return StatisticsSpec(spec, kernel, tuple(word for word in words if isinstance(word, int)))
-
-
-def _may_move(between: Sequence[Launch], launch: Launch) -> bool:
-    """Whether `launch` may run before those between: none of them touches what it writes, or writes what it reads."""
-    writes = {place_of(buffer) for buffer in launch.writes}
-    reads = {place_of(buffer) for buffer in launch.reads}
+def _may_move(between: Sequence[Work], work: Work) -> bool:
+    """Whether `work` may run before those between: none of them touches what it writes, or writes what it reads."""
+    writes = {place_of(buffer) for buffer in work.targets}
+    reads = {place_of(buffer) for buffer in work.sources}
     return not any(
-        writes & {place_of(buffer) for buffer in (*other.reads, *other.writes)}
-        or reads & {place_of(buffer) for buffer in other.writes}
+        writes & {place_of(buffer) for buffer in (*other.sources, *other.targets)}
+        or reads & {place_of(buffer) for buffer in other.targets}
         for other in between
     )
 
 
-def _joined(convolution: Launch, reduction: Launch, tunable: Tunable) -> Launch:
-    outputs = reduction.words[1 : 1 + len(reduction.writes)]
-    return Launch(
-        tunable.source,
-        [*convolution.words, *outputs],
-        tunable.tasks,
+def _joined(convolution: Work, reduction: Work, spec: Any) -> Work:
+    return Work(
+        "statistics",
+        spec,
         convolution.reads,
         (*convolution.writes, *reduction.writes),
         f"{convolution.label} + {reduction.label}",
-        tunable.scratch,
-        tunable,
-        convolution.in_place,
+        epilogue=convolution.epilogue,
+        prologue=convolution.prologue,
+        in_place=convolution.in_place,
     )

@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from trainer.engine.program.body import Body, Load, prune
-from trainer.engine.program.loops import Target
 from trainer.engine.program.spec import Instruction
 
 
-def tidy(body: Body, targets: Sequence[Target]) -> tuple[list[Instruction], list[Load], list[Target]]:
-    """Only the instructions and operands that the targets need, renumbered."""
-    kept, place = prune(body.instructions, [target.instruction for target in targets])
+def tidy(body: Body, stored: Sequence[int]) -> tuple[list[Instruction], list[Load], list[int]]:
+    """Only the instructions and operands that the instructions in `stored` need, and these, renumbered."""
+    kept, place = prune(body.instructions, stored)
     used = sorted({instruction.attributes[0] for instruction in kept if instruction.operation == "load"})
     number = {old: new for new, old in enumerate(used)}
     instructions = [
         Instruction("load", (), step.dtype, (number[step.attributes[0]],)) if step.operation == "load" else step
         for step in kept
     ]
-    moved = [Target(t.buffer, t.offset, t.strides, place[t.instruction]) for t in targets]
-    return instructions, [body.loads[old] for old in used], moved
+    return instructions, [body.loads[old] for old in used], [place[position] for position in stored]

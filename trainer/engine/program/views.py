@@ -1,6 +1,6 @@
 """Affine coordinates: how movement operations fold into the strides of a kernel's operands.
 
-A `Coordinates` gives, for each axis of a node, its index as a linear form of the kernel's iteration axes. A `View`
+A `Coordinates` gives, for each axis of a node, its index as a linear form of the kernel's iteration axes. A `NodeView`
 gives the element that a materialised array holds at each index of a node. Both are values; composing them never
 touches data.
 """
@@ -118,7 +118,7 @@ def reshape_groups(before: Shape, after: Shape) -> list[tuple[list[int], list[in
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class NodeView:
     """A node's elements as they lie in the array of `base`: at offset + sum(strides[axis] * index[axis])."""
 
     base: Node
@@ -126,7 +126,7 @@ class View:
     strides: tuple[int, ...]
 
     @classmethod
-    def dense(cls, base: Node, layout: Layout) -> View:
+    def dense(cls, base: Node, layout: Layout) -> NodeView:
         return cls(base, 0, layout.strides(base.shape))
 
     def along(self, coordinates: Coordinates, rank: int) -> tuple[int, tuple[int, ...]]:
@@ -141,7 +141,7 @@ class View:
         return offset, tuple(strides)
 
 
-def view_through(node: Node, view: View) -> View | None:
+def view_through(node: Node, view: NodeView) -> NodeView | None:
     """The view of a movement node, given that of its input; None where strides can't express it."""
     source = node.inputs[0]
     if node.name == "reshape":
@@ -154,12 +154,12 @@ def view_through(node: Node, view: View) -> View | None:
             for axis in reversed(outputs):
                 strides[axis] = step
                 step *= node.shape[axis]
-        return View(view.base, view.offset, tuple(strides))
+        return NodeView(view.base, view.offset, tuple(strides))
     coordinates = through(node, identity(node.shape), node.ndim)
     if coordinates is None:
         return None
     offset, strides_ = view.along(coordinates, node.ndim)
-    return View(view.base, offset, strides_)
+    return NodeView(view.base, offset, strides_)
 
 
 def strides_over(space: Shape, shape: Shape, layout: Layout) -> tuple[int, ...]:

@@ -18,7 +18,7 @@ from trainer.engine import targets
 from trainer.engine.graph import dtypes
 from trainer.engine.graph.errors import user_line
 from trainer.engine.graph.storage import Layout, Storage, aligned_empty
-from trainer.engine.program.convolutions import CHANNELS_LAST
+from trainer.engine.program.layouts import CHANNELS_LAST
 from trainer.engine.tensor import Tensor
 from trainer.engine.tracing.plain import ARRAYS, is_module
 from trainer.engine.tracing.structure import flatten, own_attribute, slots_of

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from trainer.engine.graph.dtypes import DType
-from trainer.engine.program.launch import Tunable
 from trainer.engine.targets.cpu import native
 from trainer.engine.targets.cpu.loaded import rendered
+from trainer.engine.targets.cpu.lowering.launch import Tunable
 
 ALIGNMENT = 64
 TIMED_SECONDS, TIMED_RUNS = 0.01, 4

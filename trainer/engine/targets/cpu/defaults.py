@@ -85,7 +85,7 @@ def candidates(spec: Spec, machine: Machine | None = None) -> list[Parameters]:
     return list(_ranked(spec, machine or host_machine()))
 
 
-def prefers_packed(spec: MatmulSpec | ConvolutionSpec, machine: Machine | None = None) -> bool:
+def prefers_packed(spec: MatmulSpec | ConvolutionSpec, machine: Machine) -> bool:
     """Whether the right operand should be packed.
 
     Read in place it costs as little, unless its columns are apart, or so much of it is walked in strides that the
@@ -94,14 +94,13 @@ def prefers_packed(spec: MatmulSpec | ConvolutionSpec, machine: Machine | None =
     """
     if spec.pairs:
         return True
-    level2 = (machine or host_machine()).level2_bytes
     if isinstance(spec, MatmulSpec):
         return spec.b_strides[1] != 1 or (spec.rows >= PACKED_ROWS and spec.columns > PACKED_COLUMNS)
     if spec.direction != "forward" or spec.weight_order != RSCK:
         return True
     weights = math.prod(spec.window) * (spec.channels // spec.groups) * spec.filters * spec.dtype.itemsize
     few = spec.images * math.prod(spec.output_spatial) <= FEW_PIXELS
-    return math.prod(spec.window) > 1 and weights > level2 and not few
+    return math.prod(spec.window) > 1 and weights > machine.level2_bytes and not few
 
 
 def takes_prologue(spec: ConvolutionSpec) -> bool:

@@ -14,12 +14,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from trainer import TrainerError
-from trainer.engine.program.launch import Buffer, Launch
 from trainer.engine.program.layout_copies import layout_copies
-from trainer.engine.program.plan import barriers
 from trainer.engine.program.spec import LoopKernel
+from trainer.engine.program.work import Buffer
+from trainer.engine.targets.cpu.barriers import barriers
 from trainer.engine.targets.cpu.kernels.chained import ChainedKernel
 from trainer.engine.targets.cpu.kernels.repeated import RepeatedKernel
+from trainer.engine.targets.cpu.lowering.launch import Launch
 
 DEBUG_VARIABLE = "TRAINER_DEBUG"
 LEVELS = (0, 1, 2, 3)
@@ -76,7 +77,7 @@ def _lines(program: Any, level: int) -> Iterator[str]:
         if level > 2 and launch.source not in shown:
             shown.add(launch.source)
             yield from (f"          {line}" for line in _kernel(launch.source.key))
-    copies = layout_copies(launches)
+    copies = layout_copies([launch.work for launch in launches])
     if copies:
         kinds = ", ".join(f"{count} {label}" for label, count in sorted(Counter(each.label for each in copies).items()))
         yield f"      copies for a layout alone: {kinds}, {_bytes(sum(each.nbytes for each in copies))}"

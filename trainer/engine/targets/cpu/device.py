@@ -17,18 +17,20 @@ from trainer.engine.graph.node import Node, topological
 from trainer.engine.graph.rewrite import replaced, structural_key
 from trainer.engine.graph.simplify import simplify
 from trainer.engine.graph.storage import Storage
+from trainer.engine.program.build import Request
 from trainer.engine.program.legalise import legalise
-from trainer.engine.program.lower import Bfloat16, Numerics, Request, lower
 from trainer.engine.program.partition import Policy
-from trainer.engine.program.poison import poisoned
 from trainer.engine.program.states import settle_layouts
 from trainer.engine.targets.cpu import choices, describe, native
 from trainer.engine.targets.cpu.arena import Arena
 from trainer.engine.targets.cpu.executable import Program
 from trainer.engine.targets.cpu.loaded import Kernels, Progress
+from trainer.engine.targets.cpu.lowering.expansion import Bfloat16, Numerics
 from trainer.engine.targets.cpu.machine import NARROW, Machine, host_machine
+from trainer.engine.targets.cpu.poison import poisoned
 from trainer.engine.targets.cpu.pool import Pool, shared_pool
 from trainer.engine.targets.cpu.recording import Recording
+from trainer.engine.targets.cpu.target import CpuTarget
 
 if TYPE_CHECKING:
     from trainer.engine.autotune.tuner import Tuner
@@ -71,6 +73,7 @@ class CpuDevice:
         _check_bfloat16(bfloat16, machine)
         self._choose = choose or functools.partial(choices.choose, machine=machine)
         self.numerics, self.bfloat16 = numerics, bfloat16
+        self.target = CpuTarget(machine, numerics, bfloat16)
         self.poison = os.environ.get(POISON_VARIABLE) == "1" if poison is None else poison
         self.recording: Recording | None = None
         self.tuner: Tuner | None = None
@@ -117,13 +120,12 @@ class CpuDevice:
     ) -> Program:
         began, compiled, cached = time.perf_counter(), *native.object_counts()
         outputs = simplify([*results, *(node for _, node in updates)])
-        outputs = legalise(outputs)
+        outputs = legalise(outputs, self.target.features.wide_groups)
         values, targets = outputs[: len(results)], outputs[len(results) :]
         news = [(storage, node) for (storage, _), node in zip(updates, targets, strict=True)]
         if updates or flush:
             settle_layouts(topological(outputs), news)
-        request = Request(tuple(values), tuple(news), self.numerics, self.bfloat16)
-        lowered = lower(request, self.policy, self.choose, progress)
+        lowered = self.target.lower(Request(tuple(values), tuple(news)), self.policy, self.choose, progress)
         if self.poison:
             lowered.launches = poisoned(lowered.launches)
         kernels = self.kernels.of(lowered.launches, progress)

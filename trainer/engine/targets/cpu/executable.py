@@ -12,13 +12,15 @@ import numpy as np
 
 from trainer.engine.graph.node import Node, tick
 from trainer.engine.graph.storage import Layout, Storage, aligned_empty
-from trainer.engine.program.launch import Address, Buffer, Launch
-from trainer.engine.program.lower import Lowered
-from trainer.engine.program.plan import MemoryPlan, barriers, plan_memory
+from trainer.engine.program.plan import MemoryPlan, plan_memory
+from trainer.engine.program.work import Buffer
+from trainer.engine.targets.cpu.barriers import barriers
 from trainer.engine.targets.cpu.crowding import Crowding
 from trainer.engine.targets.cpu.describe import Compilation
+from trainer.engine.targets.cpu.lowering.launch import Address, Launch
 from trainer.engine.targets.cpu.pool import BARRIER, RECORD_WORDS, SCRATCH_BYTES, SINGLE
 from trainer.engine.targets.cpu.recording import NO_STAMPS, ProgramRun, room
+from trainer.engine.targets.cpu.target import Lowered
 
 if TYPE_CHECKING:
     from trainer.engine.targets.cpu.device import CpuDevice
@@ -76,7 +78,7 @@ class Program:
         self.device, self.flush = device, flush
         self.compilation: Compilation | None = None
         self.launches: list[Launch] = lowered.launches
-        self.memory: MemoryPlan = plan_memory(self.launches)
+        self.memory: MemoryPlan = plan_memory([launch.work for launch in self.launches])
         self._kernels = list(kernels)  # holds the code
         self.single = all(launch.tasks <= 1 for launch in self.launches)
         # with more threads than two, one that is held up costs less than going on alone would
@@ -137,7 +139,7 @@ class Program:
                 self._words[position] = address + offset
         self._results = [
             _Result(shape, buffer, layout, tuple(by_buffer.get(buffer, ())), [])
-            for shape, buffer, layout in zip(shapes, lowered.results, lowered.result_layouts, strict=True)
+            for shape, buffer, layout in zip(shapes, lowered.results, lowered.layouts, strict=True)
         ]
 
     def run(self, inputs: Sequence[Storage]) -> list[Storage]:

@@ -12,8 +12,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from trainer.engine.program.launch import KernelSource, Launch
+from trainer.engine.program.work import KernelSource
 from trainer.engine.targets.cpu import identity, native
+from trainer.engine.targets.cpu.lowering.launch import Launch
 
 Progress = Callable[[int, int, str], None]
 """Called with (kernels done, kernels in all, what is compiled now)."""

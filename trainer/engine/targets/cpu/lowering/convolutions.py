@@ -1,21 +1,29 @@
-"""From a node of the graph to what the convolutions' templates are asked for."""
+"""From a convolution of the graph to what the convolutions' templates are asked for."""
 
 from __future__ import annotations
 
-from trainer.engine.graph.node import Node, Shape
+from typing import Any, Protocol
+
+from trainer.engine.graph.dtypes import DType
+from trainer.engine.graph.node import Shape
 from trainer.engine.graph.storage import Layout
+from trainer.engine.program.layouts import WEIGHTS
+from trainer.engine.program.work import NOTHING
 from trainer.engine.targets.cpu.kernels.epilogue import Epilogue
 from trainer.engine.targets.cpu.kernels.geometry import ConvolutionSpec, Direction
 
-CHANNELS_LAST = Layout((0, 2, 3, 1))
-WEIGHTS = Layout((2, 3, 1, 0))
-"""Where output channels are innermost: [R, S, C, K] of the logical [K, C, R, S]."""
 
-NOTHING = Epilogue()
+class Attributed(Protocol):
+    """A node or a call."""
+
+    @property
+    def dtype(self) -> DType: ...
+
+    def attribute(self, name: str) -> Any: ...
 
 
 def specification(
-    node: Node,
+    node: Attributed,
     direction: Direction,
     x_shape: Shape,
     w_shape: Shape,

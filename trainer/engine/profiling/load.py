@@ -1,0 +1,107 @@
+"""What an item has to do, whatever time it takes: operations, and bytes that it must read and write at least."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from trainer.engine.program.spec import Instruction
+from trainer.engine.program.work import Work
+from trainer.engine.targets.cpu.kernels.contraction import MatmulSpec
+from trainer.engine.targets.cpu.kernels.depthwise import DepthwiseSpec
+from trainer.engine.targets.cpu.kernels.few_outputs import FewOutputsSpec
+from trainer.engine.targets.cpu.kernels.geometry import ConvolutionSpec
+from trainer.engine.targets.cpu.kernels.statistics import StatisticsSpec
+from trainer.engine.targets.cpu.kernels.winograd_choice import WinogradSpec
+from trainer.engine.targets.cpu.lowering.launch import Templated
+
+_NO_ARITHMETIC = frozenset(
+    {"load", "constant", "cast", "bitcast", "where", "equal", "not_equal", "less", "less_equal", "logical_and"}
+    | {"logical_or", "logical_xor", "logical_not", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_invert"}
+    | {"shift_left", "shift_right", "shift_right_logical", "isnan", "isinf", "isfinite"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """`operations`: multiplications, additions and other arithmetic on elements, one each (a fused multiply-add is
+    two); None where that is not known. `dtype`: what contractions compute in.
+    """
+
+    nbytes: int
+    operations: int | None
+    dtype: str = "float32"
+
+
+def load_of(work: Work) -> Load:
+    """What one item has to do. Bytes that are read again come from caches and don't count."""
+    if work.parts:
+        parts = [load_of(part) for part in work.parts]
+        return Load(sum(part.nbytes for part in parts), sum(part.operations or 0 for part in parts))
+    if work.extents:
+        return _loop(work)
+    if work.kind == "index":
+        return _index(work)
+    spec = work.spec.spec if isinstance(work.spec, Templated) else None
+    nbytes = sum(buffer.nbytes for buffer in (*work.sources, *work.targets))
+    if isinstance(spec, MatmulSpec):
+        products = math.prod(spec.batch) * spec.rows * spec.columns * spec.depth
+        outputs = math.prod(spec.batch) * spec.rows * spec.columns
+        return Load(nbytes, 2 * products + outputs * _arithmetic(spec.epilogue.body), _dtype(spec))
+    if isinstance(spec, DepthwiseSpec | FewOutputsSpec | StatisticsSpec | WinogradSpec):
+        spec = spec.convolution  # what it stands for; an algorithm with fewer products passes the roofline
+    if isinstance(spec, ConvolutionSpec):
+        around = work.targets[0].size * _arithmetic(spec.epilogue.body)
+        around += work.sources[0].size * _arithmetic(spec.prologue.body)
+        return Load(nbytes, 2 * _products(spec) + around, _dtype(spec))
+    return Load(nbytes, None)
+
+
+def extents_of(work: Work) -> tuple[int, ...]:
+    """The iteration space of a loop, outermost first; else the sizes of what is written."""
+    return work.extents or tuple(buffer.size for buffer in work.targets[:1])
+
+
+def _dtype(spec: MatmulSpec | ConvolutionSpec) -> str:
+    return "bfloat16" if spec.pairs else spec.dtype.name
+
+
+def _products(spec: ConvolutionSpec) -> int:
+    """Products with pixels that there are: those with padding need not be computed (18 % of a 3x3 window on 7x7)."""
+    inside = [
+        sum(
+            0 <= output * spec.strides[axis] - spec.padding[axis][0] + tap * spec.dilation[axis] < spec.spatial[axis]
+            for output in range(spec.output_spatial[axis])
+            for tap in range(spec.window[axis])
+        )
+        for axis in range(2)
+    ]
+    return spec.images * spec.filters * (spec.channels // spec.groups) * math.prod(inside)
+
+
+def _loop(work: Work) -> Load:
+    nbytes = 0
+    for view in work.reads:
+        if view.buffer is not None:
+            touched = math.prod(extent for extent, step in zip(work.extents, view.strides, strict=True) if step)
+            nbytes += touched * view.dtype.itemsize
+    operations = _arithmetic(work.body)
+    if work.kind == "loop":
+        nbytes += work.points * sum(view.dtype.itemsize for view in work.writes)
+    else:
+        nbytes += sum(buffer.nbytes for buffer in work.targets)
+        operations += len(work.writes)
+    return Load(nbytes, work.points * operations)
+
+
+def _index(work: Work) -> Load:
+    """Each element is read at one place and written at another; the index once for each place it stands for."""
+    (values, indices), target = work.reads, work.writes[0]
+    adds = work.label.startswith("scatter_add")
+    elements = values.size if adds else target.size
+    nbytes = 2 * elements * values.dtype.itemsize + indices.size * indices.dtype.itemsize
+    return Load(nbytes, elements if adds else 0)
+
+
+def _arithmetic(body: tuple[Instruction, ...]) -> int:
+    return sum(instruction.operation not in _NO_ARITHMETIC for instruction in body)

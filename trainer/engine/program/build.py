@@ -1,0 +1,309 @@
+"""From a graph to work: every stored node gets a buffer and the items that fill it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from trainer.engine.graph.dtypes import DType
+from trainer.engine.graph.node import Node, Shape, topological
+from trainer.engine.graph.storage import Layout, Storage
+from trainer.engine.program.body import Body, Load, load_dtypes
+from trainer.engine.program.copies import parts_of_concatenate, parts_of_pad
+from trainer.engine.program.epilogues import Fused, fuse_epilogues
+from trainer.engine.program.group import Group, group
+from trainer.engine.program.loops import copy, fill, loop
+from trainer.engine.program.partition import COPIED, Partition, Policy, partition
+from trainer.engine.program.prologues import applied_to
+from trainer.engine.program.spec import Instruction
+from trainer.engine.program.target import Target
+from trainer.engine.program.tidy import tidy
+from trainer.engine.program.views import identity, is_dense, strides_over
+from trainer.engine.program.work import KINDS, NOTHING, Buffer, Call, Reduce, View, Work
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a program must deliver: results in memory of their own, and new values of states, updated in place."""
+
+    results: tuple[Node, ...]
+    updates: tuple[tuple[Storage, Node], ...] = ()
+
+
+@dataclass
+class Program:
+    """Items in order, and where results end up (one buffer and layout for each result)."""
+
+    works: list[Work]
+    results: list[Buffer]
+    layouts: list[Layout]
+
+
+def build(
+    request: Request, policy: Policy, target: Target, progress: Callable[[int, int, str], None] | None = None
+) -> Program:
+    """Partition and group a graph into items of work.
+
+    `progress` is called before each group; how many kernels there will be is not known yet: 0.
+    """
+    return _Builder(request, policy, target, progress).run()
+
+
+@dataclass
+class _Builder:
+    """The state of one construction."""
+
+    request: Request
+    policy: Policy
+    target: Target
+    progress: Callable[[int, int, str], None] | None
+    works: list[Work] = field(default_factory=list)
+    buffers: dict[Node, Buffer] = field(default_factory=dict)
+    plan: Partition = field(init=False)
+
+    def run(self) -> Program:
+        outputs = [*self.request.results, *(node for _, node in self.request.updates)]
+        given = {node: storage.layout for storage, node in self.request.updates}
+        self.plan = partition(topological(outputs), outputs, self.policy, given, self.target.takes_prologue)
+        for node in self.plan.order:
+            if node.operation.family == "leaf":
+                storage = node.attributes[0]
+                self.buffers[node] = Buffer(node.size, node.dtype, storage.name or "leaf", storage)
+        groups, fused = fuse_epilogues(group(self.plan), self.plan, set(outputs))
+        self._place_results()
+        self._place_updates(groups, fused)
+        for number, item in enumerate(groups):
+            if self.progress is not None:
+                self.progress(0, 0, f"planning {number} of {len(groups)}")
+            self._add(item, fused.get(item.roots[0]))
+        results, layouts = self._copy_results()
+        self._copy_updates()
+        return Program(self.works, results, layouts)
+
+    # Operands
+
+    def buffer_of(self, node: Node) -> Buffer:
+        """The buffer of a stored node; made in the arena when it is first asked for."""
+        buffer = self.buffers.get(node)
+        if buffer is None:
+            buffer = self.buffers[node] = Buffer(node.size, node.dtype, node.name, shape=node.shape)
+        return buffer
+
+    def _read(self, node: Node) -> View:
+        """A node that has a view, as it lies."""
+        view = self.plan.views[node]
+        return View(self.buffer_of(view.base), node.dtype, node.shape, view.strides, view.offset, node.name)
+
+    def _write(self, node: Node) -> View:
+        """A stored node."""
+        strides = self.plan.layouts[node].strides(node.shape)
+        return View(self.buffer_of(node), node.dtype, node.shape, strides, 0, node.name)
+
+    def _view(self, load: Load, dtype: DType, shape: Shape) -> View:
+        buffer = None if load.base is None else self.buffer_of(load.base)
+        return View(buffer, dtype, shape, load.strides, load.offset)
+
+    def _needed(self, body: Body, stored: Sequence[int]) -> tuple[list[Instruction], list[View], list[int]]:
+        """What the instructions in `stored` need of a body: instructions, operands, and where those in `stored` are."""
+        instructions, loads, moved = tidy(body, stored)
+        dtypes = load_dtypes(instructions, len(loads))
+        reads = [self._view(load, dtype, body.shape) for load, dtype in zip(loads, dtypes, strict=True)]
+        return instructions, reads, moved
+
+    # Items
+
+    def _add(self, item: Group, fused: Fused | None) -> None:
+        root = item.roots[0]
+        if item.kind == "loop":
+            self._add_loop(item)
+        elif item.kind == "reduction":
+            self._add_reduction(item)
+        elif root.name in COPIED:
+            self._add_parts(root)
+        else:
+            self._add_call(root, fused)
+
+    def _add_loop(self, item: Group) -> None:
+        body = item.body
+        assert body is not None
+        stored = [body.root(root) for root in item.roots]
+        strides = [strides_over(body.shape, root.shape, self.plan.layouts[root]) for root in item.roots]
+        instructions, reads, stored = self._needed(body, stored)
+        writes = [
+            View(self.buffer_of(root), root.dtype, body.shape, steps)
+            for root, steps in zip(item.roots, strides, strict=True)
+        ]
+        self.works.append(loop(body.shape, instructions, reads, writes, stored, _label(item)))
+
+    def _add_reduction(self, item: Group) -> None:
+        body, axes = item.body, item.roots[0].attributes[0]
+        assert body is not None
+        stored = [body.value(root.inputs[0], identity(body.shape)) for root in item.roots]
+        instructions, reads, stored = self._needed(body, stored)
+        spec = Reduce(
+            tuple(root.name.removeprefix("reduce_") for root in item.roots),
+            axes if isinstance(axes, tuple) else (axes,),
+        )
+        writes = tuple(self._write(root) for root in item.roots)
+        self.works.append(
+            Work(
+                "reduction",
+                spec,
+                tuple(reads),
+                writes,
+                _label(item),
+                body.shape,
+                tuple(instructions),
+                tuple(stored),
+            )
+        )
+
+    def _add_parts(self, root: Node) -> None:
+        """Padding and concatenation: one loop for each part."""
+        target = self._write(root)
+        assert target.buffer is not None
+        if root.name == "pad":
+            parts = parts_of_pad(root, target.strides)
+            if root.size != root.inputs[0].size:
+                self.works.append(fill(target.buffer, root.attribute("value")))
+        else:
+            parts = parts_of_concatenate(root, target.strides)
+        for source, offset, strides in parts:
+            body = Body(source.shape, self.plan.views)
+            stored = [body.value(source, identity(source.shape))]
+            instructions, reads, stored = self._needed(body, stored)
+            write = View(target.buffer, root.dtype, source.shape, strides, offset)
+            self.works.append(loop(source.shape, instructions, reads, [write], stored, root.name))
+
+    def _add_call(self, root: Node, fused: Fused | None) -> None:
+        """A primitive that is one item, with what is fused before and after it."""
+        node = fused.contraction if fused else root
+        first = node.inputs[0]
+        applied = None if first in self.plan.views else applied_to(first, self.plan.views)
+        reads = [self._read(source) for source in node.inputs[1 if applied else 0 :]]
+        if applied:
+            reads.insert(0, self._view(applied.source, first.dtype, first.shape))
+        epilogue, prologue = fused.epilogue if fused else NOTHING, applied.prologue if applied else NOTHING
+        for loads, operands, shape in (
+            (fused.loads if fused else (), epilogue.operands, root.shape),
+            (applied.loads if applied else (), prologue.operands, first.shape),
+        ):
+            reads += [self._view(load, each.dtype, shape) for load, each in zip(loads, operands, strict=True)]
+        write = self._write(root)
+        self.works.append(
+            Work(
+                KINDS[node.name],
+                Call.of(node),
+                tuple(reads),
+                (write,),
+                node.name,
+                epilogue=epilogue,
+                prologue=prologue,
+            )
+        )
+
+    # Results and updates
+
+    def _place_results(self) -> None:
+        """Stored results are computed straight into their memory."""
+        roots = set(self.plan.roots)
+        for index, node in enumerate(self.request.results):
+            if node in roots and node not in self.buffers:
+                self.buffers[node] = Buffer(node.size, node.dtype, f"result {index}", result=index)
+
+    def _place_updates(self, groups: Sequence[Group], fused: Mapping[Node, Fused]) -> None:
+        """New values of states are computed straight into the state's memory where nothing reads the old value
+        afterwards.
+        """
+        owner = {root: index for index, item in enumerate(groups) for root in item.roots}
+        last_read: dict[Storage, int] = {}
+        for index, item in enumerate(groups):
+            for node in item.reads:
+                if node.operation.family == "leaf":
+                    last_read[node.attributes[0]] = index
+        copied_leaves = {
+            self.plan.views[node].base.attributes[0]
+            for node in (*self.request.results, *(node for _, node in self.request.updates))
+            if node in self.plan.views and self.plan.views[node].base.operation.family == "leaf"
+        }
+        for storage, node in self.request.updates:
+            position = owner.get(node)
+            if position is None or node in self.buffers or storage in copied_leaves:
+                continue
+            item = groups[position]
+            direct = last_read.get(storage, -1) <= position and _lies_alike(node, storage, self.plan)
+            if direct and _reads_only_what_it_writes(item, fused.get(node), storage, self.plan):
+                self.buffers[node] = Buffer(node.size, node.dtype, storage.name or "state", storage)
+
+    def _copy_results(self) -> tuple[list[Buffer], list[Layout]]:
+        buffers, layouts = [], []
+        for index, node in enumerate(self.request.results):
+            own = self.buffers.get(node)
+            if own is not None and own.result == index:
+                layouts.append(self.plan.layouts[node])
+            else:
+                own = Buffer(node.size, node.dtype, f"result {index}", result=index)
+                layout = Layout.row_major(node.ndim)
+                self.works.append(copy(self._read(node), _dense(own, node, layout), "result"))
+                layouts.append(layout)
+            buffers.append(own)
+        return buffers, layouts
+
+    def _copy_updates(self) -> None:
+        """Values that could not be computed in place: read them all before the first state changes, then store them."""
+        waiting: list[tuple[View, View]] = []
+        for storage, node in self.request.updates:
+            own = self.buffers.get(node)
+            if own is not None and own.storage is storage:
+                continue
+            source, base = self._read(node), self.plan.views[node].base
+            if base.operation.family == "leaf" and base.attributes[0].is_state:
+                buffer = Buffer(node.size, node.dtype, "old value")
+                kept = _dense(buffer, node, Layout.row_major(node.ndim))
+                self.works.append(copy(source, kept, "keep"))
+                source = kept
+            target = Buffer(node.size, node.dtype, storage.name or "state", storage)
+            waiting.append((source, _dense(target, node, storage.layout)))
+        self.works += [copy(source, target, "update") for source, target in waiting]
+
+
+def _label(item: Group) -> str:
+    return "+".join(root.name for root in item.roots[:3])
+
+
+def _dense(buffer: Buffer, node: Node, layout: Layout) -> View:
+    return View(buffer, node.dtype, node.shape, layout.strides(node.shape))
+
+
+def _lies_alike(node: Node, storage: Storage, plan: Partition) -> bool:
+    """Whether `node` is stored in the physical order of `storage`."""
+    return is_dense(node.shape, storage.layout.strides(node.shape)) == is_dense(
+        node.shape, plan.layouts[node].strides(node.shape)
+    )
+
+
+def _reads_only_what_it_writes(item: Group, fused: Fused | None, storage: Storage, plan: Partition) -> bool:
+    """Whether a loop, or a contraction in its epilogue, reads `storage` only at the element that it is about to
+    write.
+    """
+    if fused is not None:
+        loads, shape = fused.loads, fused.root.shape
+        if any(_is_in(plan.views[source].base, storage) for source in fused.contraction.inputs):
+            return False
+    elif item.kind == "loop":
+        assert item.body is not None
+        loads, shape = tuple(item.body.loads), item.shape
+    else:
+        return False
+    strides = storage.layout.strides(storage.shape)
+    for load in loads:
+        if load.base is not None and _is_in(load.base, storage):
+            if shape != storage.shape or load.offset:
+                return False
+            if any(a != b for a, b, n in zip(load.strides, strides, shape, strict=True) if n != 1):
+                return False
+    return True
+
+
+def _is_in(node: Node, storage: Storage) -> bool:
+    return node.operation.family == "leaf" and node.attributes[0] is storage

@@ -1,0 +1,49 @@
+"""What the shared passes ask of a target: a value with its sizes, and which work it computes together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from trainer.engine.graph.node import Node
+from trainer.engine.program.work import Work
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    """Sizes of a processor, in bytes where a name says so; the defaults were measured on CPUs.
+
+    task_elements: elements that one task should have. fewest_tasks: tasks that keep all threads busy. task_bytes: what
+    a task may touch again and find in its cache. scratch_bytes: memory of a thread's own. chained_bytes: arrays from
+    this size on are worth keeping in the cache between two loops. moved_bytes: items that touch at most this much may
+    run before or after a chain of loops that still grows. held_bytes: memory that items may keep alive by waiting for
+    equal ones. cached_bytes: programs whose buffers take less keep their order, since their memory stays in the caches.
+    freed_bytes: what an item must free, net, to run earlier. small_bytes: what an item of one task may write and still
+    run earlier because one that frees memory waits for it. wide_groups: numbers of channels of a convolution's groups
+    whose products of 16-bit floats are computed in float32.
+    """
+
+    task_elements: int = 16384
+    fewest_tasks: int = 16
+    task_bytes: int = 128 << 10
+    scratch_bytes: int = 4 << 20
+    chained_bytes: int = 512 << 10
+    moved_bytes: int = 256 << 10
+    held_bytes: int = 4 << 20
+    cached_bytes: int = 16 << 20
+    freed_bytes: int = 256 << 10
+    small_bytes: int = 64 << 10
+    wide_groups: tuple[int, ...] = ()
+
+
+class Target(Protocol):
+    """A processor that programs are made for."""
+
+    @property
+    def features(self) -> Features: ...
+
+    def takes_prologue(self, node: Node) -> bool:
+        """Whether the kernel of a convolution or weight gradient computes its first operand, and gains by it."""
+
+    def statistics(self, convolution: Work, reduction: Work) -> Any | None:
+        """The spec of a convolution and a reduction of its result as one item, or None where they stay two."""

@@ -1,0 +1,201 @@
+"""Work: what a program is made of before a target lowers it.
+
+An item says what is computed from which arrays, never where these lie in memory, how many tasks compute it, or on which
+processor. A `View` is an operand; `Work` is one item; passes take and give lists of items in the order in which they
+run.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from trainer.engine.graph.dtypes import DType
+from trainer.engine.graph.node import Node, Primitive, Shape
+from trainer.engine.graph.storage import Storage
+from trainer.engine.program.spec import Instruction
+from trainer.engine.targets.cpu.kernels.epilogue import Epilogue
+
+NOTHING = Epilogue()
+
+
+@dataclass(eq=False, slots=True)
+class Buffer:
+    """A dense array of a program. With `storage` it is a leaf's or a result's memory; else it lives in the arena.
+    `shape` is the logical one, where it holds a node of the graph.
+    """
+
+    size: int
+    dtype: DType
+    label: str
+    storage: Storage | None = None
+    result: int | None = None
+    shape: tuple[int, ...] | None = None
+
+    @property
+    def nbytes(self) -> int:
+        return max(1, self.size) * self.dtype.itemsize
+
+    @property
+    def in_arena(self) -> bool:
+        return self.storage is None and self.result is None
+
+
+def place_of(buffer: Buffer) -> object:
+    """What holds a buffer's memory: buffers of one state or of one result are the same memory."""
+    if buffer.in_arena:
+        return buffer
+    return ("state", id(buffer.storage)) if buffer.storage is not None else ("result", buffer.result)
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """An operand: the element at `index` lies `offset + sum(strides[axis] * index[axis])` elements into `buffer`.
+
+    Without a buffer that number is the operand's value itself. `name` is the node's, for labels.
+    """
+
+    buffer: Buffer | None
+    dtype: DType
+    shape: Shape
+    strides: tuple[int, ...]
+    offset: int = 0
+    name: str = field(default="", compare=False)
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+
+class KernelSource:
+    """Code before it is rendered: equal keys are the same code. Its hash is kept: a key holds whole bodies."""
+
+    __slots__ = ("_hash", "key", "render")
+
+    def __init__(self, key: Hashable, render: Callable[[str], str]) -> None:
+        self.key, self.render, self._hash = key, render, hash(key)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (
+            isinstance(other, KernelSource) and self._hash == other._hash and self.key == other.key
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A primitive with these attributes, before its epilogue: `shape` and `dtype` are those of what it computes."""
+
+    operation: Primitive
+    attributes: tuple[Any, ...]
+    shape: Shape
+    dtype: DType
+
+    @classmethod
+    def of(cls, node: Node) -> Call:
+        return cls(node.operation, node.attributes, node.shape, node.dtype)
+
+    def attribute(self, name: str) -> Any:
+        return self.attributes[self.operation.attributes.index(name)]
+
+
+@dataclass(frozen=True, slots=True)
+class Reduce:
+    """Reductions of the iteration space along `axes`, one operation for each stored term.
+
+    `block` is the number of reduced elements whose sum is formed together: it comes from their number alone, and
+    decides the bits (`spec.Reduction`).
+    """
+
+    operations: tuple[str, ...]
+    axes: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """One pass of a reduction. "row": the reduced axis is the last one of the iteration space; "column": the last but
+    one. Along it `writes` have a stride from one block of `block` elements to the next.
+    """
+
+    operations: tuple[str, ...]
+    orientation: Literal["row", "column"]
+    block: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Loops over the same `count` rows, done for `share` rows at a time. Part i runs over `inner[i]` elements of a row
+    in `blocks[i]` blocks. `local` buffers are used by these loops alone: they need memory for `share` rows.
+    """
+
+    count: int
+    share: int
+    inner: tuple[int, ...]
+    blocks: tuple[int, ...]
+    local: tuple[Buffer, ...]
+
+
+Kind = Literal[
+    "loop", "reduction", "contraction", "index", "window", "scan", "order", "copy", "rows", "group", "statistics"
+]
+KINDS: dict[str, Kind] = {
+    **dict.fromkeys(
+        ("matmul", "convolution", "convolution_input_gradient", "convolution_weight_gradient"), "contraction"
+    ),
+    **dict.fromkeys(("gather", "scatter_add", "take_along", "scatter_add_along"), "index"),
+    **dict.fromkeys(("window_argmax", "window_max", "window_max_gradient", "resample"), "window"),
+    "cumulative_sum": "scan",
+    **dict.fromkeys(("argsort", "suppress"), "order"),
+}
+"""The kind of item that computes each primitive which is neither a loop nor a reduction."""
+
+
+Exchanges = tuple[tuple[Buffer, Buffer], ...]
+
+
+@dataclass(eq=False, slots=True)
+class Work:
+    """One item of work.
+
+    kind and spec: what is computed; a target that expands items gives them specs of its own. reads and writes: the
+    operands, in the spec's order; operands of `epilogue`, then of `prologue`, follow the others. extents: the iteration
+    space of loops and reductions, outermost first, in as few axes as possible. body: their instructions, of which
+    `stored` lists those whose values `writes` get. code: the target's, for loops: items of equal code may run as one.
+    in_place: (output, input) where the item reads the input, at each point, only where it then writes the output, so
+    the output may take the input's memory where that ends here. parts: the items that were fused into this one.
+    """
+
+    kind: Kind
+    spec: Any
+    reads: tuple[View, ...]
+    writes: tuple[View, ...]
+    label: str
+    extents: tuple[int, ...] = ()
+    body: tuple[Instruction, ...] = ()
+    stored: tuple[int, ...] = ()
+    epilogue: Epilogue = NOTHING
+    prologue: Epilogue = NOTHING
+    code: KernelSource | None = None
+    in_place: Exchanges = ()
+    parts: tuple[Work, ...] = ()
+    sources: tuple[Buffer, ...] = field(init=False)
+    """Each buffer that is read, once."""
+    targets: tuple[Buffer, ...] = field(init=False)
+    """Each buffer that is written, once."""
+
+    def __post_init__(self) -> None:
+        self.sources = tuple(dict.fromkeys([view.buffer for view in self.reads if view.buffer is not None]))
+        self.targets = tuple(dict.fromkeys([view.buffer for view in self.writes if view.buffer is not None]))
+
+    @property
+    def points(self) -> int:
+        """Points of the iteration space."""
+        return math.prod(self.extents)

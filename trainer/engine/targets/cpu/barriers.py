@@ -1,0 +1,48 @@
+"""Where a program's threads must wait for each other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from trainer.engine.program.work import Buffer
+from trainer.engine.targets.cpu.lowering.launch import Launch
+
+
+def barriers(launches: Sequence[Launch], offsets: dict[Buffer, int]) -> list[bool]:
+    """For each launch, whether all earlier ones must have ended before it starts.
+
+    Two launches conflict where one writes memory that the other touches. Launches of a single task run on the calling
+    thread in order and never wait for each other.
+    """
+    flags: list[bool] = []
+    read: list[tuple[object, int, int]] = []
+    written: list[tuple[object, int, int]] = []
+    read_alone: list[tuple[object, int, int]] = []
+    written_alone: list[tuple[object, int, int]] = []
+    for launch in launches:
+        reads = [_range(buffer, offsets) for buffer in launch.reads]
+        writes = [_range(buffer, offsets) for buffer in launch.writes]
+        wait = _overlap(reads, written) or _overlap(writes, written) or _overlap(writes, read)
+        if not wait and launch.tasks > 1:
+            wait = _overlap(reads, written_alone) or _overlap(writes, written_alone) or _overlap(writes, read_alone)
+        flags.append(wait)
+        if wait:
+            read, written, read_alone, written_alone = [], [], [], []
+        if launch.tasks > 1:
+            read += reads
+            written += writes
+        else:
+            read_alone += reads
+            written_alone += writes
+    return flags
+
+
+def _range(buffer: Buffer, offsets: dict[Buffer, int]) -> tuple[object, int, int]:
+    if buffer.in_arena:
+        start = offsets[buffer]
+        return "arena", start, start + buffer.nbytes
+    return id(buffer.storage) if buffer.storage is not None else ("result", buffer.result), 0, buffer.nbytes
+
+
+def _overlap(first: Sequence[tuple[object, int, int]], second: Sequence[tuple[object, int, int]]) -> bool:
+    return any(a == b and x < v and u < y for a, x, y in first for b, u, v in second)

@@ -1,0 +1,215 @@
+"""Matrix products and convolutions: which template computes them, and their operands in the form that it reads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from trainer.engine.graph.dtypes import float32
+from trainer.engine.graph.node import Shape
+from trainer.engine.graph.storage import Layout
+from trainer.engine.program.epilogues import exchanges
+from trainer.engine.program.layouts import CHANNELS_LAST, WEIGHTS
+from trainer.engine.program.views import is_dense
+from trainer.engine.program.work import NOTHING, Buffer, Call, KernelSource, View, Work
+from trainer.engine.targets.cpu import defaults
+from trainer.engine.targets.cpu.kernels import (
+    contraction,
+    convolution,
+    depthwise,
+    interleave,
+    pack,
+    templates,
+    tile_registers,
+    totals,
+    weight_gradient,
+    winograd,
+    winograd_choice,
+    winograd_gradient,
+)
+from trainer.engine.targets.cpu.kernels.depthwise import DepthwiseSpec
+from trainer.engine.targets.cpu.kernels.few_outputs import few_outputs
+from trainer.engine.targets.cpu.kernels.geometry import ConvolutionSpec, Direction, correlation
+from trainer.engine.targets.cpu.kernels.winograd_choice import WinogradSpec
+from trainer.engine.targets.cpu.lowering.convolutions import specification
+from trainer.engine.targets.cpu.lowering.expansion import Expansion
+from trainer.engine.targets.cpu.lowering.launch import Routine, Templated
+
+
+def expand_matmul(expansion: Expansion, work: Work) -> None:
+    """a[..., M, K] @ b[..., K, N], either operand as it lies (transposed, broadcast along batches, sliced)."""
+    call: Call = work.spec
+    left, right = work.reads[:2]
+    target = work.writes[0]
+    pairs = call.attribute("precision") is not None
+    if pairs:
+        left = _rows_of_pairs(expansion, left)
+    spec = contraction.MatmulSpec(
+        call.dtype,
+        call.shape[-2],
+        call.shape[-1],
+        left.shape[-1],
+        (left.strides[-2], left.strides[-1]),
+        (right.strides[-2], right.strides[-1]),
+        call.shape[:-2],
+        left.strides[:-2],
+        right.strides[:-2],
+        epilogue=work.epilogue,
+        pairs=pairs,
+    )
+    tiled = pairs and expansion.bfloat16 == "tiles" and tile_registers.suits(spec.steps)
+    spec = replace(spec, packed=defaults.prefers_packed(spec, expansion.machine), tiled=tiled)
+    if target.size == 0:
+        return
+    if spec.depth == 0:
+        return _clear(expansion, target)
+    if spec.packed:
+        right = _packed(expansion, contraction.pack_spec(spec), right, call)
+    label = f"matmul {spec.rows}x{spec.depth}x{spec.columns}"
+    _emit(expansion, work, Templated(templates.MATMUL, spec), [left, right], label)
+
+
+def _rows_of_pairs(expansion: Expansion, view: View) -> View:
+    """The left operand where pairs of neighbors along its rows can be read; copied where they can't."""
+
+    def fits(strides: tuple[int, ...]) -> bool:
+        return strides[-1] == 1 and not any(step % 2 for step in strides[:-1]) and view.offset % 2 == 0
+
+    return expansion.dense(view, fits, Layout.row_major(view.ndim))
+
+
+def expand_convolution(expansion: Expansion, work: Work) -> None:
+    """y of x[N, C, H, W] and w[K, C/groups, R, S], activations channels-last."""
+    _expand_direct(expansion, work, "forward", work.reads[0].shape)
+
+
+def expand_input_gradient(expansion: Expansion, work: Work) -> None:
+    """The gradient with respect to x, which is the transposed convolution too."""
+    _expand_direct(expansion, work, "input_gradient", work.spec.shape)
+
+
+def _expand_direct(expansion: Expansion, work: Work, direction: Direction, x_shape: Shape) -> None:
+    call: Call = work.spec
+    source, w = work.reads[:2]
+    if work.writes[0].size == 0:
+        return
+    if source.size == 0 or w.size == 0:
+        return _clear(expansion, work.writes[0])
+    alone = depthwise.depthwise(specification(call, direction, x_shape, w.shape, WEIGHTS, work.epilogue))
+    place, label = _input(expansion, work), _label(call, x_shape, w.shape)
+    if alone is not None:
+        right = expansion.laid_out(w, WEIGHTS)
+        right = _exchanged_weights(expansion, alone, right) if alone.exchanges else right
+        return _emit(expansion, work, Templated(templates.DEPTHWISE, alone), [place, right], label)
+    w = expansion.dense(w, lambda steps: is_dense(w.shape, steps) is not None, WEIGHTS)
+    order = is_dense(w.shape, w.strides)
+    assert order is not None
+    spec = specification(call, direction, x_shape, w.shape, order, work.epilogue, work.prologue)
+    fast = winograd_choice.algorithm(spec) if expansion.numerics == "fast" and not spec.pairs else None
+    tiles = spec.pairs and expansion.bfloat16 == "tiles"
+    tiled = tiles and tile_registers.suits(correlation(spec).group_inputs)
+    spec = replace(spec, packed=fast is not None or defaults.prefers_packed(spec, expansion.machine), tiled=tiled)
+    right = _packed(expansion, convolution.pack_spec(spec), w, call) if spec.packed else w
+    if fast is not None:
+        right, label = _transformed_weights(expansion, fast, right), f"{label} winograd {fast.outputs}x{fast.outputs}"
+        chosen = Templated(templates.WINOGRAD, fast)
+    elif (few := few_outputs(spec)) is not None:
+        chosen = Templated(templates.FEW_OUTPUTS, few)
+    else:
+        chosen = Templated(templates.CONVOLUTION, spec)
+    _emit(expansion, work, chosen, [place, right], label)
+
+
+def expand_weight_gradient(expansion: Expansion, work: Work) -> None:
+    """The gradient with respect to w, summed over pixels in blocks that the shape fixes."""
+    call: Call = work.spec
+    x, dy = work.reads[:2]
+    target = work.writes[0]
+    if target.size == 0:
+        return
+    if x.size == 0 or dy.size == 0:
+        return _clear(expansion, target)
+    spec = specification(call, "weight_gradient", x.shape, call.shape, prologue=work.prologue)
+    alone = depthwise.depthwise(spec)
+    fast = winograd_choice.algorithm(spec) if expansion.numerics == "fast" else None
+    label, sums = _label(call, x.shape, call.shape), weight_gradient.totals_of(spec)
+    if alone is not None:
+        chosen = Templated(templates.DEPTHWISE_WEIGHTS, alone)
+    elif fast is not None:
+        chosen = Templated(templates.WINOGRAD_GRADIENT, fast)
+        label, sums = f"{label} winograd {fast.outputs}x{fast.outputs}", winograd_gradient.totals_of(fast)
+    else:
+        chosen = Templated(templates.WEIGHT_GRADIENT, spec)
+    if spec.pairs:
+        places = [_interleaved(expansion, x), _interleaved(expansion, dy)]
+    else:
+        places = [_input(expansion, work), expansion.laid_out(dy, CHANNELS_LAST)]
+    if not sums.is_needed:
+        return _emit(expansion, work, chosen, places, label)
+    blocks = View(Buffer(sums.size, call.dtype, "totals"), call.dtype, (sums.size,), (1,))
+    _emit(expansion, replace(work, writes=(blocks,)), chosen, places, label)
+    sums = replace(sums, convolution=replace(spec, prologue=NOTHING))
+    code = KernelSource(("totals", sums), lambda name: totals.render(sums, name))
+    routine = Routine(code, (blocks, target), totals.tasks(sums))
+    expansion.add(Work("reduction", routine, (blocks,), (target,), "combine"))
+
+
+def _clear(expansion: Expansion, target: View) -> None:
+    assert target.buffer is not None
+    expansion.fill(target.buffer, 0)
+
+
+def _input(expansion: Expansion, work: Work) -> View:
+    """A convolution's input, channels-last; what its prologue makes it of lies so."""
+    return work.reads[0] if work.prologue.body else expansion.laid_out(work.reads[0], CHANNELS_LAST)
+
+
+def _label(call: Call, x_shape: Shape, w_shape: Shape) -> str:
+    sizes = "x".join(map(str, x_shape))
+    return f"{call.operation.name} {sizes} {w_shape[0]} {w_shape[2]}x{w_shape[3]}/{call.attribute('strides')[0]}"
+
+
+def _emit(expansion: Expansion, work: Work, chosen: Templated, operands: Sequence[View], label: str) -> None:
+    """Add a template's item: operands, then those of the epilogue and of the prologue."""
+    further, first = work.reads[2:], len(work.epilogue.operands)
+    in_place = exchanges(operands, further[:first], work.epilogue, work.writes[0])
+    reads = (*operands, *further)
+    expansion.add(replace(work, spec=chosen, reads=reads, label=label, in_place=in_place))
+
+
+# Operands in the form that templates read
+
+
+def _packed(expansion: Expansion, spec: pack.PackSpec, source: View, call: Call) -> View:
+    """The right-hand operand in panels; one that is read the same way twice is packed once."""
+    code = KernelSource(spec, lambda name: pack.render(spec, name))
+    name = f"{call.operation.name} panels"
+    return expansion.prepared(source, code, spec.size, spec.dtype, pack.tasks(spec), "pack", name)
+
+
+def _interleaved(expansion: Expansion, view: View) -> View:
+    """Pairs of images of an operand; made once for all weight gradients that read it."""
+    spec = interleave.InterleaveSpec(view.shape[0], view.size // view.shape[0])
+    code, tasks = KernelSource(spec, lambda name: interleave.render(spec, name)), interleave.tasks(spec)
+    source, name = expansion.laid_out(view, CHANNELS_LAST), f"{view.name} pairs"
+    return expansion.prepared(source, code, spec.size, float32, tasks, "interleave", name)
+
+
+def _transformed_weights(expansion: Expansion, spec: WinogradSpec, packed: View) -> View:
+    """The transform of packed weights for Winograd's algorithm: the same whatever the images, as a pyramid's levels."""
+    any_image = replace(spec.convolution, images=1, spatial=(4, 4), padding=((1, 1), (1, 1)), epilogue=NOTHING)
+    plain = replace(spec, convolution=any_image)
+    label = f"transform weights {plain.outputs}x{plain.outputs}"
+    code = KernelSource(("weights", plain), lambda name: winograd.render_weights(plain, name))
+    size, tasks = winograd.weights_size(plain), winograd.weight_tasks(plain)
+    return expansion.prepared(packed, code, size, any_image.dtype, tasks, label, label)
+
+
+def _exchanged_weights(expansion: Expansion, spec: DepthwiseSpec, weights: View) -> View:
+    """Weights of small groups as the input gradient reads them."""
+    plain: ConvolutionSpec = replace(spec.convolution, epilogue=NOTHING)
+    own = replace(spec, convolution=plain)
+    code = KernelSource(("weights", own), lambda name: depthwise.render_weights(own, name))
+    tasks = depthwise.weight_tasks(own)
+    size = tasks * own.group * plain.filters
+    return expansion.prepared(weights, code, size, plain.dtype, tasks, "exchange", "exchange")

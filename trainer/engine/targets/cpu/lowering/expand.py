@@ -1,0 +1,57 @@
+"""From items of any target to items of the CPU: operands are brought into the forms that its kernels read.
+
+A reduction becomes one pass or two, a contraction the packing of its weights and a template; the passes that follow
+(`program.schedule`, `program.rows`, ...) see these items like all others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from trainer.engine.program.work import Call, Work
+from trainer.engine.targets.cpu.lowering.contraction import (
+    expand_convolution,
+    expand_input_gradient,
+    expand_matmul,
+    expand_weight_gradient,
+)
+from trainer.engine.targets.cpu.lowering.expansion import Bfloat16, Expansion, Numerics
+from trainer.engine.targets.cpu.lowering.indexing import expand_index
+from trainer.engine.targets.cpu.lowering.order import expand_order
+from trainer.engine.targets.cpu.lowering.reductions import expand_reduction
+from trainer.engine.targets.cpu.lowering.windows import (
+    expand_cumulative_sum,
+    expand_resample,
+    expand_window,
+    expand_window_gradient,
+)
+from trainer.engine.targets.cpu.machine import Machine
+
+_EXPANSIONS: dict[str, Callable[[Expansion, Work], None]] = {
+    "matmul": expand_matmul,
+    "convolution": expand_convolution,
+    "convolution_input_gradient": expand_input_gradient,
+    "convolution_weight_gradient": expand_weight_gradient,
+    **dict.fromkeys(("gather", "take_along", "scatter_add", "scatter_add_along"), expand_index),
+    "window_argmax": expand_window,
+    "window_max": expand_window,
+    "window_max_gradient": expand_window_gradient,
+    "resample": expand_resample,
+    "cumulative_sum": expand_cumulative_sum,
+    "argsort": expand_order,
+    "suppress": expand_order,
+}
+
+
+def expand(works: Sequence[Work], machine: Machine, numerics: Numerics, bfloat16: Bfloat16) -> list[Work]:
+    """The items as a machine computes them, in numerics classes."""
+    expansion = Expansion(machine, numerics, bfloat16)
+    for work in works:
+        if work.kind == "loop":
+            expansion.add(work)
+        elif work.kind == "reduction":
+            expand_reduction(expansion, work)
+        else:
+            call: Call = work.spec
+            _EXPANSIONS[call.operation.name](expansion, work)
+    return expansion.works

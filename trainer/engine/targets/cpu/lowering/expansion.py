@@ -1,0 +1,85 @@
+"""The state of an expansion: the items so far, and what was copied or packed for several of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from trainer.engine.graph.dtypes import DType
+from trainer.engine.graph.storage import Layout
+from trainer.engine.program import loops
+from trainer.engine.program.work import Buffer, KernelSource, View, Work
+from trainer.engine.targets.cpu.lowering.launch import Routine
+from trainer.engine.targets.cpu.lowering.loops import with_code
+from trainer.engine.targets.cpu.machine import Machine
+
+Numerics = Literal["exact", "fast"]
+"""How sums are formed (docs/engine.md): decided before the first step, by nothing but the user."""
+
+Bfloat16 = Literal["pairs", "tiles"]
+"""How sums of bfloat16 products are formed: by pairs on every processor, or as AMX does. Decided likewise."""
+
+
+@dataclass
+class Expansion:
+    """Items as the CPU's kernels take them; expansions of single items add theirs through `add`."""
+
+    machine: Machine
+    numerics: Numerics = "exact"
+    bfloat16: Bfloat16 = "pairs"
+    works: list[Work] = field(default_factory=list)
+    _copies: dict[tuple[View, Layout], View] = field(default_factory=dict)
+    _prepared: dict[object, Buffer] = field(default_factory=dict)
+
+    def add(self, work: Work) -> None:
+        """Add an item; loops get their code."""
+        self.works.append(with_code(work) if work.kind == "loop" else work)
+
+    def copy(self, source: View, target: View, label: str) -> None:
+        self.add(loops.copy(source, target, label))
+
+    def fill(self, target: Buffer, value: int | float | bool) -> None:
+        self.add(loops.fill(target, value))
+
+    def dense(self, view: View, fits: Callable[[tuple[int, ...]], bool], layout: Layout) -> View:
+        """`view`, copied into `layout` unless its strides fit; one copy for all items that read it."""
+        if fits(view.strides):
+            return view
+        copy = self._copies.get((view, layout))
+        if copy is None:
+            buffer = Buffer(view.size, view.dtype, f"{view.name} relayout")
+            copy = replace(view, buffer=buffer, strides=layout.strides(view.shape), offset=0)
+            self.copy(view, copy, "relayout")
+            self._copies[view, layout] = copy
+        return copy
+
+    def laid_out(self, view: View, layout: Layout) -> View:
+        """`view` where it is dense in `layout`, else a copy."""
+        strides = layout.strides(view.shape)
+
+        def fits(steps: tuple[int, ...]) -> bool:
+            return all(a == b for a, b, extent in zip(steps, strides, view.shape, strict=True) if extent != 1)
+
+        return self.dense(view, fits, layout)
+
+    def prepared(
+        self,
+        source: View,
+        code: KernelSource,
+        size: int,
+        dtype: DType,
+        tasks: int,
+        label: str,
+        name: str,
+    ) -> View:
+        """An operand in the form that a kernel reads, made once for all items that read it: `size` elements of `dtype`,
+        written by `code`.
+        """
+        place = source.buffer, source.offset * source.dtype.itemsize, code
+        buffer = self._prepared.get(place)
+        if buffer is None:
+            buffer = self._prepared[place] = Buffer(size, dtype, name)
+            target = View(buffer, dtype, (size,), (1,))
+            self.add(Work("copy", Routine(code, (source, target), tasks), (source,), (target,), label))
+        return View(buffer, dtype, (size,), (1,))

@@ -1,0 +1,100 @@
+"""Launches: the records of a CPU program before memory is planned. A launch is one kernel on given buffers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from trainer.engine.program.work import Buffer, KernelSource, View, Work
+from trainer.engine.targets.cpu.kernels.templates import Template
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A place in a buffer, as a word of an argument block."""
+
+    buffer: Buffer
+    byte_offset: int = 0
+
+    @classmethod
+    def of(cls, view: View) -> Address:
+        assert view.buffer is not None
+        return cls(view.buffer, view.offset * view.dtype.itemsize)
+
+
+def word_of(view: View) -> int | Address:
+    """The word of an operand: its address, or for one without a buffer the value that it begins with."""
+    return view.offset if view.buffer is None else Address.of(view)
+
+
+@dataclass(frozen=True, slots=True)
+class Routine:
+    """The spec of an item whose kernel has no parameters: its code, argument block and grid of tasks."""
+
+    code: KernelSource
+    words: tuple[int | View, ...]
+    tasks: int
+
+
+@dataclass(frozen=True, slots=True)
+class Templated:
+    """The spec of an item that a template computes; the template's parameters are chosen when it is lowered."""
+
+    template: Template
+    spec: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Tunable:
+    """Where a kernel came from: a template's parameters for a specification; other parameters give the same bits."""
+
+    template: Template
+    spec: Any
+    parameters: Any
+
+    @property
+    def source(self) -> KernelSource:
+        """The kernel, to be rendered."""
+        template, spec, parameters = self.template, self.spec, self.parameters
+        return KernelSource((spec, parameters, template.render), lambda name: template.render(spec, parameters, name))
+
+    @property
+    def tasks(self) -> int:
+        return self.template.tasks(self.spec, self.parameters)
+
+    @property
+    def scratch(self) -> int:
+        return self.template.scratch_bytes(self.spec, self.parameters)
+
+
+@dataclass(eq=False, slots=True)
+class Launch:
+    """One kernel: its code, argument words, grid of tasks, scratch bytes of a thread, and the item that it computes.
+
+    The kernel of a launch that is `tunable` may be made again with other parameters: `with_parameters`.
+    """
+
+    work: Work
+    source: KernelSource
+    words: list[int | Address]
+    tasks: int
+    scratch: int = 0
+    tunable: Tunable | None = None
+
+    @property
+    def label(self) -> str:
+        return self.work.label
+
+    @property
+    def reads(self) -> tuple[Buffer, ...]:
+        return self.work.sources
+
+    @property
+    def writes(self) -> tuple[Buffer, ...]:
+        return self.work.targets
+
+    def with_parameters(self, parameters: Any) -> Launch:
+        """The same work by a kernel of other parameters."""
+        assert self.tunable is not None
+        tunable = replace(self.tunable, parameters=parameters)
+        return replace(self, source=tunable.source, tasks=tunable.tasks, scratch=tunable.scratch, tunable=tunable)

@@ -1,0 +1,35 @@
+"""From items of the CPU to launches: kernels with their parameters, argument words, tasks and scratch memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from trainer.engine.program.work import Work
+from trainer.engine.targets.cpu.lowering.fused import lower_group, lower_rows
+from trainer.engine.targets.cpu.lowering.launch import Address, Launch, Routine, Templated, Tunable, word_of
+from trainer.engine.targets.cpu.lowering.loops import lower_loop, lower_pass
+
+OPERANDS = 2
+"""Arrays that every template reads before the operands of its epilogue; the output's address lies between."""
+
+
+def lower(work: Work, choose: Callable[[Any], Any]) -> Launch:
+    """The launch of one item; `choose` picks the parameters of a template for a specification."""
+    match work.kind:
+        case "loop":
+            return lower_loop(work)
+        case "rows":
+            return lower_rows(work)
+        case "group":
+            return lower_group(work)
+    spec = work.spec
+    if isinstance(spec, Routine):
+        words = [word if isinstance(word, int) else word_of(word) for word in spec.words]
+        return Launch(work, spec.code, words, spec.tasks)
+    if isinstance(spec, Templated):
+        tunable = Tunable(spec.template, spec.spec, choose(spec.spec))
+        views = (*work.reads[:OPERANDS], work.writes[0], *work.reads[OPERANDS:], *work.writes[1:])
+        addresses: list[int | Address] = [Address.of(view) for view in views]
+        return Launch(work, tunable.source, addresses, tunable.tasks, tunable.scratch, tunable)
+    return lower_pass(work)

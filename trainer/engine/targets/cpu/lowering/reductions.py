@@ -1,0 +1,202 @@
+"""Reductions: how their axes become the loop nest of a kernel, one pass or two.
+
+The order of the sum comes from the number of reduced elements alone, in their logical order: `program.spec.Reduction`
+has the tree.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Literal
+
+from trainer.engine.graph.node import Shape
+from trainer.engine.graph.storage import Layout
+from trainer.engine.program.loops import loop, reduction_block
+from trainer.engine.program.spec import Instruction
+from trainer.engine.program.views import is_dense
+from trainer.engine.program.work import Buffer, KernelSource, Pass, View, Work
+from trainer.engine.targets.cpu.kernels import moments
+from trainer.engine.targets.cpu.lowering.expansion import Expansion
+from trainer.engine.targets.cpu.lowering.launch import Routine
+from trainer.engine.targets.cpu.lowering.loops import reduction_pass
+
+WIDE_ENOUGH = 8
+"""Kept neighbors from which on it pays to run along them rather than along the reduced elements."""
+
+_EMPTY = {"sum": 0, "prod": 1}
+
+
+@dataclass(frozen=True, slots=True)
+class _Terms:
+    """What is reduced: a body, its operands, and the instruction of each reduction's term."""
+
+    instructions: Sequence[Instruction]
+    reads: Sequence[View]
+    stored: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Nest:
+    """The loops of both passes: extents of the kept axes from the outermost loop inwards, strides of the results along
+    them, how many results there are, and how the first pass runs.
+    """
+
+    extents: list[int]
+    placed: tuple[int, ...]
+    size: int
+    length: int
+    spec: Pass
+    label: str
+
+    @property
+    def blocks(self) -> int:
+        return -(-self.length // self.spec.block)
+
+    def emit(
+        self, expansion: Expansion, spec: Pass, length: int, terms: _Terms, writes: Sequence[View], label: str
+    ) -> None:
+        expansion.add(
+            reduction_pass(self.extents, length, spec, terms.instructions, terms.reads, writes, terms.stored, label)
+        )
+
+    def written(self, buffers: Sequence[Buffer], strides: tuple[int, ...]) -> list[View]:
+        """Views of what a pass stores, with `strides` along the kept axes and the blocks."""
+        return [View(buffer, buffer.dtype, (), strides) for buffer in buffers]
+
+
+def expand_reduction(expansion: Expansion, work: Work) -> None:
+    """Add the passes of reductions over the same axes of the same space."""
+    finals = [view.buffer for view in work.writes if view.buffer is not None]
+    first, names, axes, shape = work.writes[0], work.spec.operations, work.spec.axes, work.extents
+    if first.size == 0:
+        return
+    reduced = [axis for axis in axes if shape[axis] != 1]
+    length = math.prod(shape[axis] for axis in reduced)
+    if length == 0:
+        for buffer, name in zip(finals, names, strict=True):
+            expansion.fill(buffer, _EMPTY[name])
+        return
+    kept = [axis for axis in range(len(shape)) if axis not in axes]
+    terms = _Terms(work.body, work.reads, work.stored)
+    if not all(_runs_as_one(view.strides, shape, reduced) for view in terms.reads):
+        terms = _lay_out_operands(expansion, shape, reduced, terms) or _lay_out(expansion, shape, kept, reduced, terms)
+    order, orientation = _orientation(shape, kept, reduced, terms.reads)
+    whole = names[0].startswith("arg")  # positions can't be combined from blocks
+    block = max(16, length + 15 & ~15) if whole else reduction_block(length)
+    dense = Layout.row_major(len(kept)).strides(tuple(shape[axis] for axis in kept))
+    nest = _Nest(
+        [shape[axis] for axis in order],
+        tuple(dense[kept.index(axis)] for axis in order),
+        first.size,
+        length,
+        Pass(names, orientation, block),
+        work.label,
+    )
+    steps = [view.strides[reduced[-1]] if reduced else 0 for view in terms.reads]
+    reads = [
+        replace(view, strides=(*(view.strides[axis] for axis in order), step))
+        for view, step in zip(terms.reads, steps, strict=True)
+    ]
+    terms = replace(terms, reads=reads)
+    if names[0] in ("mean", "deviations"):
+        _expand_moments(expansion, nest, terms, dict(zip(names, finals, strict=True)))
+    else:
+        _expand_passes(expansion, nest, terms, finals)
+
+
+def _expand_passes(expansion: Expansion, nest: _Nest, terms: _Terms, finals: Sequence[Buffer]) -> None:
+    ends = (*nest.placed, 0)
+    if nest.blocks == 1:
+        return nest.emit(expansion, nest.spec, nest.length, terms, nest.written(finals, ends), nest.label)
+    partials = [
+        Buffer(nest.size * nest.blocks, terms.instructions[position].dtype, "partials") for position in terms.stored
+    ]
+    column = nest.spec.orientation == "column"
+    places = (*nest.placed, nest.size) if column else (*(step * nest.blocks for step in nest.placed), 1)
+    nest.emit(expansion, nest.spec, nest.length, terms, nest.written(partials, places), nest.label)
+    for name, partial, final in zip(nest.spec.operations, partials, finals, strict=True):
+        spec = Pass((name,), nest.spec.orientation, reduction_block(nest.blocks))
+        again = _Terms([Instruction("load", (), partial.dtype, (0,))], nest.written([partial], places), [0])
+        nest.emit(expansion, spec, nest.blocks, again, nest.written([final], ends), f"{nest.label} blocks")
+
+
+def _expand_moments(expansion: Expansion, nest: _Nest, terms: _Terms, found: dict[str, Buffer]) -> None:
+    """Mean and deviations in one pass, whichever of them are needed; blocks are merged by a kernel of their own."""
+    position = terms.stored[0]
+    label, dtype = "+".join(f"reduce_{name}" for name in found), next(iter(found.values())).dtype
+    names = tuple(found) if nest.blocks == 1 else ("mean", "deviations")
+    targets = [
+        found[name] if nest.blocks == 1 else Buffer(nest.size * nest.blocks, dtype, "partials") for name in names
+    ]
+    spec, terms = replace(nest.spec, operations=names), replace(terms, stored=[position] * len(names))
+    nest.emit(expansion, spec, nest.length, terms, nest.written(targets, (*nest.placed, nest.size)), label)
+    if nest.blocks == 1:
+        return
+    ends = [found.get(name) or Buffer(nest.size, dtype, name) for name in names]
+    reads, writes = (tuple(_whole(buffer) for buffer in side) for side in (targets, ends))
+    code = KernelSource(("moments", dtype), lambda name: moments.render_merge(dtype, name))
+    words: tuple[int | View, ...] = (*reads, *writes, nest.size, nest.length, nest.spec.block)
+    routine = Routine(code, words, moments.merge_tasks(nest.size))
+    expansion.add(Work("reduction", routine, reads, writes, f"{label} blocks"))
+
+
+def _whole(buffer: Buffer) -> View:
+    return View(buffer, buffer.dtype, (buffer.size,), (1,))
+
+
+def _orientation(
+    shape: Shape, kept: Sequence[int], reduced: Sequence[int], reads: Sequence[View]
+) -> tuple[list[int], Literal["row", "column"]]:
+    """The kept axes from the outermost loop inwards, and which way vectors run, as the largest operand lies best."""
+    lead = max(
+        (view.strides for view in reads),
+        key=lambda strides: sum(extent for extent, step in zip(shape, strides, strict=True) if step),
+        default=(0,) * len(shape),
+    )
+    order = sorted((axis for axis in kept if shape[axis] != 1), key=lambda axis: (-abs(lead[axis]), axis))
+    column = (
+        bool(order)
+        and bool(reduced)
+        and abs(lead[reduced[-1]]) != 1
+        and lead[order[-1]] == 1
+        and shape[order[-1]] >= WIDE_ENOUGH
+    )
+    return order, "column" if column else "row"
+
+
+def _lay_out_operands(expansion: Expansion, shape: Shape, reduced: Sequence[int], terms: _Terms) -> _Terms | None:
+    """Store only the operands that don't run as one, as a large one that does lies; None where that is more to store.
+
+    The gradient of a global average, one number for each image and channel, meets channels-last images in sums over
+    images and pixels: repeating it takes a sixth of the time of storing both sums' terms pixel by pixel.
+    """
+    astray = [view for view in terms.reads if not _runs_as_one(view.strides, shape, reduced)]
+    leads = [view for view in terms.reads if view not in astray and is_dense(shape, view.strides)]
+    if not leads or len(astray) > len(set(terms.stored)) or any(view.buffer is None for view in astray):
+        return None
+    reads = list(terms.reads)
+    for view in astray:
+        target = View(Buffer(math.prod(shape), view.dtype, "operand"), view.dtype, shape, leads[0].strides)
+        expansion.copy(view, target, "operand")
+        reads[terms.reads.index(view)] = target
+    return replace(terms, reads=reads)
+
+
+def _lay_out(expansion: Expansion, shape: Shape, kept: Sequence[int], reduced: Sequence[int], terms: _Terms) -> _Terms:
+    """Store the terms so that the reduced axes run as one: their order is the logical one, whatever the layout."""
+    ones = [axis for axis in range(len(shape)) if axis not in kept and axis not in reduced]
+    strides = Layout((*ones, *kept, *reduced)).strides(shape)
+    distinct = list(dict.fromkeys(terms.stored))
+    dtypes = [terms.instructions[position].dtype for position in distinct]
+    views = [View(Buffer(math.prod(shape), dtype, "terms"), dtype, shape, strides) for dtype in dtypes]
+    expansion.add(loop(shape, terms.instructions, terms.reads, views, distinct, "terms"))
+    loads = [Instruction("load", (), dtype, (number,)) for number, dtype in enumerate(dtypes)]
+    return _Terms(loads, views, [distinct.index(position) for position in terms.stored])
+
+
+def _runs_as_one(strides: tuple[int, ...], shape: Shape, axes: Sequence[int]) -> bool:
+    """Whether stepping through `axes` in logical order is stepping through one axis."""
+    return all(strides[outer] == strides[inner] * shape[inner] for outer, inner in pairwise(axes))

@@ -1,0 +1,88 @@
+"""Pooling windows, resampling and cumulative sums."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from trainer.engine.graph.primitives.resampling import Band
+from trainer.engine.program.layouts import CHANNELS_LAST
+from trainer.engine.program.work import KernelSource, View, Work
+from trainer.engine.targets.cpu.kernels import resample, scan, window, window_gradient
+from trainer.engine.targets.cpu.lowering.expansion import Expansion
+from trainer.engine.targets.cpu.lowering.launch import Routine
+
+
+def expand_window(expansion: Expansion, work: Work) -> None:
+    """The maximum of each window, or where it lies."""
+    (x,), (target,), call = work.reads, work.writes, work.spec
+    if target.size == 0:
+        return
+    kernel = window.WindowArgmax(
+        x.dtype,
+        _four(x.shape),
+        call.attribute("window"),
+        call.attribute("strides"),
+        call.attribute("padding"),
+        call.attribute("dilation"),
+        _four(x.strides),
+        _four(target.strides),
+        call.operation.name == "window_max",
+    )
+    code = KernelSource(kernel, lambda name: window.render_window_argmax(kernel, name))
+    routine = Routine(code, (x, target), window.tasks(kernel))
+    expansion.add(replace(work, spec=routine, label=f"{work.label} {x.shape}"))
+
+
+def expand_window_gradient(expansion: Expansion, work: Work) -> None:
+    """Gradients added where the maxima were, images channels-last."""
+    dy, _ = work.reads
+    rows, columns = window_gradient.covering(dy.shape, *work.spec.attributes)
+    _expand_runs(expansion, work, rows, columns, window_gradient.render_window_gradient)
+
+
+def expand_resample(expansion: Expansion, work: Work) -> None:
+    """Weighted sums of runs of rows and columns, images channels-last."""
+    rows, columns = work.spec.attribute("rows"), work.spec.attribute("columns")
+    _expand_runs(expansion, work, rows, columns, resample.render_resample)
+
+
+def _expand_runs(
+    expansion: Expansion,
+    work: Work,
+    rows: Band,
+    columns: Band,
+    render: Callable[[resample.Resample, str], str],
+) -> None:
+    """A kernel that takes runs of rows and columns of its operands, which are of one shape."""
+    target, first, name = work.writes[0], work.reads[0], work.spec.operation.name
+    if target.size == 0:
+        return
+    if first.size == 0:
+        assert target.buffer is not None
+        return expansion.fill(target.buffer, 0)
+    reads = tuple(expansion.laid_out(view, CHANNELS_LAST) for view in work.reads)
+    (images, channels, height, width), (_, _, down, across) = _four(first.shape), _four(target.shape)
+    kernel, share = resample.kernel_for(target.dtype, channels), resample.rows_per_task(rows, columns, channels)
+    words: list[int | View] = [reads[0], target, down, across, channels, images * down, share]
+    for lines, pixels in ((height, width), (down, across)):
+        words += [lines * pixels * channels, pixels * channels, channels]
+    words += reads[1:]
+    words += resample.tail_words(target.dtype, rows, columns, len(words))
+    code = KernelSource((name, kernel), lambda name: render(kernel, name))
+    routine = Routine(code, tuple(words), -(-images * down // share))
+    expansion.add(replace(work, spec=routine, reads=reads, label=f"{name} {first.shape}"))
+
+
+def expand_cumulative_sum(expansion: Expansion, work: Work) -> None:
+    """Sums of all elements up to each one along an axis."""
+    (x,), (target,) = work.reads, work.writes
+    if target.size == 0:
+        return
+    kernel = scan.CumulativeSum(x.dtype, x.shape, work.spec.attribute("axis"), x.strides, target.strides)
+    code = KernelSource(kernel, lambda name: scan.render_cumulative_sum(kernel, name))
+    expansion.add(replace(work, spec=Routine(code, (x, target), scan.tasks(kernel))))
+
+
+def _four(values: tuple[int, ...]) -> tuple[int, int, int, int]:
+    return values[0], values[1], values[2], values[3]

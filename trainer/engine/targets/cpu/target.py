@@ -1,0 +1,96 @@
+"""The CPU as a target: what the shared passes ask of it, and the whole way from a graph to launches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from trainer.engine.graph.node import Node
+from trainer.engine.graph.storage import Layout
+from trainer.engine.program.build import Request, build
+from trainer.engine.program.merge import merged
+from trainer.engine.program.partition import Policy
+from trainer.engine.program.rows import chained
+from trainer.engine.program.schedule import schedule
+from trainer.engine.program.statistics import with_statistics
+from trainer.engine.program.target import Features
+from trainer.engine.program.work import Buffer, Pass, Work
+from trainer.engine.targets.cpu import defaults
+from trainer.engine.targets.cpu.kernels import templates
+from trainer.engine.targets.cpu.kernels.depthwise import SMALL_GROUPS
+from trainer.engine.targets.cpu.kernels.geometry import ConvolutionSpec, Direction
+from trainer.engine.targets.cpu.kernels.statistics import StatisticsSpec, is_possible
+from trainer.engine.targets.cpu.lowering.convolutions import specification
+from trainer.engine.targets.cpu.lowering.expand import expand
+from trainer.engine.targets.cpu.lowering.expansion import Bfloat16, Numerics
+from trainer.engine.targets.cpu.lowering.launch import Launch, Templated
+from trainer.engine.targets.cpu.lowering.loops import kernel_of, words_of_pass
+from trainer.engine.targets.cpu.lowering.lower import lower
+from trainer.engine.targets.cpu.machine import Machine
+
+
+@dataclass
+class Lowered:
+    """Launches in order, and where results end up (one buffer and layout for each result)."""
+
+    launches: list[Launch]
+    results: list[Buffer]
+    layouts: list[Layout]
+
+
+@dataclass(frozen=True)
+class CpuTarget:
+    """A machine and the numerics classes that programs are lowered in."""
+
+    machine: Machine
+    numerics: Numerics = "exact"
+    bfloat16: Bfloat16 = "pairs"
+    features: Features = field(default=Features(wide_groups=SMALL_GROUPS))
+
+    def lower(
+        self,
+        request: Request,
+        policy: Policy,
+        choose: Callable[[Any], Any] | None = None,
+        progress: Callable[[int, int, str], None] | None = None,
+    ) -> Lowered:
+        """The launches of a graph; `choose` picks the parameters of each template, by default the cost model.
+
+        `progress` is called before each launch is planned; how many kernels there will be is not known yet: 0.
+        """
+        choose = choose or (lambda spec: defaults.choose(spec, self.machine))
+        if self.numerics == "fast":
+            policy = replace(policy, prologues=False)  # Winograd's kernels transform their input as it lies
+        program = build(request, policy, self)
+        works = schedule(expand(program.works, self.machine, self.numerics, self.bfloat16), self.features)
+        works = merged(chained(with_statistics(works, self), self.features), self.features)
+        launches = []
+        for number, work in enumerate(works):
+            if progress is not None:
+                progress(0, 0, f"planning {number} of {len(works)}")
+            launches.append(lower(work, choose))
+        return Lowered(launches, program.results, program.layouts)
+
+    def takes_prologue(self, node: Node) -> bool:
+        """Whether a convolution, or a weight gradient, computes element-wise work on its input rather than read it."""
+        forward = node.name == "convolution"
+        weights = node.inputs[1].shape if forward else node.shape
+        direction: Direction = "forward" if forward else "weight_gradient"
+        return defaults.takes_prologue(specification(node, direction, node.inputs[0].shape, weights))
+
+    def statistics(self, convolution: Work, reduction: Work) -> Templated | None:
+        """A convolution and a reduction over all pixels that it wrote as one kernel, or None."""
+        spec = convolution.spec.spec if isinstance(convolution.spec, Templated) else None
+        if not isinstance(spec, ConvolutionSpec) or not is_possible(spec):
+            return None
+        own: Pass = reduction.spec
+        if own.orientation != "column" or len(reduction.extents) != 2 or len(reduction.reads) != 1:
+            return None
+        source, pixels = reduction.reads[0], convolution.writes[0].size // spec.filters
+        lies = source.strides == (spec.filters, 1) and not source.offset
+        if source.buffer is not convolution.writes[0].buffer or not lies:
+            return None
+        if reduction.extents != (pixels, spec.filters):
+            return None
+        return Templated(templates.STATISTICS, StatisticsSpec(spec, kernel_of(reduction), words_of_pass(reduction)))
