@@ -1,0 +1,105 @@
+"""From a listed program to its launches: the only file here that touches what the compiler is made of."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tests.engine.golden.program import Program
+from trainer.engine import targets
+from trainer.engine.graph.node import Node, topological
+from trainer.engine.graph.simplify import simplify
+from trainer.engine.graph.storage import Layout, Storage
+from trainer.engine.program.launch import Buffer, Launch
+from trainer.engine.program.legalise import legalise
+from trainer.engine.program.lower import Bfloat16, Numerics, Request, lower
+from trainer.engine.program.partition import Policy
+from trainer.engine.program.plan import barriers, plan_memory
+from trainer.engine.program.states import settle_layouts
+from trainer.engine.targets.cpu import defaults
+from trainer.engine.targets.cpu.machine import Machine
+
+
+@dataclass
+class Graph:
+    """What a device is asked to compile; `leaves` are the memories that it reads, in the order of the graph."""
+
+    results: list[Node]
+    updates: list[tuple[Storage, Node]]
+    flush: bool
+    leaves: list[Storage]
+
+
+@dataclass
+class Lowered:
+    """Launches, where threads wait before one, where arena buffers lie, and each result's buffer and layout."""
+
+    launches: list[Launch]
+    waits: list[bool]
+    offsets: dict[Buffer, int]
+    arena_bytes: int
+    results: list[Buffer]
+    layouts: list[Layout]
+
+
+class _Recorded(Exception):
+    """Ends a program's run once its graph is known."""
+
+
+class _Recording:
+    """A device that keeps the graph of the first step, or of the first evaluation, and computes nothing of it."""
+
+    name = "recording"
+
+    def __init__(self, *, is_traced: bool) -> None:
+        self.is_traced = is_traced
+        self.graph: Graph | None = None
+
+    def evaluate(self, nodes: Sequence[Node]) -> list[Storage]:
+        if self.is_traced:
+            return targets.get("cpu").evaluate(nodes)
+        self._keep(nodes, (), flush=False)
+
+    def compile(
+        self,
+        results: Sequence[Node],
+        updates: Sequence[tuple[Storage, Node]] = (),
+        inputs: Sequence[Node] = (),
+        *,
+        flush: bool = False,
+        progress: Any = None,
+    ) -> Any:
+        self._keep(results, updates, flush=flush)
+
+    def _keep(self, results: Sequence[Node], updates: Sequence[tuple[Storage, Node]], *, flush: bool) -> None:
+        outputs = [*results, *(node for _, node in updates)]
+        leaves = [node.attributes[0] for node in topological(outputs) if node.operation.family == "leaf"]
+        self.graph = Graph(list(results), list(updates), flush, leaves)
+        raise _Recorded
+
+
+def graph_of(program: Program) -> Graph:
+    """The graph that the program's first step, or first evaluation, asks a device to compute."""
+    device = _Recording(is_traced=program.is_traced)
+    try:
+        list(program.run(device))
+    except _Recorded:
+        pass
+    assert device.graph is not None, f"{program.name} compiles nothing"
+    return device.graph
+
+
+def lowered(graph: Graph, numerics: Numerics, bfloat16: Bfloat16, machine: Machine) -> Lowered:
+    """What the cpu device makes of a graph; no cache on disk is read or written."""
+    outputs = legalise(simplify([*graph.results, *(node for _, node in graph.updates)]))
+    results, targets_of_updates = outputs[: len(graph.results)], outputs[len(graph.results) :]
+    updates = [(storage, node) for (storage, _), node in zip(graph.updates, targets_of_updates, strict=True)]
+    if updates or graph.flush:
+        settle_layouts(topological(outputs), updates)
+    request = Request(tuple(results), tuple(updates), numerics, bfloat16)
+    made = lower(request, Policy(), functools.partial(defaults.choose, machine=machine))
+    plan = plan_memory(made.launches)
+    waits = barriers(made.launches, plan.offsets)
+    return Lowered(made.launches, waits, plan.offsets, plan.size, made.results, made.result_layouts)
