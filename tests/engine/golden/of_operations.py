@@ -256,7 +256,12 @@ def views() -> Run:
 
 
 def empty(x: Tensor) -> list[Tensor]:
-    return [x * 2, engine.sum(x, axis=0), engine.matmul(x, engine.ones((5, 3))), engine.concat([x, engine.ones((2, 5))])]
+    return [
+        x * 2,
+        engine.sum(x, axis=0),
+        engine.matmul(x, engine.ones((5, 3))),
+        engine.concat([x, engine.ones((2, 5))]),
+    ]
 
 
 LINES, IMAGES = values(ROWS, 512), values(2, 5, 17, 19)

@@ -71,9 +71,7 @@ def eager(function: Callable[..., Any], *arguments: np.ndarray) -> Run:
     return run
 
 
-def stepped(
-    build: Callable[[], tuple[Callable[..., Any], dict[str, State]]], *arguments: Any, calls: int = 2
-) -> Run:
+def stepped(build: Callable[[], tuple[Callable[..., Any], dict[str, State]]], *arguments: Any, calls: int = 2) -> Run:
     """The run of a step that changes states: `build` makes both anew."""
 
     def run(device: Any) -> list[np.ndarray]:

@@ -39,7 +39,7 @@ def merged(launches: Sequence[Launch]) -> list[Launch]:
             result.append(_joined(group.members))
 
     for launch in launches:
-        reads, writes = ({place_of(buffer) for buffer in side} for side in (launch.reads, launch.writes))
+        reads, writes = (dict.fromkeys(map(place_of, side)) for side in (launch.reads, launch.writes))
         needed = [writers.pop(place) for place in (*reads, *writes) if place in writers]
         needed += [readers.pop(place) for place in writes if place in readers]
         for sources in needed:

@@ -118,7 +118,9 @@ def _closed(chain: _Chain, uses: Counter[Buffer]) -> list[Launch]:
 
 
 def _joined(chain: _Chain, uses: Counter[Buffer]) -> Launch:
-    touched = Counter(buffer for member, _ in chain.members for buffer in {*member.reads, *member.writes})
+    touched = Counter(
+        buffer for member, _ in chain.members for buffer in dict.fromkeys((*member.reads, *member.writes))
+    )
     local = [buffer for buffer in touched if all(own.local.get(place_of(buffer), True) for _, own in chain.members)]
     row_bytes = {buffer: buffer.nbytes // chain.count for buffer in local}
     share = max(1, min(CACHED // max(1, sum(row_bytes.values())), chain.count // FEWEST_TASKS))
