@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -83,10 +84,8 @@ class _Recording:
 def graph_of(program: Program) -> Graph:
     """The graph that the program's first step, or first evaluation, asks a device to compute."""
     device = _Recording(is_traced=program.is_traced)
-    try:
+    with contextlib.suppress(_Recorded):
         list(program.run(device))
-    except _Recorded:
-        pass
     assert device.graph is not None, f"{program.name} compiles nothing"
     return device.graph
 
