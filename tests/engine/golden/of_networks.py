@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.engine.golden.program import Program, Run, integers, on, stepped, traced, values
+from tests.engine.golden.program import Program, Run, arrays_of, integers, on, stepped, traced, values
 from tests.engine.networks.networks import RESNET_50, ResNet, lsgan_discriminator, lsgan_generator
 from tests.engine.networks.training import Outcome, Pix2Pix, Residual
 from trainer import engine
@@ -17,6 +17,7 @@ from trainer.engine import State, Tensor, nn
 from trainer.engine.targets.cpu.machine import AVX512, NARROW
 from trainer.learner import LAMB, SGD, Adam, AdamW, Lion, Muon, Optimizer, Plan
 from trainer.learner.programs import set_mode
+from trainer.learner.task import parts_of
 from trainer.metrics import Mean
 
 PAIRS = replace(AVX512, bfloat16=True)
@@ -196,7 +197,9 @@ def recipe(name: str, *overrides: str) -> Run:
                 return [each.value for each in returned.values() if isinstance(each, Mean)]
 
             found = engine.trace(step)({key: np.asarray(array) for key, array in batch.items()})
-            return [np.array(value.numpy()) for value in found]
+            parts = parts_of(task)
+            states = [part.named_states() for part in (*parts.modules.values(), *parts.optimizers.values())]
+            return arrays_of([found, states])
 
     return run
 
