@@ -6,14 +6,17 @@ then. Here each large one is used up right after it was made.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from trainer.engine.program.target import Features
 from trainer.engine.program.work import Buffer, Work, place_of
 
 
-def schedule(works: Sequence[Work], features: Features) -> list[Work]:
-    """The items in an order that respects every conflict (one writes what another touches) and lowers the peak."""
+def schedule(works: Sequence[Work], features: Features, is_single: Callable[[Work], bool]) -> list[Work]:
+    """The items in an order that respects every conflict (one writes what another touches) and lowers the peak.
+
+    `is_single` says whether an item is too small to be divided among threads.
+    """
     first, last = _lives(works)
     if sum(buffer.nbytes for buffer in first) < features.cached_bytes:
         return list(works)
@@ -22,7 +25,7 @@ def schedule(works: Sequence[Work], features: Features) -> list[Work]:
     for index in range(len(works) - 1, -1, -1):
         if moved[index]:
             for earlier in before[index]:
-                moved[earlier] = moved[earlier] or _is_small(works[earlier], features)
+                moved[earlier] = moved[earlier] or (_writes_little(works[earlier], features) and is_single(works[earlier]))
     position: list[tuple[int, ...]] = []
     for index in range(len(works)):
         wait = max((position[earlier] for earlier in before[index]), default=(-1,))
@@ -36,11 +39,8 @@ def _frees(work: Work, index: int, first: dict[Buffer, int], last: dict[Buffer, 
     return ended - sum(buffer.nbytes for buffer in work.targets if first.get(buffer) == index)
 
 
-def _is_small(work: Work, features: Features) -> bool:
-    """Whether one task computes an item, and it writes little."""
-    elements = max([work.points, *(view.size for view in (*work.reads, *work.writes))])
-    nbytes = sum(buffer.nbytes for buffer in work.targets)
-    return elements <= features.task_elements and nbytes <= features.small_bytes
+def _writes_little(work: Work, features: Features) -> bool:
+    return sum(buffer.nbytes for buffer in work.targets) <= features.small_bytes
 
 
 def _predecessors(works: Sequence[Work], last: dict[Buffer, int]) -> list[set[int]]:

@@ -13,7 +13,7 @@ from trainer.engine.program.work import Work
 class Features:
     """Sizes of a processor, in bytes where a name says so; the defaults were measured on CPUs.
 
-    task_elements: elements that one task should have. fewest_tasks: tasks that keep all threads busy. task_bytes: what
+    fewest_tasks: tasks that keep all threads busy. task_bytes: what
     a task may touch again and find in its cache. scratch_bytes: memory of a thread's own. chained_bytes: arrays from
     this size on are worth keeping in the cache between two loops. moved_bytes: items that touch at most this much may
     run before or after a chain of loops that still grows. held_bytes: memory that items may keep alive by waiting for
@@ -23,7 +23,6 @@ class Features:
     whose products of 16-bit floats are computed in float32.
     """
 
-    task_elements: int = 16384
     fewest_tasks: int = 16
     task_bytes: int = 128 << 10
     scratch_bytes: int = 4 << 20

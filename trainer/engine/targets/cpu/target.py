@@ -63,7 +63,8 @@ class CpuTarget:
         if self.numerics == "fast":
             policy = replace(policy, prologues=False)  # Winograd's kernels transform their input as it lies
         program = build(request, policy, self)
-        works = schedule(expand(program.works, self.machine, self.numerics, self.bfloat16), self.features)
+        works = expand(program.works, self.machine, self.numerics, self.bfloat16)
+        works = schedule(works, self.features, lambda work: lower(work, choose).tasks <= 1)
         works = merged(chained(with_statistics(works, self), self.features), self.features)
         launches = []
         for number, work in enumerate(works):
