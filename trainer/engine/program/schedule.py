@@ -25,7 +25,9 @@ def schedule(works: Sequence[Work], features: Features, is_single: Callable[[Wor
     for index in range(len(works) - 1, -1, -1):
         if moved[index]:
             for earlier in before[index]:
-                moved[earlier] = moved[earlier] or (_writes_little(works[earlier], features) and is_single(works[earlier]))
+                moved[earlier] = moved[earlier] or (
+                    _writes_little(works[earlier], features) and is_single(works[earlier])
+                )
     position: list[tuple[int, ...]] = []
     for index in range(len(works)):
         wait = max((position[earlier] for earlier in before[index]), default=(-1,))
