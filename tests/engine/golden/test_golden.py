@@ -15,8 +15,9 @@ from tests.engine.golden.listing import listing
 from tests.engine.golden.programs import PROGRAMS
 
 CHEAP = (
-    "perceptron, Adam", "attention", "depthwise", "few outputs", "unpadded, fast", "softmax", "sums along every axis",
-    "order", "states not in place", "swapped states", "views", "untraced softmax", "random network 0", "random graph 0",
+    "perceptron, Adam", "attention", "depthwise", "few outputs", "plain convolutions, fast", "softmax",
+    "sums along every axis", "order", "states not in place", "swapped states", "views", "untraced softmax",
+    "random network 0", "random graph 0",
 )  # fmt: skip
 TELLING = (
     *CHEAP, "small ResNet training, fast", "small ResNet training, tiles", "LSGAN training", "ResNet-50 inference of 1",
