@@ -123,7 +123,6 @@ def _gather(
             inside = inner.value(f"extractelement {vector('i1', LANES)} %mask, i64 {lane}")
             return inner.value(f"select i1 {inside}, i64 %stride, i64 0")
 
-        inner.label("entry")
         inner.emit(f"ret {kind} {_gather_lanes(inner, element, itemsize, '%start', step)}")
 
     parameters = [("ptr", "%start"), ("i64", "%stride"), (vector("i1", LANES), "%mask")]

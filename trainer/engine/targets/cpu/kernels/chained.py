@@ -14,8 +14,6 @@ from trainer.engine.program.spec import LoopKernel, argument_words
 from trainer.engine.targets.cpu.kernels.loops import counted_loop
 from trainer.engine.targets.cpu.kernels.writer import Writer
 
-PARAMETERS = "ptr noalias %arguments, i64 %task, ptr noalias %scratch"
-
 
 @dataclass(frozen=True, slots=True)
 class ChainedKernel:
@@ -36,7 +34,6 @@ def render(kernel: ChainedKernel, parts: Sequence[Callable[[str], str]], name: s
             text = text.replace(f"define void @{names[loop]}(", f"define internal void @{names[loop]}(", 1)
             items.update(dict.fromkeys(items_of(text)))
     writer = Writer()
-    writer.label("entry")
     total = sum(1 + argument_words(loop) for loop in kernel.kernels)
     words = _with_scratch(writer, kernel, total) if kernel.scratch else "%arguments"
     place = 0
@@ -51,8 +48,7 @@ def render(kernel: ChainedKernel, parts: Sequence[Callable[[str], str]], name: s
 
         counted_loop(writer, first, last, 1, run, "part")
         place += 1 + argument_words(loop)
-    writer.emit("ret void")
-    items.update(dict.fromkeys(items_of(writer.module(name, PARAMETERS))))
+    items.update(dict.fromkeys(items_of(writer.module(name, scratch=True))))
     return "\n".join(items)
 
 

@@ -17,10 +17,10 @@ from trainer.engine.graph.dtypes import DType
 from trainer.engine.targets.cpu.kernels import pack, tile_registers
 from trainer.engine.targets.cpu.kernels.epilogue import Epilogue, OperandPointers
 from trainer.engine.targets.cpu.kernels.expression import MEMORY
-from trainer.engine.targets.cpu.kernels.loop_writer import Integer, LoopWriter
 from trainer.engine.targets.cpu.kernels.products import products_of
 from trainer.engine.targets.cpu.kernels.quads import Quads
 from trainer.engine.targets.cpu.kernels.tile import Level, Tile, call_tile, define_tile, lanes_of
+from trainer.engine.targets.cpu.kernels.writer import Integer, Writer
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +121,7 @@ def render(spec: MatmulSpec, parameters: MatmulParameters, name: str) -> str:
     if spec.pairs and (not spec.packed or spec.a_strides[1] != 1 or spec.depth % 2 or spec.a_strides[0] % 2):
         raise ValueError(f"bfloat16 is multiplied in pairs along rows of `a`, `b` packed: {spec}")
     products = products_of(spec.pairs, parameters.native, spec.quads, tile_registers.checked(spec, parameters.tiles))
-    w = LoopWriter()
-    w.label("entry")
+    w = Writer()
     element, lanes = MEMORY[spec.dtype.name], lanes_of(spec.dtype)
     a, b, output = (w.argument(word) for word in range(3))
     operands = OperandPointers.load(w, spec.epilogue, 3)
@@ -181,11 +180,10 @@ def render(spec: MatmulSpec, parameters: MatmulParameters, name: str) -> str:
                     call_tile(w, function, (a_here, b_here, result, *pointers, *configured))
     if configured:
         tile_registers.end(w)
-    w.emit("ret void")
-    return w.module(name, pack.KERNEL_PARAMETERS)
+    return w.module(name, scratch=True)
 
 
-def _matrix_pointers(w: LoopWriter, spec: MatmulSpec, a: str, b: str, matrix: Integer) -> tuple[str, str]:
+def _matrix_pointers(w: Writer, spec: MatmulSpec, a: str, b: str, matrix: Integer) -> tuple[str, str]:
     """Where matrix number `matrix` of the batch begins in `a` and in `b`."""
     element = MEMORY[spec.dtype.name]
     a_offset: Integer = 0
@@ -200,7 +198,7 @@ def _matrix_pointers(w: LoopWriter, spec: MatmulSpec, a: str, b: str, matrix: In
     return w.pointer(a, a_offset, element), w.pointer(b, b_offset, element)
 
 
-def _copy_rows(w: LoopWriter, spec: MatmulSpec, a: str, first_row: Integer, last_row: Integer) -> str:
+def _copy_rows(w: Writer, spec: MatmulSpec, a: str, first_row: Integer, last_row: Integer) -> str:
     """Copy the task's rows of `a` into scratch, `_scratch_pitch` apart."""
     element = MEMORY[spec.dtype.name]
     copy = pack.define_copy(w, spec.dtype)

@@ -26,9 +26,9 @@ from trainer.engine.targets.cpu.kernels import pack, tile_registers
 from trainer.engine.targets.cpu.kernels.epilogue import OperandPointers
 from trainer.engine.targets.cpu.kernels.expression import MEMORY
 from trainer.engine.targets.cpu.kernels.geometry import RSCK, Axis, ConvolutionSpec, Correlation, correlation
-from trainer.engine.targets.cpu.kernels.loop_writer import Integer, LoopWriter
 from trainer.engine.targets.cpu.kernels.products import products_of
 from trainer.engine.targets.cpu.kernels.tile import Level, Run, Tile, call_tile, define_tile, lanes_of
+from trainer.engine.targets.cpu.kernels.writer import Integer, Writer
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,8 +147,7 @@ def render(spec: ConvolutionSpec, parameters: ConvolutionParameters, name: str) 
     form = correlation(spec)
     grid, source = _Grid.of(form, spec.dtype, parameters), _Input.of(spec, parameters)
     products = products_of(spec.pairs, parameters.native, spec.quads, tile_registers.checked(spec, parameters.tiles))
-    w = LoopWriter()
-    w.label("entry")
+    w = Writer()
     configured = [tile_registers.begin(w)] if parameters.tiles else []
     element, lanes = MEMORY[spec.dtype.name], lanes_of(spec.dtype)
     x, weights, output = (w.argument(word) for word in range(3))
@@ -255,12 +254,11 @@ def render(spec: ConvolutionSpec, parameters: ConvolutionParameters, name: str) 
                     call_tile(w, function, places_in_memory, [values[name] for name in shape.variables])
     if configured:
         tile_registers.end(w)
-    w.emit("ret void")
-    return w.module(name, pack.KERNEL_PARAMETERS)
+    return w.module(name, scratch=True)
 
 
 def _widths(
-    w: LoopWriter,
+    w: Writer,
     form: Correlation,
     parameters: ConvolutionParameters,
     columns: Bounds,
@@ -285,7 +283,7 @@ def _widths(
 
 
 def phase_bounds(
-    w: LoopWriter,
+    w: Writer,
     form: Correlation,
     shares: tuple[int, int],
     phase: Integer,
@@ -320,7 +318,7 @@ def phase_bounds(
 
 
 def _levels(
-    w: LoopWriter,
+    w: Writer,
     form: Correlation,
     source: _Input,
     row_taps: Integer,
@@ -364,7 +362,7 @@ def _can_trim(form: Correlation, source: _Input) -> bool:
     return len(form.phases) == 1 and form.columns.leaves_input and _dense(form, source)
 
 
-def _rows_inside(w: LoopWriter, form: Correlation, rows: Bounds, row: Integer, height: int) -> tuple[Integer, Integer]:
+def _rows_inside(w: Writer, form: Correlation, rows: Bounds, row: Integer, height: int) -> tuple[Integer, Integer]:
     """The first row of taps that meets the image for some row of a tile, and how many do."""
     step, tap = form.rows.input_step, form.rows.tap_step
     top = w.add(rows.input_start, w.multiply(row, step))
@@ -393,7 +391,7 @@ def _trimmed_runs(
 
 
 def _copy_input(
-    w: LoopWriter,
+    w: Writer,
     dtype: DType,
     form: Correlation,
     source: _Input,

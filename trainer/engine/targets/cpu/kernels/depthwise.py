@@ -17,13 +17,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from trainer.engine.graph.dtypes import float32, float64
-from trainer.engine.targets.cpu.kernels import pack, weight_gradient
+from trainer.engine.targets.cpu.kernels import weight_gradient
 from trainer.engine.targets.cpu.kernels.epilogue import OperandPointers
 from trainer.engine.targets.cpu.kernels.expression import MEMORY
 from trainer.engine.targets.cpu.kernels.geometry import RSCK, Axis, AxisPhase, ConvolutionSpec, Phase, correlation
-from trainer.engine.targets.cpu.kernels.loop_writer import Integer, LoopWriter
 from trainer.engine.targets.cpu.kernels.tile import finish, lanes_of, load_vector, store_vector
-from trainer.engine.targets.cpu.kernels.writer import mangled, vector
+from trainer.engine.targets.cpu.kernels.writer import Integer, Writer, mangled, vector
 
 SMALL_GROUPS = (1, 2, 4, 8)
 """Channels of a group that these templates take: several groups in a vector."""
@@ -104,8 +103,7 @@ def render(spec: DepthwiseSpec, parameters: DepthwiseParameters, name: str) -> s
     """The module of the forward pass or the input gradient."""
     convolution = spec.convolution
     form, lanes = correlation(convolution), lanes_of(convolution.dtype)
-    w = LoopWriter()
-    w.label("entry")
+    w = Writer()
     x, weights, output = (w.argument(word) for word in range(3))
     operands = OperandPointers.load(w, convolution.epilogue, 3)
     element, stored = (
@@ -150,11 +148,10 @@ def render(spec: DepthwiseSpec, parameters: DepthwiseParameters, name: str) -> s
                         function = _define_tile(w, spec, phase, number, edge, width, tail if last else lanes)
                         arguments = [("ptr", pointer) for pointer in pointers]
                         w.call("void", function, *arguments, ("i64", str(taps)))
-    w.emit("ret void")
-    return w.module(name, pack.KERNEL_PARAMETERS)
+    return w.module(name, scratch=True)
 
 
-def _taps_inside(w: LoopWriter, axis: Axis, phase: AxisPhase, start: Integer) -> tuple[Integer, Integer]:
+def _taps_inside(w: Writer, axis: Axis, phase: AxisPhase, start: Integer) -> tuple[Integer, Integer]:
     """The first tap that meets the image where tap 0 reads `start`, and how many do."""
     inside = phase.input_start >= 0 and phase.input_start + axis.reach(phase.count, phase.taps) <= axis.extent
     if inside or not phase.taps:
@@ -174,7 +171,7 @@ def _pairs(axis: Axis, phase: AxisPhase, start: int, width: int) -> tuple[tuple[
     )
 
 
-def _edges(w: LoopWriter, axis: Axis, phase: AxisPhase, tile: int, column: Integer) -> Iterator[tuple[int, int]]:
+def _edges(w: Writer, axis: Axis, phase: AxisPhase, tile: int, column: Integer) -> Iterator[tuple[int, int]]:
     """Each kind of tile along a row, inside the branch where it is: (its column, its width); tiles that lie wholly
     inside the image are one kind, called -1.
     """
@@ -195,9 +192,7 @@ def _edges(w: LoopWriter, axis: Axis, phase: AxisPhase, tile: int, column: Integ
                 yield start, min(tile, phase.count - start)
 
 
-def _define_tile(
-    w: LoopWriter, spec: DepthwiseSpec, phase: Phase, number: int, edge: int, width: int, active: int
-) -> str:
+def _define_tile(w: Writer, spec: DepthwiseSpec, phase: Phase, number: int, edge: int, width: int, active: int) -> str:
     """Define `tile(x, weights, output, epilogue operands..., taps)`: `width` pixels of one vector of channels."""
     convolution = spec.convolution
     form, dtype, channels = correlation(convolution), convolution.dtype, convolution.channels
@@ -211,7 +206,7 @@ def _define_tile(
         readers.setdefault(pixel * axis.input_step + tap * axis.tap_step, []).append((pixel, tap))
     bases = OperandPointers(epilogue, tuple(f"%operand{i}" for i in range(len(epilogue.operands))))
 
-    def build(inner: LoopWriter) -> None:
+    def build(inner: Writer) -> None:
         def load(base: str, offset: Integer) -> str:
             return load_vector(inner, dtype, inner.pointer(base, offset, element), lanes, active)
 
@@ -250,7 +245,7 @@ def _define_tile(
     return w.function(name, [*parameters, ("i64", "%taps")], build)
 
 
-def spread(w: LoopWriter, kind: str, lanes: int, group: int, value: str) -> list[str]:
+def spread(w: Writer, kind: str, lanes: int, group: int, value: str) -> list[str]:
     """For each channel of a group the vector in which all lanes of a group hold it."""
     if group == 1:
         return [value]
@@ -268,8 +263,7 @@ def render_weights(spec: DepthwiseSpec, name: str) -> str:
     exchanged weights]. They are few: element by element.
     """
     channels, group, element = spec.convolution.channels, spec.group, MEMORY[spec.convolution.dtype.name]
-    w = LoopWriter()
-    w.label("entry")
+    w = Writer()
     start = w.multiply("%task", group * channels)
     source, target = (w.pointer(w.argument(word), start, element) for word in range(2))
     with w.loop(0, channels) as loop:
@@ -279,5 +273,4 @@ def render_weights(spec: DepthwiseSpec, name: str) -> str:
             value = w.value(f"load {element}, ptr {w.pointer(source, w.add(place, filter_), element)}")
             there = w.pointer(target, w.add(loop.index, filter_ * channels), element)
             w.emit(f"store {element} {value}, ptr {there}")
-    w.emit("ret void")
-    return w.module(name, pack.KERNEL_PARAMETERS)
+    return w.module(name, scratch=True)

@@ -13,12 +13,11 @@ from __future__ import annotations
 
 import math
 
-from trainer.engine.targets.cpu.kernels import pack, weight_gradient
+from trainer.engine.targets.cpu.kernels import weight_gradient
 from trainer.engine.targets.cpu.kernels.depthwise import DepthwiseParameters, DepthwiseSpec, spread, vectors_of
 from trainer.engine.targets.cpu.kernels.expression import MEMORY
-from trainer.engine.targets.cpu.kernels.loop_writer import Integer, LoopWriter
 from trainer.engine.targets.cpu.kernels.tile import lanes_of, load_vector, store_vector
-from trainer.engine.targets.cpu.kernels.writer import mangled, vector
+from trainer.engine.targets.cpu.kernels.writer import Integer, Writer, mangled, vector
 
 MOST_SUMS = 25
 """Sums that a pass over a row holds in registers; larger windows take several passes, each some rows of taps."""
@@ -55,8 +54,7 @@ def render(spec: DepthwiseSpec, parameters: DepthwiseParameters, name: str) -> s
     dtype, channels, blocks = convolution.dtype, convolution.channels, weight_gradient.pixel_blocks(convolution)
     element, lanes, taps = MEMORY[dtype.name], lanes_of(dtype), math.prod(convolution.window) * spec.group
     kind = vector(element, lanes)
-    w = LoopWriter()
-    w.label("entry")
+    w = Writer()
     x, dy, totals = (w.argument(word) for word in range(3))
     group, vector_task = w.divide("%task", -(-vectors_of(spec) // parameters.task_vectors))
     totals = w.pointer(totals, w.multiply(group, taps * channels), element)
@@ -101,17 +99,16 @@ def render(spec: DepthwiseSpec, parameters: DepthwiseParameters, name: str) -> s
                 store_vector(w, dtype, "zeroinitializer", target, lanes, active)
             with w.loop(first_block, last_block) as block:
                 add_block(block.index, channel, active)
-    w.emit("ret void")
-    return w.module(name, pack.KERNEL_PARAMETERS)
+    return w.module(name, scratch=True)
 
 
-def _define_rows(w: LoopWriter, spec: DepthwiseSpec, kind: tuple[int, int], active: int) -> list[str]:
+def _define_rows(w: Writer, spec: DepthwiseSpec, kind: tuple[int, int], active: int) -> list[str]:
     """Functions `row(sums, x, dy)` that together add a row of y to the sums of the taps rows [first, last)."""
     at_once = max(1, MOST_SUMS // (spec.convolution.window[1] * spec.group))
     return [_define_row(w, spec, (first, min(first + at_once, kind[1])), active) for first in range(*kind, at_once)]
 
 
-def _define_row(w: LoopWriter, spec: DepthwiseSpec, taps_rows: tuple[int, int], active: int) -> str:
+def _define_row(w: Writer, spec: DepthwiseSpec, taps_rows: tuple[int, int], active: int) -> str:
     convolution = spec.convolution
     dtype, channels, width = convolution.dtype, convolution.channels, convolution.spatial[1]
     element, lanes, columns = MEMORY[dtype.name], lanes_of(dtype), convolution.output_spatial[1]
@@ -125,7 +122,7 @@ def _define_row(w: LoopWriter, spec: DepthwiseSpec, taps_rows: tuple[int, int], 
     whole = [column for column in range(columns) if inside(column, 0) and inside(column, taps_columns - 1)]
     first, last = (whole[0], whole[-1] + 1) if len(whole) > 1 else (columns, columns)
 
-    def build(inner: LoopWriter) -> None:
+    def build(inner: Writer) -> None:
         def places(tap: tuple[int, int]) -> list[str]:
             first = (tap[0] * taps_columns + tap[1]) * spec.group
             return [inner.pointer("%sums", (first + channel) * lanes, element) for channel in range(spec.group)]

@@ -51,7 +51,6 @@ def render(kernel: LoopKernel, name: str) -> str:
     if kernel.rank < 1:
         raise ValueError("a space without dimensions is passed as one dimension of size 1")
     writer = Writer()
-    writer.label("entry")
     arguments = load_arguments(writer, kernel)
     elements = [MEMORY[operand.dtype.name] for operand in arguments.operands]
     first = writer.value(f"mul i64 %task, {arguments.chunk}")
@@ -82,7 +81,6 @@ def render(kernel: LoopKernel, name: str) -> str:
         for_each_run(writer, arguments, elements, kernel.rank - 1, first, last, rows_of)
     if kernel.streamed:
         writer.emit("fence seq_cst")  # streaming stores are ordered by nothing less
-    writer.emit("ret void")
     return writer.module(name)
 
 

@@ -10,7 +10,7 @@ from typing import Literal
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.program.spec import Instruction
 from trainer.engine.targets.cpu.kernels.expression import MEMORY
-from trainer.engine.targets.cpu.kernels.loop_writer import Integer, LoopWriter
+from trainer.engine.targets.cpu.kernels.writer import Integer, Writer
 
 Addressing = Literal["same", "channel", "scalar"]
 
@@ -51,11 +51,11 @@ class OperandPointers:
     bases: tuple[str, ...]
 
     @classmethod
-    def load(cls, writer: LoopWriter, epilogue: Epilogue, word: int) -> OperandPointers:
+    def load(cls, writer: Writer, epilogue: Epilogue, word: int) -> OperandPointers:
         """Read them from the argument block, from `word` on."""
         return cls(epilogue, tuple(writer.argument(word + i) for i in range(len(epilogue.operands))))
 
-    def at(self, writer: LoopWriter, element: Integer, channel: Integer) -> list[str]:
+    def at(self, writer: Writer, element: Integer, channel: Integer) -> list[str]:
         """Where each operand's part begins for a tile whose output begins at `element` and whose first column is
         `channel`.
         """

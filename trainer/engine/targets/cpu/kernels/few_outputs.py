@@ -24,9 +24,8 @@ from trainer.engine.targets.cpu.kernels.convolution import Bounds, phase_bounds
 from trainer.engine.targets.cpu.kernels.epilogue import OperandPointers
 from trainer.engine.targets.cpu.kernels.expression import MEMORY
 from trainer.engine.targets.cpu.kernels.geometry import RSCK, Axis, ConvolutionSpec, correlation
-from trainer.engine.targets.cpu.kernels.loop_writer import Integer, LoopWriter
 from trainer.engine.targets.cpu.kernels.tile import Level, Tile, call_tile, define_tile, finish, lanes_of, store_vector
-from trainer.engine.targets.cpu.kernels.writer import vector
+from trainer.engine.targets.cpu.kernels.writer import Integer, Writer, vector
 
 SCRATCH_LIMIT = 2 << 20
 
@@ -128,8 +127,7 @@ def render(spec: FewOutputsSpec, parameters: FewOutputsParameters, name: str) ->
         raise ValueError(f"only the forward pass of weights in the order {RSCK} can do without packing")
     form, lanes, line = correlation(convolution), lanes_of(convolution.dtype), _Line.of(spec, parameters.task_rows)
     element = MEMORY[convolution.dtype.name]
-    w = LoopWriter()
-    w.label("entry")
+    w = Writer()
     x, weights, output = (w.argument(word) for word in range(3))
     operands = OperandPointers.load(w, convolution.epilogue, 3)
     _, row_tasks, phases = _grid(spec, parameters)
@@ -160,12 +158,11 @@ def render(spec: FewOutputsSpec, parameters: FewOutputsParameters, name: str) ->
             function = define_tile(w, f"tile_{count}", shape)
             call_tile(w, function, pointers, [values[each] for each in shape.variables])
     _store(w, convolution, line, (finished, output), operands, image, rows, columns)
-    w.emit("ret void")
-    return w.module(name, pack.KERNEL_PARAMETERS)
+    return w.module(name, scratch=True)
 
 
 def _store(
-    w: LoopWriter,
+    w: Writer,
     spec: ConvolutionSpec,
     line: _Line,
     places: tuple[str, str],
@@ -194,9 +191,7 @@ def _store(
         store_vector(w, spec.epilogue.output(spec.dtype), value, w.pointer(output, offset, stored), lanes, form.outputs)
 
 
-def _copy(
-    w: LoopWriter, spec: ConvolutionSpec, line: _Line, x: str, image: Integer, rows: Bounds, columns: Bounds
-) -> None:
+def _copy(w: Writer, spec: ConvolutionSpec, line: _Line, x: str, image: Integer, rows: Bounds, columns: Bounds) -> None:
     """Bring the rows that a task reads into scratch, channel by channel, zeros where it reads beyond the image."""
     form, lanes, element = correlation(spec), lanes_of(spec.dtype), MEMORY[spec.dtype.name]
     clear = pack.define_clear(w, spec.dtype)
@@ -246,12 +241,12 @@ def _copy(
                 w.emit(f"store {element} {value}, ptr {there}, align {spec.dtype.itemsize}")
 
 
-def _define_square(w: LoopWriter, spec: ConvolutionSpec, source_step: int, target_step: int) -> str:
+def _define_square(w: Writer, spec: ConvolutionSpec, source_step: int, target_step: int) -> str:
     """Define `square(source, target)`: as many pixels of as many channels as a vector has lanes, transposed."""
     lanes, element = lanes_of(spec.dtype), MEMORY[spec.dtype.name]
     kind = vector(element, lanes)
 
-    def build(inner: LoopWriter) -> None:
+    def build(inner: Writer) -> None:
         places = [inner.pointer("%source", lane * source_step, element) for lane in range(lanes)]
         rows = [inner.value(f"load {kind}, ptr {place}, align {spec.dtype.itemsize}") for place in places]
         for lane, value in enumerate(pack.exchanged(inner, kind, rows)):

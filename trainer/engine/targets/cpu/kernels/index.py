@@ -181,7 +181,6 @@ class _Index:
 
     def render(self, name: str) -> str:
         writer, split = self.writer, self.split
-        writer.label("entry")
         order = (0, 1, 2) if self.kernel.operation == "gather" else (2, 1, 0)
         bases = ["", "", ""]
         for word, operand in enumerate(order):
@@ -200,7 +199,6 @@ class _Index:
                 self._scatter_row(places, start, stop)
 
         self._walk(bases, split.rows, first, last, row)
-        writer.emit("ret void")
         return writer.module(name)
 
     def _walk(

@@ -29,7 +29,6 @@ def render_merge(dtype: DType, name: str) -> str:
     mean + d·w, and deviations + the block's + d²·(n·w).
     """
     writer = Writer()
-    writer.label("entry")
     kinds = ("ptr", "ptr", "ptr", "ptr", "i64", "i64", "i64")
     means, deviations, mean, deviation, kept, length, block = (
         writer.value(f"load {kind}, ptr {writer.value(f'getelementptr i64, ptr %arguments, i64 {place}')}")
@@ -73,5 +72,4 @@ def render_merge(dtype: DType, name: str) -> str:
 
     assert TASK_COLUMNS % LANES == 0
     masked_loop(writer, first, last, columns, "kept")
-    writer.emit("ret void")
     return writer.module(name)

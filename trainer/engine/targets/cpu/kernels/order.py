@@ -71,7 +71,6 @@ def render_argsort(kernel: Argsort, name: str) -> str:
     numbers, and with the index as part of the key the order is the stable one.
     """
     writer = Writer()
-    writer.label("entry")
     source, target = _arguments(writer)
     axes, count = kernel.row_axes, kernel.shape[kernel.axis]
     by = kernel.output_strides[kernel.axis]
@@ -105,7 +104,6 @@ def render_argsort(kernel: Argsort, name: str) -> str:
         counted_loop(writer, "0", str(max(0, count - 1)), 1, extract, "sort")
 
     counted_loop(writer, first, last, 1, row, "row")
-    writer.emit("ret void")
     return writer.module(name)
 
 
@@ -128,7 +126,6 @@ def _sift(writer: Writer, kernel: Argsort) -> str:
             behind = inner.value(f"icmp sgt i64 {one[1]}, {other[1]}")
             return inner.value(f"or i1 {differs}, {inner.value(f'and i1 {equal}, {behind}')}")
 
-        inner.label("entry")
         sinking = inner.value(f"load i64, ptr {at('%root')}")
         own = key(sinking)
         inner.branch("head")
@@ -156,7 +153,6 @@ def _sift(writer: Writer, kernel: Argsort) -> str:
         inner.branch("head")
         inner.label("done")
         inner.emit(f"store i64 {sinking}, ptr {at(place)}")
-        inner.emit("ret void")
 
     parameters = [("ptr", "%keys"), ("ptr", "%order"), ("i64", "%root"), ("i64", "%end")]
     return writer.helper("sift", "void", parameters, build)
@@ -186,7 +182,6 @@ def _key(writer: Writer, dtype: DType, base: str, offset: str) -> str:
 def render_suppress(kernel: Suppress, name: str) -> str:
     """The module text, exporting `void name(ptr arguments, i64 task)`; a task is one matrix, candidate by candidate."""
     writer = Writer()
-    writer.label("entry")
     source, target = _arguments(writer)
     count, outer = kernel.shape[-1], range(len(kernel.shape) - 2)
     matrix = _row(writer, source, "i8", "%task", kernel.shape, outer, kernel.input_strides)
@@ -217,7 +212,6 @@ def render_suppress(kernel: Suppress, name: str) -> str:
         when(writer, stays, hide, "stays")
 
     counted_loop(writer, "0", str(count), 1, candidate, "candidate")
-    writer.emit("ret void")
     return writer.module(name)
 
 

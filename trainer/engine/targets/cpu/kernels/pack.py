@@ -17,9 +17,8 @@ from dataclasses import dataclass
 from trainer.engine.graph.dtypes import DType, bfloat16
 from trainer.engine.targets.cpu.kernels.epilogue import Epilogue, OperandPointers
 from trainer.engine.targets.cpu.kernels.expression import MEMORY
-from trainer.engine.targets.cpu.kernels.loop_writer import Integer, LoopWriter
 from trainer.engine.targets.cpu.kernels.tile import finish, lanes_of, load_vector, store_vector
-from trainer.engine.targets.cpu.kernels.writer import vector
+from trainer.engine.targets.cpu.kernels.writer import Integer, Writer, vector
 
 ROWS, STRIP = 64, 32
 """Rows of depth, and panels side by side, of a task whose columns are neighbours: a panel alone would read 64 bytes of
@@ -33,9 +32,6 @@ read before it is written.
 
 APPLIED_VECTORS = 4
 """Vectors of a pixel that a prologue handles in one turn of its loop."""
-
-KERNEL_PARAMETERS = "ptr noalias %arguments, i64 %task, ptr noalias %scratch"
-"""Parameters of every kernel that may need scratch memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,23 +124,21 @@ def _row_stride(spec: PackSpec) -> int | None:
 
 def render(spec: PackSpec, name: str) -> str:
     """The module of a packing kernel."""
-    writer = LoopWriter()
-    writer.label("entry")
+    writer = Writer()
     if _row_stride(spec) is None:
         _render_panel(writer, spec)
     else:
         _render_strip(writer, spec)
     if _is_streamed(spec):
         writer.emit("fence seq_cst")  # streaming stores are ordered by nothing less
-    writer.emit("ret void")
-    return writer.module(name, KERNEL_PARAMETERS)
+    return writer.module(name, scratch=True)
 
 
 def _is_streamed(spec: PackSpec) -> bool:
     return spec.size * spec.dtype.itemsize >= STREAMED_BYTES
 
 
-def _store(writer: LoopWriter, spec: PackSpec, value: str, target: str) -> None:
+def _store(writer: Writer, spec: PackSpec, value: str, target: str) -> None:
     """A row of a panel."""
     lanes = lanes_of(spec.dtype)
     if not _is_streamed(spec):
@@ -153,7 +147,7 @@ def _store(writer: LoopWriter, spec: PackSpec, value: str, target: str) -> None:
     writer.emit(f"store {kind} {value}, ptr {target}, align 64, !nontemporal !1")
 
 
-def _matrix(writer: LoopWriter, spec: PackSpec, index: Integer) -> Integer:
+def _matrix(writer: Writer, spec: PackSpec, index: Integer) -> Integer:
     """Where a matrix begins in the source."""
     offset: Integer = 0
     for extent, stride in reversed(spec.batch):
@@ -162,7 +156,7 @@ def _matrix(writer: LoopWriter, spec: PackSpec, index: Integer) -> Integer:
     return offset
 
 
-def _render_strip(writer: LoopWriter, spec: PackSpec) -> None:
+def _render_strip(writer: Writer, spec: PackSpec) -> None:
     """ROWS rows of STRIP panels: each row is read as it lies."""
     stride, lanes, element = _row_stride(spec), lanes_of(spec.dtype), MEMORY[spec.dtype.name]
     assert stride is not None
@@ -192,7 +186,7 @@ def _render_strip(writer: LoopWriter, spec: PackSpec) -> None:
                 move(here, there, whole, spec.columns % lanes)
 
 
-def _render_panel(writer: LoopWriter, spec: PackSpec) -> None:
+def _render_panel(writer: Writer, spec: PackSpec) -> None:
     element, lanes = MEMORY[spec.dtype.name], lanes_of(spec.dtype)
     matrix, panel = writer.divide("%task", spec.panels)
     offset = writer.add(_matrix(writer, spec, matrix), writer.multiply(panel, lanes * spec.column_stride))
@@ -211,7 +205,7 @@ def _render_panel(writer: LoopWriter, spec: PackSpec) -> None:
             _write_panel(writer, spec, source, destination, lanes)
 
 
-def _write_panel(writer: LoopWriter, spec: PackSpec, source: str, destination: str, active: int) -> None:
+def _write_panel(writer: Writer, spec: PackSpec, source: str, destination: str, active: int) -> None:
     element, lanes = MEMORY[spec.dtype.name], lanes_of(spec.dtype)
     position = 0
     for block in spec.blocks:
@@ -223,7 +217,7 @@ def _write_panel(writer: LoopWriter, spec: PackSpec, source: str, destination: s
 
 
 def _write_levels(
-    writer: LoopWriter, spec: PackSpec, levels: tuple[tuple[int, int], ...], source: str, target: str, active: int
+    writer: Writer, spec: PackSpec, levels: tuple[tuple[int, int], ...], source: str, target: str, active: int
 ) -> None:
     element, lanes = MEMORY[spec.dtype.name], lanes_of(spec.dtype)
     (extent, stride), *inner = levels
@@ -249,7 +243,7 @@ def _write_levels(
             _store(writer, spec, _gather(writer, spec, here, active), there)
 
 
-def _gather(writer: LoopWriter, spec: PackSpec, source: str, active: int) -> str:
+def _gather(writer: Writer, spec: PackSpec, source: str, active: int) -> str:
     """One row of a panel: `active` neighbouring columns, then zeros."""
     element, lanes = MEMORY[spec.dtype.name], lanes_of(spec.dtype)
     if spec.pair_stride and (spec.column_stride == 1 or spec.pair_stride != 1):
@@ -264,7 +258,7 @@ def _gather(writer: LoopWriter, spec: PackSpec, source: str, active: int) -> str
     return row
 
 
-def _gather_pairs(writer: LoopWriter, spec: PackSpec, source: str, active: int) -> str:
+def _gather_pairs(writer: Writer, spec: PackSpec, source: str, active: int) -> str:
     """One row of a panel of pairs whose halves are apart: two rows, interleaved."""
     lanes = lanes_of(spec.dtype)
     halves = []
@@ -281,7 +275,7 @@ def _gather_pairs(writer: LoopWriter, spec: PackSpec, source: str, active: int) 
     return interleaved(writer, halves[0], halves[1])
 
 
-def interleaved(writer: LoopWriter, low: str, high: str) -> str:
+def interleaved(writer: Writer, low: str, high: str) -> str:
     """Sixteen pairs of which `low` and `high`, vectors of bfloat16, are the halves."""
     halves = (writer.value(f"zext <16 x i16> {half} to <16 x i32>") for half in (low, high))
     first, second = halves
@@ -289,14 +283,14 @@ def interleaved(writer: LoopWriter, low: str, high: str) -> str:
     return writer.value(f"bitcast <16 x i32> {writer.value(f'or <16 x i32> {shifted}, {first}')} to <16 x float>")
 
 
-def _define_transpose(writer: LoopWriter, spec: PackSpec, active: int) -> str:
+def _define_transpose(writer: Writer, spec: PackSpec, active: int) -> str:
     """Define `transpose(source, target)` of a square: the same code for every block of a panel."""
     parameters = [("ptr noalias", "%source"), ("ptr noalias", "%target")]
     name = f"transpose_{active}"
     return writer.function(name, parameters, lambda inner: _transpose(inner, spec, "%source", "%target", active))
 
 
-def _transpose(writer: LoopWriter, spec: PackSpec, source: str, target: str, active: int) -> None:
+def _transpose(writer: Writer, spec: PackSpec, source: str, target: str, active: int) -> None:
     """A square of lanes x lanes elements, contiguous along depth in the source."""
     element, lanes = MEMORY[spec.dtype.name], lanes_of(spec.dtype)
     kind = vector(element, lanes)
@@ -309,7 +303,7 @@ def _transpose(writer: LoopWriter, spec: PackSpec, source: str, target: str, act
         _store(writer, spec, value, writer.pointer(target, lane * lanes, element))
 
 
-def exchanged(writer: LoopWriter, kind: str, rows: Sequence[str]) -> list[str]:
+def exchanged(writer: Writer, kind: str, rows: Sequence[str]) -> list[str]:
     """The columns of a square of vectors of type `kind`, by exchanging ever smaller halves of its rows."""
     rows, lanes = list(rows), len(rows)
     half = lanes // 2
@@ -327,35 +321,35 @@ def exchanged(writer: LoopWriter, kind: str, rows: Sequence[str]) -> list[str]:
     return rows
 
 
-def _load(writer: LoopWriter, spec: PackSpec, pointer: str) -> str:
+def _load(writer: Writer, spec: PackSpec, pointer: str) -> str:
     """A whole vector; pairs lie wherever a bfloat16 may."""
     kind = vector(MEMORY[spec.dtype.name], lanes_of(spec.dtype))
     return writer.value(f"load {kind}, ptr {pointer}, align {spec.alignment}")
 
 
-def define_copy(writer: LoopWriter, dtype: DType) -> str:
+def define_copy(writer: Writer, dtype: DType) -> str:
     """Define `copy(target, source, count)`: `count` contiguous elements, in vectors; nothing where `count` is
     negative.
     """
     return _define_stream(writer, dtype, "copy", True)
 
 
-def define_clear(writer: LoopWriter, dtype: DType) -> str:
+def define_clear(writer: Writer, dtype: DType) -> str:
     """Define `clear(target, count)`: zeros; nothing where `count` is negative."""
     return _define_stream(writer, dtype, "clear", False)
 
 
-def _define_stream(writer: LoopWriter, dtype: DType, verb: str, reads: bool) -> str:
+def _define_stream(writer: Writer, dtype: DType, verb: str, reads: bool) -> str:
     element, lanes = MEMORY[dtype.name], lanes_of(dtype)
     kind = vector(element, lanes)
 
-    def move(inner: LoopWriter, index: Integer, of: str) -> None:
+    def move(inner: Writer, index: Integer, of: str) -> None:
         value = "zeroinitializer"
         if reads:
             value = inner.value(f"load {of}, ptr {inner.pointer('%source', index, element)}, align {dtype.itemsize}")
         inner.emit(f"store {of} {value}, ptr {inner.pointer('%target', index, element)}, align {dtype.itemsize}")
 
-    def build(inner: LoopWriter) -> None:
+    def build(inner: Writer) -> None:
         count = inner.maximum("%count", 0)
         whole = inner.value(f"and i64 {count}, {-4 * lanes}", "i")
         with inner.loop(0, whole, 4 * lanes) as loop:
@@ -388,7 +382,7 @@ class Window:
     image: int
 
 
-def define_apply(writer: LoopWriter, window: Window, prologue: Epilogue) -> str:
+def define_apply(writer: Writer, window: Window, prologue: Epilogue) -> str:
     """Define `apply(target, source, operands…, count)`: `count` neighbouring pixels, each element by the prologue.
 
     Pixel by pixel: a column of them would walk memory in strides, and what belongs to a channel stays in the nearest
@@ -397,7 +391,7 @@ def define_apply(writer: LoopWriter, window: Window, prologue: Epilogue) -> str:
     element, lanes = MEMORY[window.dtype.name], lanes_of(window.dtype)
     operands = OperandPointers(prologue, tuple(f"%operand{i}" for i in range(len(prologue.operands))))
 
-    def build(inner: LoopWriter) -> None:
+    def build(inner: Writer) -> None:
         def move(first: Integer, channel: Integer, there: str, here: str, active: int) -> None:
             value = load_vector(inner, window.dtype, inner.pointer(here, channel, element), lanes, active)
             others = operands.at(inner, inner.add(first, channel), channel)
@@ -422,7 +416,7 @@ def define_apply(writer: LoopWriter, window: Window, prologue: Epilogue) -> str:
 
 
 def copy_window(
-    w: LoopWriter,
+    w: Writer,
     window: Window,
     source: str,
     images: tuple[Integer, Integer],

@@ -112,7 +112,6 @@ def integer_power(writer: Writer, element: str, lanes: int, signed: bool, x: str
     one, zero = splat(element, "1"), splat(element, "0")
 
     def build(inner: Writer) -> None:
-        inner.label("entry")
         inner.branch("square")
         inner.label("square")
         inner.emit(f"%total = phi {kind} [ {one}, %entry ], [ %next, %square ]")

@@ -40,7 +40,6 @@ class BlockReduction:
 
     def render(self, name: str) -> str:
         writer = self.writer
-        writer.label("entry")
         self.arguments: Arguments = load_arguments(writer, self.kernel)
         self.elements = [MEMORY[operand.dtype.name] for operand in self.arguments.operands]
         length, chunk = self.arguments.sizes[self.reduced], self.arguments.chunk
@@ -53,7 +52,6 @@ class BlockReduction:
         self.stop = minimum(writer, length, writer.value(f"add i64 {self.start}, {chunk}"))
         first = writer.value(f"mul i64 {group}, {self.arguments.grain}")
         self.write(first)
-        writer.emit("ret void")
         return writer.module(name)
 
     def write(self, first: str) -> None:

@@ -59,7 +59,6 @@ def _write_loop(writer: Writer, lanes: int) -> None:
     """Subtracts whole multiples of |b|: rest - trunc(rest / |b|) |b| is exact, however the quotient was rounded."""
     f = Floats(writer, "double", lanes)
     mask = vector("i1", lanes)
-    writer.label("entry")
     start, divisor = f.unary("fabs", "%a"), f.unary("fabs", "%b")
     far = f.multiply(divisor, f.constant(2.0**1023))
     farthest = f.multiply(far, f.constant(2.0**100))  # for subnormal divisors

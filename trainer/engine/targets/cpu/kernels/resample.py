@@ -84,7 +84,6 @@ class RunWriter:
 
     def render(self, name: str) -> str:
         writer = self.writer
-        writer.label("entry")
         source, target = (self._word(str(place), "ptr") for place in range(2))
         rows, columns, self.channels, total, share = (self._word(str(place)) for place in range(2, 7))
         self.steps = [self._word(str(place)) for place in range(7, _HEAD)]
@@ -106,7 +105,6 @@ class RunWriter:
             counted_loop(writer, "0", columns, 1, column, "column")
 
         counted_loop(writer, first, last, 1, row, "row")
-        writer.emit("ret void")
         return writer.module(name)
 
     def pixel(self, source: str, target: str, rows: Sequence[str], columns: Sequence[str]) -> None:

@@ -77,7 +77,6 @@ def tasks(kernel: CumulativeSum) -> int:
 def render_cumulative_sum(kernel: CumulativeSum, name: str) -> str:
     """The module text, exporting `void name(ptr arguments, i64 task)`; arguments are two addresses: x, y."""
     writer = Writer()
-    writer.label("entry")
     bases = []
     for word in range(2):
         place = writer.value(f"getelementptr i64, ptr %arguments, i64 {word}")
@@ -106,7 +105,6 @@ def render_cumulative_sum(kernel: CumulativeSum, name: str) -> str:
         writer, arguments, [element, element], len(sizes), first, last,
         lambda run: for_each_row(writer, arguments, [element, element], run, run.count, run.places, row),
     )  # fmt: skip
-    writer.emit("ret void")
     return writer.module(name)
 
 

@@ -14,12 +14,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from trainer.engine.program.spec import LoopKernel
-from trainer.engine.targets.cpu.kernels import convolution, pack, reduction
+from trainer.engine.targets.cpu.kernels import convolution, reduction
 from trainer.engine.targets.cpu.kernels.chained import items_of
 from trainer.engine.targets.cpu.kernels.convolution import ConvolutionParameters
 from trainer.engine.targets.cpu.kernels.geometry import ConvolutionSpec, correlation
-from trainer.engine.targets.cpu.kernels.loop_writer import LoopWriter
 from trainer.engine.targets.cpu.kernels.tile import lanes_of
+from trainer.engine.targets.cpu.kernels.writer import Writer
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +93,7 @@ def render(spec: StatisticsSpec, parameters: ConvolutionParameters, name: str) -
         items.update(
             dict.fromkeys(items_of(text.replace(f"define void @{part}(", f"define internal void @{part}(", 1)))
         )
-    w = LoopWriter()
-    w.label("entry")
+    w = Writer()
     w.call("void", "convolve", ("ptr", "%arguments"), ("i64", "%task"), ("ptr", "%scratch"))
     outputs = len(spec.reduction.outputs)
     grain = -(-parameters.task_vectors * lanes_of(spec.convolution.dtype) // reduction.COLUMN_PART)
@@ -104,6 +103,5 @@ def render(spec: StatisticsSpec, parameters: ConvolutionParameters, name: str) -
     for place, word in enumerate(words):
         w.emit(f"store i64 {word}, ptr {w.pointer(block, place, 'i64')}")
     w.call("void", "reduce", ("ptr", block), ("i64", "%task"))
-    w.emit("ret void")
-    items.update(dict.fromkeys(items_of(w.module(name, pack.KERNEL_PARAMETERS))))
+    items.update(dict.fromkeys(items_of(w.module(name, scratch=True))))
     return "\n".join(items)

@@ -16,9 +16,8 @@ from trainer.engine.graph.dtypes import DType
 from trainer.engine.targets.cpu.kernels import quads, tile_registers
 from trainer.engine.targets.cpu.kernels.epilogue import Epilogue, OperandPointers
 from trainer.engine.targets.cpu.kernels.expression import MEMORY, narrow, render_body, widen
-from trainer.engine.targets.cpu.kernels.loop_writer import Integer, LoopWriter
 from trainer.engine.targets.cpu.kernels.products import Products, add_pairs
-from trainer.engine.targets.cpu.kernels.writer import Typed, mangled, vector
+from trainer.engine.targets.cpu.kernels.writer import Integer, Typed, Writer, mangled, vector
 
 UNROLLED_INSTRUCTIONS = 400
 LONG_OPERATIONS = frozenset(
@@ -92,7 +91,7 @@ class Tile:
         return tuple(dict.fromkeys(name for name in names if isinstance(name, str)))
 
 
-def define_tile(writer: LoopWriter, name: str, tile: Tile) -> str:
+def define_tile(writer: Writer, name: str, tile: Tile) -> str:
     """Define the tile as an internal function of the module: (a, b, output, epilogue operands…, level variables…).
 
     Where tiles are multiplied by AMX, what `tile_registers.begin` gave is the last of the pointers.
@@ -105,7 +104,7 @@ def define_tile(writer: LoopWriter, name: str, tile: Tile) -> str:
     return writer.function(name, parameters, lambda inner: _write_tile(inner, name, tile))
 
 
-def call_tile(writer: LoopWriter, name: str, pointers: Sequence[str], variables: Sequence[Integer] = ()) -> None:
+def call_tile(writer: Writer, name: str, pointers: Sequence[str], variables: Sequence[Integer] = ()) -> None:
     """Call a defined tile with the pointers that `define_tile` names, and the values of its variables."""
     arguments = [("ptr", pointer) for pointer in pointers]
     writer.call("void", name, *arguments, *(("i64", str(value)) for value in variables))
@@ -114,7 +113,7 @@ def call_tile(writer: LoopWriter, name: str, pointers: Sequence[str], variables:
 class _Arithmetic:
     """Loads and multiply-adds of one dtype; elements that are pairs are loaded as if they were floats."""
 
-    def __init__(self, writer: LoopWriter, dtype: DType, products: Products) -> None:
+    def __init__(self, writer: Writer, dtype: DType, products: Products) -> None:
         self.writer, self.dtype, self.products = writer, dtype, products
         self.element, self.lanes = MEMORY[dtype.name], lanes_of(dtype)
         self.type = vector(self.element, self.lanes)
@@ -149,7 +148,7 @@ class _Arithmetic:
         return self.writer.value(f"{'fadd' if self.dtype.is_float else 'add'} {self.type} {a}, {b}")
 
 
-def splat_register(writer: LoopWriter, element: str, lanes: int, scalar: str) -> str:
+def splat_register(writer: Writer, element: str, lanes: int, scalar: str) -> str:
     """A vector of `lanes` times the same scalar."""
     kind = vector(element, lanes)
     first = writer.value(f"insertelement {kind} poison, {element} {scalar}, i32 0", "s")
@@ -161,7 +160,7 @@ def mask_of(active: int, lanes: int) -> str:
     return "<" + ", ".join(f"i1 {'true' if lane < active else 'false'}" for lane in range(lanes)) + ">"
 
 
-def load_vector(writer: LoopWriter, dtype: DType, pointer: str, lanes: int, active: int) -> str:
+def load_vector(writer: Writer, dtype: DType, pointer: str, lanes: int, active: int) -> str:
     """Load `lanes` elements of which the first `active` may be read; the others are zero."""
     kind = vector(MEMORY[dtype.name], lanes)
     if active == lanes:
@@ -171,7 +170,7 @@ def load_vector(writer: LoopWriter, dtype: DType, pointer: str, lanes: int, acti
     return writer.intrinsic(f"masked.load.{mangled(kind)}.p0", kind, place, mask, (kind, "zeroinitializer"))
 
 
-def store_vector(writer: LoopWriter, dtype: DType, value: str, pointer: str, lanes: int, active: int) -> None:
+def store_vector(writer: Writer, dtype: DType, value: str, pointer: str, lanes: int, active: int) -> None:
     """Store the first `active` of `lanes` elements."""
     kind = vector(MEMORY[dtype.name], lanes)
     if active == lanes:
@@ -187,7 +186,7 @@ def store_vector(writer: LoopWriter, dtype: DType, value: str, pointer: str, lan
     writer.intrinsic(f"masked.store.{mangled(kind)}.p0", "void", (kind, value), place, mask)
 
 
-def _write_tile(writer: LoopWriter, name: str, tile: Tile) -> None:
+def _write_tile(writer: Writer, name: str, tile: Tile) -> None:
     arithmetic = _Arithmetic(writer, tile.dtype, tile.products)
     places = [(row, column) for row in range(len(tile.rows)) for column in range(tile.vectors)]
     looped = tile.by_tile_registers or _is_long(tile)
@@ -212,7 +211,7 @@ def _write_tile(writer: LoopWriter, name: str, tile: Tile) -> None:
     _store_buffer(writer, name, arithmetic, tile, buffer)
 
 
-def _store_buffer(writer: LoopWriter, name: str, arithmetic: _Arithmetic, tile: Tile, buffer: str) -> None:
+def _store_buffer(writer: Writer, name: str, arithmetic: _Arithmetic, tile: Tile, buffer: str) -> None:
     """Finish and store the accumulators that lie in `buffer`, [rows][vectors], row by row."""
     displacements = ", ".join(f"i64 {offset}" for offset in tile.outputs)
     table = writer.constant(f"{name}_outputs", f"[{len(tile.outputs)} x i64] [{displacements}]")
@@ -235,7 +234,7 @@ def _is_long(tile: Tile) -> bool:
 
 
 def _store_sum(
-    writer: LoopWriter, arithmetic: _Arithmetic, tile: Tile, total: str, row_offset: Integer, column: int
+    writer: Writer, arithmetic: _Arithmetic, tile: Tile, total: str, row_offset: Integer, column: int
 ) -> None:
     """Finish one accumulator and store it."""
     lanes, stored = arithmetic.lanes, tile.epilogue.output(tile.dtype)
@@ -250,7 +249,7 @@ def _store_sum(
 
 
 def _reduce(
-    writer: LoopWriter, arithmetic: _Arithmetic, tile: Tile, depth: int, a: str, b: str, sums: list[str]
+    writer: Writer, arithmetic: _Arithmetic, tile: Tile, depth: int, a: str, b: str, sums: list[str]
 ) -> list[str]:
     """Add the levels from `depth` inwards to `sums`, which it returns in their order."""
     level, element = tile.levels[depth], arithmetic.element
@@ -277,7 +276,7 @@ def _reduce(
 
 
 def _reduce_run(
-    writer: LoopWriter, arithmetic: _Arithmetic, tile: Tile, run: Run, a: str, b: str, sums: list[str]
+    writer: Writer, arithmetic: _Arithmetic, tile: Tile, run: Run, a: str, b: str, sums: list[str]
 ) -> list[str]:
     """The innermost loop over a run, unrolled, and what the unrolled steps leave."""
     unroll = tile.unroll if isinstance(run.extent, int) else 1
@@ -296,7 +295,7 @@ def _reduce_run(
 
 
 def _step(
-    writer: LoopWriter,
+    writer: Writer,
     arithmetic: _Arithmetic,
     tile: Tile,
     rows: tuple[int, ...],
@@ -327,9 +326,7 @@ def _step(
     return updated
 
 
-def finish(
-    writer: LoopWriter, epilogue: Epilogue, dtype: DType, total: str, operands: Sequence[str], active: int
-) -> str:
+def finish(writer: Writer, epilogue: Epilogue, dtype: DType, total: str, operands: Sequence[str], active: int) -> str:
     """The value to store for accumulator `total`, in the output's memory type; `operands` point at its first lane."""
     if not epilogue.body:
         return total

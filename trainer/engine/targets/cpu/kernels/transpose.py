@@ -22,7 +22,6 @@ def transpose_tile(
 
 def _write(writer: Writer, element: str, itemsize: int) -> None:
     kind = vector(element, LANES)
-    writer.label("entry")
     place = "%source"
     columns = []
     for column in range(LANES):
@@ -42,7 +41,6 @@ def _write(writer: Writer, element: str, itemsize: int) -> None:
     for row, value in enumerate(columns):
         address = writer.value(f"getelementptr {kind}, ptr %target, i64 {row}")
         writer.emit(f"store {kind} {value}, ptr {address}, align 16")
-    writer.emit("ret void")
 
 
 def _shuffle(writer: Writer, kind: str, pair: tuple[str, str], distance: int, offset: int) -> str:

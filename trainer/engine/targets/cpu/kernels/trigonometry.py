@@ -93,7 +93,6 @@ def _reduce(f: Floats, x: str) -> tuple[str, str, str]:
 
 def _write_reduction(f: Floats, result: str) -> None:
     writer = f.writer
-    writer.label("entry")
     memory = [writer.value(f"alloca {kind}, align 64") for kind in (f.type, f.type, f.type, f.bits)]
     n, quadrant = round_to_integer(f, "%x", _TWO_OVER_PI)
     first, second, third = (f.constant(part) for part in _HALF_PI[f.element])
@@ -171,7 +170,6 @@ def _write_payne_hanek(writer: Writer) -> None:
     v = writer.value
     words = ", ".join(f"i64 {word}" for word in _TWO_OVER_PI_BITS)
     table = writer.constant("two_over_pi", f"[{len(_TWO_OVER_PI_BITS)} x i64] [{words}]")
-    writer.label("entry")
     bits = v("bitcast double %x to i64")
     exponent = v(f"and i64 {v(f'lshr i64 {bits}, 52')}, 2047")
     fraction = v(f"and i64 {bits}, {(1 << 52) - 1}")

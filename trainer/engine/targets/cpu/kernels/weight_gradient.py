@@ -21,10 +21,10 @@ from trainer.engine.targets.cpu.kernels import pack
 from trainer.engine.targets.cpu.kernels.epilogue import OperandPointers
 from trainer.engine.targets.cpu.kernels.expression import MEMORY
 from trainer.engine.targets.cpu.kernels.geometry import RSCK, ConvolutionSpec
-from trainer.engine.targets.cpu.kernels.loop_writer import Integer, LoopWriter
 from trainer.engine.targets.cpu.kernels.products import products_of
 from trainer.engine.targets.cpu.kernels.tile import Level, Tile, call_tile, define_tile, lanes_of
 from trainer.engine.targets.cpu.kernels.totals import TotalsSpec
+from trainer.engine.targets.cpu.kernels.writer import Integer, Writer
 
 BLOCK_PIXELS = 256
 MOST_GROUPS = 16
@@ -210,8 +210,7 @@ def scratch_bytes(spec: ConvolutionSpec, parameters: WeightGradientParameters) -
 def render(spec: ConvolutionSpec, parameters: WeightGradientParameters, name: str) -> str:
     """The module of the kernel."""
     shape = _Shape.of(spec, parameters)
-    w = LoopWriter()
-    w.label("entry")
+    w = Writer()
     element, lanes = MEMORY[spec.dtype.name], lanes_of(spec.dtype)
     x, dy, totals = (w.argument(word) for word in range(3))
     applied = OperandPointers.load(w, spec.prologue, 3)
@@ -297,11 +296,10 @@ def render(spec: ConvolutionSpec, parameters: WeightGradientParameters, name: st
                     )
                     function = define_tile(w, f"tile_{height}x{thick}_{tile.lanes}", tile)
                     call_tile(w, function, (a_here, b_here, result), values)
-    w.emit("ret void")
-    return w.module(name, pack.KERNEL_PARAMETERS)
+    return w.module(name, scratch=True)
 
 
-def _prefetch_next(w: LoopWriter, spec: ConvolutionSpec, block: str, size: int, call: Integer, calls: int) -> None:
+def _prefetch_next(w: Writer, spec: ConvolutionSpec, block: str, size: int, call: Integer, calls: int) -> None:
     """Ask for one tile's share of the next block, which follows this one of `size` elements.
 
     The tiles read x in strides too long for the processor to foresee: 12 % of 1x1 from 256 to 64 channels, two threads.
@@ -330,7 +328,7 @@ def _levels(spec: ConvolutionSpec, shape: _Shape) -> tuple[tuple[Level, ...], tu
     return levels, variables
 
 
-def block_bounds(w: LoopWriter, blocks: PixelBlocks, block: Integer) -> tuple[list[Integer], list[Integer]]:
+def block_bounds(w: Writer, blocks: PixelBlocks, block: Integer) -> tuple[list[Integer], list[Integer]]:
     """Where a block begins, and its extents, along images, rows and columns."""
     starts: list[Integer] = []
     extents: list[Integer] = []
@@ -343,7 +341,7 @@ def block_bounds(w: LoopWriter, blocks: PixelBlocks, block: Integer) -> tuple[li
 
 
 def _clear_totals(
-    w: LoopWriter,
+    w: Writer,
     spec: ConvolutionSpec,
     shape: _Shape,
     totals: str,
@@ -361,7 +359,7 @@ def _clear_totals(
 
 
 def _copy_input(
-    w: LoopWriter,
+    w: Writer,
     spec: ConvolutionSpec,
     shape: _Shape,
     x: str,

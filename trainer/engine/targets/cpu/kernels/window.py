@@ -116,7 +116,6 @@ class _WindowArgmax:
 
     def render(self, name: str) -> str:
         writer, kernel = self.writer, self.kernel
-        writer.label("entry")
         bases = []
         for word in range(2):
             place = writer.value(f"getelementptr i64, ptr %arguments, i64 {word}")
@@ -139,7 +138,6 @@ class _WindowArgmax:
             writer, arguments, elements, len(axes), first, last,
             lambda run: for_each_row(writer, arguments, elements, run, run.count, run.places, self._row),
         )  # fmt: skip
-        writer.emit("ret void")
         return writer.module(name)
 
     def _row(self, places: list[str]) -> None:

@@ -16,11 +16,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from trainer.engine.targets.cpu.kernels import pack
 from trainer.engine.targets.cpu.kernels.epilogue import OperandPointers
 from trainer.engine.targets.cpu.kernels.expression import MEMORY
 from trainer.engine.targets.cpu.kernels.geometry import Correlation
-from trainer.engine.targets.cpu.kernels.loop_writer import LoopWriter
 from trainer.engine.targets.cpu.kernels.tile import (
     Level,
     Tile,
@@ -34,7 +32,7 @@ from trainer.engine.targets.cpu.kernels.tile import (
 from trainer.engine.targets.cpu.kernels.winograd_choice import WinogradSpec
 from trainer.engine.targets.cpu.kernels.winograd_tiles import TiledImage, read_tile, tile_place
 from trainer.engine.targets.cpu.kernels.winograd_transforms import Transforms
-from trainer.engine.targets.cpu.kernels.writer import vector
+from trainer.engine.targets.cpu.kernels.writer import Writer, vector
 
 WEIGHT_CHUNK = 32
 """Input channels whose weights one task transforms."""
@@ -108,8 +106,7 @@ def weight_tasks(spec: WinogradSpec) -> int:
 def render_weights(spec: WinogradSpec, name: str) -> str:
     """The module of the kernel that transforms packed weights: G g G^T."""
     dtype, shape = spec.convolution.dtype, _Shape.of(spec)
-    w, inputs = LoopWriter(), shape.form.inputs
-    w.label("entry")
+    w, inputs = Writer(), shape.form.inputs
     element, lanes = MEMORY[dtype.name], lanes_of(dtype)
     source, target = w.argument(0), w.argument(1)
     transforms = Transforms(w, dtype, spec.algorithm)
@@ -132,8 +129,7 @@ def render_weights(spec: WinogradSpec, name: str) -> str:
             for column, value in enumerate(transforms.filter([part[row] for part in columns])):
                 place = w.pointer(there, (row * shape.points + column) * shape.weight_point, element)
                 store_vector(w, dtype, value, place, lanes, lanes)
-    w.emit("ret void")
-    return w.module(name, pack.KERNEL_PARAMETERS)
+    return w.module(name, scratch=True)
 
 
 def _grid(spec: WinogradSpec, parameters: WinogradParameters) -> tuple[int, int]:
@@ -177,8 +173,7 @@ def render(spec: WinogradSpec, parameters: WinogradParameters, name: str) -> str
     """The module of the kernel: transform a task's inputs, multiply point by point, transform back and store."""
     dtype, epilogue = spec.convolution.dtype, spec.convolution.epilogue
     shape, scratch = _Shape.of(spec), _Scratch.of(spec, parameters)
-    w = LoopWriter()
-    w.label("entry")
+    w = Writer()
     element, lanes, form = MEMORY[dtype.name], lanes_of(dtype), shape.form
     x, weights, output = (w.argument(word) for word in range(3))
     operands = OperandPointers.load(w, epilogue, 3)
@@ -245,8 +240,7 @@ def render(spec: WinogradSpec, parameters: WinogradParameters, name: str) -> str
                 function = _define_output(w, spec, shape, scratch, tail if last else lanes)
                 arguments = [*(("ptr", pointer) for pointer in pointers), ("i64", str(height)), ("i64", str(width))]
                 w.call("void", function, *arguments)
-    w.emit("ret void")
-    return w.module(name, pack.KERNEL_PARAMETERS)
+    return w.module(name, scratch=True)
 
 
 def _input(spec: WinogradSpec, shape: _Shape, scratch: _Scratch) -> TiledImage:
@@ -264,7 +258,7 @@ def _input(spec: WinogradSpec, shape: _Shape, scratch: _Scratch) -> TiledImage:
     )
 
 
-def _define_output(w: LoopWriter, spec: WinogradSpec, shape: _Shape, scratch: _Scratch, active: int) -> str:
+def _define_output(w: Writer, spec: WinogradSpec, shape: _Shape, scratch: _Scratch, active: int) -> str:
     """Define `output(products, output, epilogue operands…, height, width)`: A^T M A of one tile and one vector, and the
     epilogue of the outputs inside the image.
     """
@@ -273,7 +267,7 @@ def _define_output(w: LoopWriter, spec: WinogradSpec, shape: _Shape, scratch: _S
     kind, stored = vector(element, lanes), epilogue.output(dtype)
     bases = OperandPointers(epilogue, tuple(f"%operand{i}" for i in range(len(epilogue.operands))))
 
-    def build(inner: LoopWriter) -> None:
+    def build(inner: Writer) -> None:
         transforms = Transforms(inner, dtype, spec.algorithm)
         buffer = inner.value(f"alloca [{spec.outputs**2} x {kind}], align 64")
         columns = [

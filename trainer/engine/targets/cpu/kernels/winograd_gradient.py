@@ -21,7 +21,6 @@ from dataclasses import dataclass
 
 from trainer.engine.targets.cpu.kernels import pack
 from trainer.engine.targets.cpu.kernels.expression import MEMORY
-from trainer.engine.targets.cpu.kernels.loop_writer import Integer, LoopWriter
 from trainer.engine.targets.cpu.kernels.tile import (
     Level,
     Tile,
@@ -36,6 +35,7 @@ from trainer.engine.targets.cpu.kernels.weight_gradient import MOST_GROUPS, TOTA
 from trainer.engine.targets.cpu.kernels.winograd_choice import WinogradSpec
 from trainer.engine.targets.cpu.kernels.winograd_tiles import TiledImage, read_tile
 from trainer.engine.targets.cpu.kernels.winograd_transforms import Transforms
+from trainer.engine.targets.cpu.kernels.writer import Integer, Writer
 
 TILES = 32
 """Tiles of a block: more leave less room in the cache, fewer add to the sums there more often."""
@@ -149,8 +149,7 @@ def scratch_bytes(spec: WinogradSpec, parameters: WinogradGradientParameters) ->
 def render(spec: WinogradSpec, parameters: WinogradGradientParameters, name: str) -> str:
     """The module of the kernel: transform both operands of each block, add its products, transform the sums back."""
     plain, shape, blocks = spec.convolution, _Shape.of(spec, parameters), tile_blocks(spec)
-    w = LoopWriter()
-    w.label("entry")
+    w = Writer()
     element, lanes = MEMORY[plain.dtype.name], lanes_of(plain.dtype)
     x, dy, totals = (w.argument(word) for word in range(3))
     vector_tasks, channel_tasks, _ = _grid(spec, parameters)
@@ -193,8 +192,7 @@ def render(spec: WinogradSpec, parameters: WinogradGradientParameters, name: str
         for _, last in w.cut(panel.index, shape.panels, 1, last_differs=tail != lanes):
             function = _define_weights(w, spec, shape, tail if last else lanes)
             w.call("void", function, ("ptr", source), ("ptr", w.pointer(totals, place, element)))
-    w.emit("ret void")
-    return w.module(name, pack.KERNEL_PARAMETERS)
+    return w.module(name, scratch=True)
 
 
 def _images(spec: WinogradSpec, shape: _Shape) -> tuple[TiledImage, TiledImage]:
@@ -208,7 +206,7 @@ def _images(spec: WinogradSpec, shape: _Shape) -> tuple[TiledImage, TiledImage]:
 
 
 def _multiply(
-    w: LoopWriter,
+    w: Writer,
     spec: WinogradSpec,
     parameters: WinogradGradientParameters,
     shape: _Shape,
@@ -238,13 +236,13 @@ def _multiply(
                 call_tile(w, function, (a, b, result), [count] if tile.variables else [])
 
 
-def _define_weights(w: LoopWriter, spec: WinogradSpec, shape: _Shape, active: int) -> str:
+def _define_weights(w: Writer, spec: WinogradSpec, shape: _Shape, active: int) -> str:
     """Define `weights(sums, totals)`: G^T U G of one channel and one vector of filters."""
     plain = spec.convolution
     dtype, points = plain.dtype, shape.points
     element, lanes = MEMORY[dtype.name], lanes_of(dtype)
 
-    def build(inner: LoopWriter) -> None:
+    def build(inner: Writer) -> None:
         transforms = Transforms(inner, dtype, spec.algorithm)
 
         def load(row: int, column: int) -> str:

@@ -11,10 +11,9 @@ from typing import Literal
 
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.targets.cpu.kernels.expression import MEMORY
-from trainer.engine.targets.cpu.kernels.loop_writer import Integer, LoopWriter
 from trainer.engine.targets.cpu.kernels.tile import lanes_of, load_vector, mask_of, store_vector
 from trainer.engine.targets.cpu.kernels.winograd_transforms import Algorithm, Transforms
-from trainer.engine.targets.cpu.kernels.writer import mangled, vector
+from trainer.engine.targets.cpu.kernels.writer import Integer, Writer, mangled, vector
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +43,7 @@ class TiledImage:
         return "input" if self.transform == "data" else "gradient"
 
 
-def tile_place(w: LoopWriter, grid: tuple[int, int], outputs: int, tile: Integer) -> tuple[Integer, Integer, Integer]:
+def tile_place(w: Writer, grid: tuple[int, int], outputs: int, tile: Integer) -> tuple[Integer, Integer, Integer]:
     """A tile's image, and its first output's row and column."""
     rest, column = w.divide(tile, grid[1])
     image, row = w.divide(rest, grid[0])
@@ -52,7 +51,7 @@ def tile_place(w: LoopWriter, grid: tuple[int, int], outputs: int, tile: Integer
 
 
 def read_tile(
-    w: LoopWriter, tiled: TiledImage, x: str, tile: Integer, target: str, vectors: tuple[Integer, Integer] | None = None
+    w: Writer, tiled: TiledImage, x: str, tile: Integer, target: str, vectors: tuple[Integer, Integer] | None = None
 ) -> None:
     """Transform the channels of one tile into `target`: those of the vectors [first, last), or all."""
     dtype, (rows, columns) = tiled.dtype, tiled.extents
@@ -91,7 +90,7 @@ def read_tile(
             send(checked, w.multiply(w.subtract(full, first), lanes), 1, mask_of(tail, lanes))
 
 
-def _define(w: LoopWriter, tiled: TiledImage, checked: bool) -> str:
+def _define(w: Writer, tiled: TiledImage, checked: bool) -> str:
     """Define `name(source, target, vectors)`: the transform of so many vectors of channels; `checked` takes (top, left,
     lanes) too and reads zeros beyond the image.
     """
@@ -99,7 +98,7 @@ def _define(w: LoopWriter, tiled: TiledImage, checked: bool) -> str:
     element, lanes, points = MEMORY[dtype.name], lanes_of(dtype), tiled.algorithm.points
     kind, bits = vector(element, lanes), vector("i1", lanes)
 
-    def build(inner: LoopWriter) -> None:
+    def build(inner: Writer) -> None:
         transforms = Transforms(inner, dtype, tiled.algorithm)
         transform = transforms.data if tiled.transform == "data" else transforms.gradient
         rows_inside, columns_inside = (

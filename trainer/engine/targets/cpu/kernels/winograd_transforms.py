@@ -23,9 +23,8 @@ import numpy as np
 
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.targets.cpu.kernels.expression import MEMORY
-from trainer.engine.targets.cpu.kernels.loop_writer import LoopWriter
 from trainer.engine.targets.cpu.kernels.tile import lanes_of
-from trainer.engine.targets.cpu.kernels.writer import mangled, vector
+from trainer.engine.targets.cpu.kernels.writer import Writer, mangled, vector
 
 PAIRS = {2: (Fraction(1),), 4: (Fraction(5, 8), Fraction(3, 2))}
 """By m: the points beside 0 and infinity, each with its negative."""
@@ -89,7 +88,7 @@ def _coefficients(roots: Sequence[Fraction]) -> list[float]:
 class Transforms:
     """Writes the transforms of one algorithm; each takes and gives names of vectors."""
 
-    def __init__(self, writer: LoopWriter, dtype: DType, algorithm: Algorithm) -> None:
+    def __init__(self, writer: Writer, dtype: DType, algorithm: Algorithm) -> None:
         self.writer, self.dtype, self.algorithm = writer, dtype, algorithm
         self.element = MEMORY[dtype.name]
         self.type = vector(self.element, lanes_of(dtype))
