@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from trainer.engine.program.spec import LoopKernel, argument_words
-from trainer.engine.targets.cpu.kernels.loops import counted_loop
+from trainer.engine.targets.cpu.kernels.loops import counted_loop, word
 from trainer.engine.targets.cpu.kernels.writer import Writer
 
 
@@ -38,15 +38,12 @@ def render(kernel: ChainedKernel, parts: Sequence[Callable[[str], str]], name: s
     words = _with_scratch(writer, kernel, total) if kernel.scratch else "%arguments"
     place = 0
     for loop in kernel.kernels:
-        count = writer.value(f"load i64, ptr {writer.value(f'getelementptr i64, ptr {words}, i64 {place}')}")
+        count = word(writer, place, block=words)
         block = writer.value(f"getelementptr i64, ptr {words}, i64 {place + 1}")
         first = writer.value(f"mul i64 %task, {count}")
         last = writer.value(f"add i64 {first}, {count}")
-
-        def run(task: str, function: str = names[loop], block: str = block) -> None:
-            writer.call("void", function, ("ptr", block), ("i64", task))
-
-        counted_loop(writer, first, last, 1, run, "part")
+        with counted_loop(writer, first, last, 1, "part") as task:
+            writer.run(names[loop], (block,), (task.index,))
         place += 1 + argument_words(loop)
     items.update(dict.fromkeys(items_of(writer.module(name, scratch=True))))
     return "\n".join(items)
@@ -58,12 +55,9 @@ def _with_scratch(writer: Writer, kernel: ChainedKernel, total: int) -> str:
     block = (("ptr", copy), ("ptr", "%arguments"), ("i64", str(8 * total)), ("i1", "false"))
     writer.intrinsic("memcpy.inline.p0.p0.i64", "void", *block)  # no call: a kernel's object needs no other
 
-    def word(place: int) -> str:
-        return writer.value(f"load i64, ptr {writer.value(f'getelementptr i64, ptr %arguments, i64 {place}')}")
-
     for number, place in enumerate(kernel.scratch):
-        before = writer.value(f"mul i64 %task, {word(total + number)}")
-        offset = writer.value(f"sub i64 {word(place)}, {before}")
+        before = writer.value(f"mul i64 %task, {word(writer, total + number)}")
+        offset = writer.value(f"sub i64 {word(writer, place)}, {before}")
         address = writer.value(f"getelementptr i8, ptr %scratch, i64 {offset}")
         writer.emit(f"store ptr {address}, ptr {writer.value(f'getelementptr i64, ptr {copy}, i64 {place}')}")
     return copy

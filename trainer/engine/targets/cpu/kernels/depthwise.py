@@ -18,10 +18,11 @@ from dataclasses import dataclass
 
 from trainer.engine.graph.dtypes import float32, float64
 from trainer.engine.targets.cpu.kernels import weight_gradient
+from trainer.engine.targets.cpu.kernels.access import load_vector, store_vector
 from trainer.engine.targets.cpu.kernels.epilogue import OperandPointers
 from trainer.engine.targets.cpu.kernels.expression import MEMORY
 from trainer.engine.targets.cpu.kernels.geometry import RSCK, Axis, AxisPhase, ConvolutionSpec, Phase, correlation
-from trainer.engine.targets.cpu.kernels.tile import finish, lanes_of, load_vector, store_vector
+from trainer.engine.targets.cpu.kernels.tile import finish, lanes_of
 from trainer.engine.targets.cpu.kernels.writer import Integer, Writer, mangled, vector
 
 SMALL_GROUPS = (1, 2, 4, 8)

@@ -14,9 +14,10 @@ from __future__ import annotations
 import math
 
 from trainer.engine.targets.cpu.kernels import weight_gradient
+from trainer.engine.targets.cpu.kernels.access import load_vector, store_vector
 from trainer.engine.targets.cpu.kernels.depthwise import DepthwiseParameters, DepthwiseSpec, spread, vectors_of
 from trainer.engine.targets.cpu.kernels.expression import MEMORY
-from trainer.engine.targets.cpu.kernels.tile import lanes_of, load_vector, store_vector
+from trainer.engine.targets.cpu.kernels.tile import lanes_of
 from trainer.engine.targets.cpu.kernels.writer import Integer, Writer, mangled, vector
 
 MOST_SUMS = 25
@@ -70,7 +71,7 @@ def render(spec: DepthwiseSpec, parameters: DepthwiseParameters, name: str) -> s
     def add_block(block: Integer, channel: Integer, active: int) -> None:
         with w.loop(0, taps) as tap:
             place = w.pointer("%scratch", w.multiply(tap.index, lanes), element)
-            store_vector(w, dtype, "zeroinitializer", place, lanes, lanes)
+            store_vector(w, dtype, "zeroinitializer", place, lanes)
         starts, extents = weight_gradient.block_bounds(w, blocks, block)
         with w.loop(starts[0], w.add(starts[0], extents[0])) as image:  # noqa: SIM117 - the rows' bounds are its own
             with w.loop(starts[1], w.add(starts[1], extents[1])) as row:
@@ -86,7 +87,7 @@ def render(spec: DepthwiseSpec, parameters: DepthwiseParameters, name: str) -> s
         with w.loop(0, taps) as tap:
             target = w.pointer(totals, w.add(w.multiply(tap.index, channels), channel), element)
             place = w.pointer("%scratch", w.multiply(tap.index, lanes), element)
-            value = load_vector(w, dtype, place, lanes, lanes)
+            value = load_vector(w, dtype, place, lanes)
             value = w.value(f"fadd {kind} {load_vector(w, dtype, target, lanes, active)}, {value}")
             store_vector(w, dtype, value, target, lanes, active)
 
@@ -142,7 +143,7 @@ def _define_row(w: Writer, spec: DepthwiseSpec, taps_rows: tuple[int, int], acti
             return result
 
         kept = [place for tap in taps for place in places(tap)]
-        sums = [load_vector(inner, dtype, place, lanes, lanes) for place in kept]
+        sums = [load_vector(inner, dtype, place, lanes) for place in kept]
         for column in range(first):
             sums = pixel(sums, column, [tap for tap in taps if inside(column, tap[1])])
         if first < last:
@@ -152,7 +153,7 @@ def _define_row(w: Writer, spec: DepthwiseSpec, taps_rows: tuple[int, int], acti
         for column in range(last, columns):
             sums = pixel(sums, column, [tap for tap in taps if inside(column, tap[1])])
         for place, value in zip(kept, sums, strict=True):
-            store_vector(inner, dtype, value, place, lanes, lanes)
+            store_vector(inner, dtype, value, place, lanes)
 
     parameters = [("ptr noalias", "%sums"), ("ptr noalias", "%x"), ("ptr noalias", "%dy")]
     return w.function(f"row_{taps_rows[0]}_{taps_rows[1]}_{active}", parameters, build)

@@ -20,11 +20,13 @@ from dataclasses import dataclass
 
 from trainer.engine.graph.dtypes import float32, float64
 from trainer.engine.targets.cpu.kernels import pack
+from trainer.engine.targets.cpu.kernels.access import load_vector, store_vector
 from trainer.engine.targets.cpu.kernels.convolution import Bounds, phase_bounds
 from trainer.engine.targets.cpu.kernels.epilogue import OperandPointers
 from trainer.engine.targets.cpu.kernels.expression import MEMORY
 from trainer.engine.targets.cpu.kernels.geometry import RSCK, Axis, ConvolutionSpec, correlation
-from trainer.engine.targets.cpu.kernels.tile import Level, Tile, call_tile, define_tile, finish, lanes_of, store_vector
+from trainer.engine.targets.cpu.kernels.tile import Level, Tile, call_tile, define_tile, finish, lanes_of
+from trainer.engine.targets.cpu.kernels.transpose import exchanged
 from trainer.engine.targets.cpu.kernels.writer import Integer, Writer, vector
 
 SCRATCH_LIMIT = 2 << 20
@@ -244,13 +246,11 @@ def _copy(w: Writer, spec: ConvolutionSpec, line: _Line, x: str, image: Integer,
 def _define_square(w: Writer, spec: ConvolutionSpec, source_step: int, target_step: int) -> str:
     """Define `square(source, target)`: as many pixels of as many channels as a vector has lanes, transposed."""
     lanes, element = lanes_of(spec.dtype), MEMORY[spec.dtype.name]
-    kind = vector(element, lanes)
 
     def build(inner: Writer) -> None:
         places = [inner.pointer("%source", lane * source_step, element) for lane in range(lanes)]
-        rows = [inner.value(f"load {kind}, ptr {place}, align {spec.dtype.itemsize}") for place in places]
-        for lane, value in enumerate(pack.exchanged(inner, kind, rows)):
-            place = inner.pointer("%target", lane * target_step, element)
-            inner.emit(f"store {kind} {value}, ptr {place}, align {spec.dtype.itemsize}")
+        rows = [load_vector(inner, spec.dtype, place, lanes) for place in places]
+        for lane, value in enumerate(exchanged(inner, vector(element, lanes), rows)):
+            store_vector(inner, spec.dtype, value, inner.pointer("%target", lane * target_step, element), lanes)
 
     return w.function("square", [("ptr noalias", "%source"), ("ptr noalias", "%target")], build)

@@ -11,8 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from trainer.engine.graph.dtypes import bfloat16
+from trainer.engine.targets.cpu.kernels.access import load_vector
 from trainer.engine.targets.cpu.kernels.pack import interleaved
-from trainer.engine.targets.cpu.kernels.tile import load_vector
 from trainer.engine.targets.cpu.kernels.writer import Integer, Writer
 
 LANES = 16

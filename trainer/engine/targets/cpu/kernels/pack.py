@@ -11,13 +11,14 @@ Kernel: `void name(ptr arguments, i64 task, ptr scratch)`; arguments: [source ad
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from trainer.engine.graph.dtypes import DType, bfloat16
+from trainer.engine.targets.cpu.kernels.access import load_vector, store_vector
 from trainer.engine.targets.cpu.kernels.epilogue import Epilogue, OperandPointers
 from trainer.engine.targets.cpu.kernels.expression import MEMORY
-from trainer.engine.targets.cpu.kernels.tile import finish, lanes_of, load_vector, store_vector
+from trainer.engine.targets.cpu.kernels.tile import finish, lanes_of
+from trainer.engine.targets.cpu.kernels.transpose import exchanged
 from trainer.engine.targets.cpu.kernels.writer import Integer, Writer, vector
 
 ROWS, STRIP = 64, 32
@@ -140,11 +141,7 @@ def _is_streamed(spec: PackSpec) -> bool:
 
 def _store(writer: Writer, spec: PackSpec, value: str, target: str) -> None:
     """A row of a panel."""
-    lanes = lanes_of(spec.dtype)
-    if not _is_streamed(spec):
-        return store_vector(writer, spec.dtype, value, target, lanes, lanes)
-    kind = vector(MEMORY[spec.dtype.name], lanes)
-    writer.emit(f"store {kind} {value}, ptr {target}, align 64, !nontemporal !1")
+    store_vector(writer, spec.dtype, value, target, lanes_of(spec.dtype), streamed=_is_streamed(spec))
 
 
 def _matrix(writer: Writer, spec: PackSpec, index: Integer) -> Integer:
@@ -297,34 +294,11 @@ def _transpose(writer: Writer, spec: PackSpec, source: str, target: str, active:
     rows = []
     for lane in range(lanes):
         pointer = writer.pointer(source, lane * spec.column_stride, spec.source_element)
-        rows.append(_load(writer, spec, pointer) if lane < active else "zeroinitializer")
+        whole = load_vector(writer, spec.dtype, pointer, lanes, alignment=spec.alignment) if lane < active else ""
+        rows.append(whole or "zeroinitializer")
     rows = exchanged(writer, kind, rows)
     for lane, value in enumerate(rows):
         _store(writer, spec, value, writer.pointer(target, lane * lanes, element))
-
-
-def exchanged(writer: Writer, kind: str, rows: Sequence[str]) -> list[str]:
-    """The columns of a square of vectors of type `kind`, by exchanging ever smaller halves of its rows."""
-    rows, lanes = list(rows), len(rows)
-    half = lanes // 2
-    while half:
-        low = [lane if not lane & half else lanes + lane - half for lane in range(lanes)]
-        high = [lane + half if not lane & half else lanes + lane for lane in range(lanes)]
-        for row in (row for row in range(lanes) if not row & half):
-            pair = rows[row], rows[row + half]
-            for place, choice in ((row, low), (row + half, high)):
-                order = ", ".join(f"i32 {lane}" for lane in choice)
-                rows[place] = writer.value(
-                    f"shufflevector {kind} {pair[0]}, {kind} {pair[1]}, <{lanes} x i32> <{order}>"
-                )
-        half //= 2
-    return rows
-
-
-def _load(writer: Writer, spec: PackSpec, pointer: str) -> str:
-    """A whole vector; pairs lie wherever a bfloat16 may."""
-    kind = vector(MEMORY[spec.dtype.name], lanes_of(spec.dtype))
-    return writer.value(f"load {kind}, ptr {pointer}, align {spec.alignment}")
 
 
 def define_copy(writer: Writer, dtype: DType) -> str:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.targets.cpu.kernels import quads, tile_registers
+from trainer.engine.targets.cpu.kernels.access import load_vector, store_vector
 from trainer.engine.targets.cpu.kernels.epilogue import Epilogue, OperandPointers
 from trainer.engine.targets.cpu.kernels.expression import MEMORY, narrow, render_body, widen
 from trainer.engine.targets.cpu.kernels.products import Products, add_pairs
@@ -153,37 +154,6 @@ def splat_register(writer: Writer, element: str, lanes: int, scalar: str) -> str
     kind = vector(element, lanes)
     first = writer.value(f"insertelement {kind} poison, {element} {scalar}, i32 0", "s")
     return writer.value(f"shufflevector {kind} {first}, {kind} poison, <{lanes} x i32> zeroinitializer", "s")
-
-
-def mask_of(active: int, lanes: int) -> str:
-    """A constant vector of i1: the first `active` lanes."""
-    return "<" + ", ".join(f"i1 {'true' if lane < active else 'false'}" for lane in range(lanes)) + ">"
-
-
-def load_vector(writer: Writer, dtype: DType, pointer: str, lanes: int, active: int) -> str:
-    """Load `lanes` elements of which the first `active` may be read; the others are zero."""
-    kind = vector(MEMORY[dtype.name], lanes)
-    if active == lanes:
-        return writer.value(f"load {kind}, ptr {pointer}, align {dtype.itemsize}")
-    mask = (vector("i1", lanes), mask_of(active, lanes))
-    place = (f"ptr align {dtype.itemsize}", pointer)
-    return writer.intrinsic(f"masked.load.{mangled(kind)}.p0", kind, place, mask, (kind, "zeroinitializer"))
-
-
-def store_vector(writer: Writer, dtype: DType, value: str, pointer: str, lanes: int, active: int) -> None:
-    """Store the first `active` of `lanes` elements."""
-    kind = vector(MEMORY[dtype.name], lanes)
-    if active == lanes:
-        writer.emit(f"store {kind} {value}, ptr {pointer}, align {dtype.itemsize}")
-        return
-    if active == 1:  # LLVM 22 makes of a masked store of one truncated lane a store of the lane before truncation
-        element = MEMORY[dtype.name]
-        lane = writer.value(f"extractelement {kind} {value}, i64 0")
-        writer.emit(f"store {element} {lane}, ptr {pointer}, align {dtype.itemsize}")
-        return
-    mask = (vector("i1", lanes), mask_of(active, lanes))
-    place = (f"ptr align {dtype.itemsize}", pointer)
-    writer.intrinsic(f"masked.store.{mangled(kind)}.p0", "void", (kind, value), place, mask)
 
 
 def _write_tile(writer: Writer, name: str, tile: Tile) -> None:

@@ -9,10 +9,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from trainer.engine.targets.cpu.kernels.access import load_vector, store_vector
 from trainer.engine.targets.cpu.kernels.epilogue import OperandPointers
 from trainer.engine.targets.cpu.kernels.expression import MEMORY
 from trainer.engine.targets.cpu.kernels.geometry import ConvolutionSpec
-from trainer.engine.targets.cpu.kernels.tile import finish, lanes_of, load_vector, store_vector
+from trainer.engine.targets.cpu.kernels.tile import finish, lanes_of
 from trainer.engine.targets.cpu.kernels.writer import Integer, Writer, vector
 
 

@@ -16,19 +16,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from trainer.engine.targets.cpu.kernels.access import load_vector, store_vector
 from trainer.engine.targets.cpu.kernels.epilogue import OperandPointers
 from trainer.engine.targets.cpu.kernels.expression import MEMORY
 from trainer.engine.targets.cpu.kernels.geometry import Correlation
-from trainer.engine.targets.cpu.kernels.tile import (
-    Level,
-    Tile,
-    call_tile,
-    define_tile,
-    finish,
-    lanes_of,
-    load_vector,
-    store_vector,
-)
+from trainer.engine.targets.cpu.kernels.tile import Level, Tile, call_tile, define_tile, finish, lanes_of
 from trainer.engine.targets.cpu.kernels.winograd_choice import WinogradSpec
 from trainer.engine.targets.cpu.kernels.winograd_tiles import TiledImage, read_tile, tile_place
 from trainer.engine.targets.cpu.kernels.winograd_transforms import Transforms
@@ -118,17 +110,14 @@ def render_weights(spec: WinogradSpec, name: str) -> str:
         here = w.pointer(source, w.multiply(loop.index, lanes), element)
         there = w.pointer(target, w.multiply(loop.index, lanes), element)
         taps = [
-            [
-                load_vector(w, dtype, w.pointer(here, (r * 3 + s) * inputs * lanes, element), lanes, lanes)
-                for r in range(3)
-            ]
+            [load_vector(w, dtype, w.pointer(here, (r * 3 + s) * inputs * lanes, element), lanes) for r in range(3)]
             for s in range(3)
         ]
         columns = [transforms.filter(column) for column in taps]
         for row in range(shape.points):
             for column, value in enumerate(transforms.filter([part[row] for part in columns])):
                 place = w.pointer(there, (row * shape.points + column) * shape.weight_point, element)
-                store_vector(w, dtype, value, place, lanes, lanes)
+                store_vector(w, dtype, value, place, lanes)
     return w.module(name, scratch=True)
 
 

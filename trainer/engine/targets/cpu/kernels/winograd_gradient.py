@@ -20,16 +20,9 @@ import math
 from dataclasses import dataclass
 
 from trainer.engine.targets.cpu.kernels import pack
+from trainer.engine.targets.cpu.kernels.access import load_vector, store_vector
 from trainer.engine.targets.cpu.kernels.expression import MEMORY
-from trainer.engine.targets.cpu.kernels.tile import (
-    Level,
-    Tile,
-    call_tile,
-    define_tile,
-    lanes_of,
-    load_vector,
-    store_vector,
-)
+from trainer.engine.targets.cpu.kernels.tile import Level, Tile, call_tile, define_tile, lanes_of
 from trainer.engine.targets.cpu.kernels.totals import TotalsSpec
 from trainer.engine.targets.cpu.kernels.weight_gradient import MOST_GROUPS, TOTALS_ELEMENTS
 from trainer.engine.targets.cpu.kernels.winograd_choice import WinogradSpec
@@ -247,7 +240,7 @@ def _define_weights(w: Writer, spec: WinogradSpec, shape: _Shape, active: int) -
 
         def load(row: int, column: int) -> str:
             place = inner.pointer("%sums", (row * points + column) * shape.sum_point, element)
-            return load_vector(inner, dtype, place, lanes, lanes)
+            return load_vector(inner, dtype, place, lanes)
 
         columns = [transforms.weights([load(row, column) for row in range(points)]) for column in range(points)]
         for r in range(3):

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from trainer.engine.graph.dtypes import DType
+from trainer.engine.targets.cpu.kernels.access import load_vector, mask_of, store_vector
 from trainer.engine.targets.cpu.kernels.expression import MEMORY
-from trainer.engine.targets.cpu.kernels.tile import lanes_of, load_vector, mask_of, store_vector
+from trainer.engine.targets.cpu.kernels.tile import lanes_of
 from trainer.engine.targets.cpu.kernels.winograd_transforms import Algorithm, Transforms
-from trainer.engine.targets.cpu.kernels.writer import Integer, Writer, mangled, vector
+from trainer.engine.targets.cpu.kernels.writer import Integer, Writer, vector
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +97,7 @@ def _define(w: Writer, tiled: TiledImage, checked: bool) -> str:
     """
     dtype, side = tiled.dtype, tiled.side
     element, lanes, points = MEMORY[dtype.name], lanes_of(dtype), tiled.algorithm.points
-    kind, bits = vector(element, lanes), vector("i1", lanes)
+    bits = vector("i1", lanes)
 
     def build(inner: Writer) -> None:
         transforms = Transforms(inner, dtype, tiled.algorithm)
@@ -112,11 +113,10 @@ def _define(w: Writer, tiled: TiledImage, checked: bool) -> str:
         def load(pointer: str, row: int, column: int) -> str:
             place = inner.pointer(pointer, (row * tiled.extents[1] + column) * tiled.channels, element)
             if not checked:
-                return load_vector(inner, dtype, place, lanes, lanes)
+                return load_vector(inner, dtype, place, lanes)
             both = inner.value(f"and i1 {rows_inside[row]}, {columns_inside[column]}", "c")
             mask = inner.value(f"select i1 {both}, {bits} %lanes, {bits} zeroinitializer", "m")
-            operands = [(f"ptr align {dtype.itemsize}", place), (bits, mask), (kind, "zeroinitializer")]
-            return inner.intrinsic(f"masked.load.{mangled(kind)}.p0", kind, *operands)
+            return load_vector(inner, dtype, place, lanes, mask)
 
         with inner.loop(0, "%vectors") as loop:
             here = inner.pointer("%source", inner.multiply(loop.index, lanes), element)
@@ -125,7 +125,7 @@ def _define(w: Writer, tiled: TiledImage, checked: bool) -> str:
             for row in range(points):
                 for column, value in enumerate(transform([part[row] for part in columns])):
                     place = inner.pointer(there, (row * points + column) * tiled.point_stride, element)
-                    store_vector(inner, dtype, value, place, lanes, lanes)
+                    store_vector(inner, dtype, value, place, lanes)
 
     parameters = [("ptr noalias", "%source"), ("ptr noalias", "%target"), ("i64", "%vectors")]
     if checked:

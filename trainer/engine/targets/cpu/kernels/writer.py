@@ -44,6 +44,7 @@ class Loop:
     index: Integer
     carried: list[str]
     next: list[str]
+    step: Integer = 1
 
 
 class Writer:
@@ -270,9 +271,11 @@ class Writer:
             ]
 
     @contextmanager
-    def when(self, condition: str, names: tuple[str, str] = ("then", "end")) -> Iterator[None]:
-        """A block that runs where `condition` (an i1) holds; `names` are the hints of its name and of the next."""
-        inside, after = (self.fresh(name) for name in names)
+    def when(self, condition: str, name: str = "") -> Iterator[None]:
+        """A block that runs where `condition` (an i1) holds; `name` says in the text what it does."""
+        inside, after = (
+            self.fresh(hint) for hint in ((f"{name}.then.", f"{name}.after.") if name else ("then", "end"))
+        )
         self.branch_if(condition, inside, after)
         self.label(inside)
         yield
