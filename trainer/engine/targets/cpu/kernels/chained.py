@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from trainer.engine.program.spec import LoopKernel, argument_words
 from trainer.engine.targets.cpu.kernels.loops import counted_loop, word
+from trainer.engine.targets.cpu.kernels.modules import internal, joined
 from trainer.engine.targets.cpu.kernels.writer import Writer
 
 
@@ -26,13 +27,11 @@ class ChainedKernel:
 def render(kernel: ChainedKernel, parts: Sequence[Callable[[str], str]], name: str) -> str:
     """The module text, exporting `void name(ptr arguments, i64 task, ptr scratch)`; `parts[i](name)` renders loop i."""
     names: dict[LoopKernel, str] = {}
-    items: dict[str, None] = {}
+    texts: list[str] = []
     for loop, part in zip(kernel.kernels, parts, strict=True):
         if loop not in names:
             names[loop] = f"part{len(names)}"
-            text = part(names[loop])
-            text = text.replace(f"define void @{names[loop]}(", f"define internal void @{names[loop]}(", 1)
-            items.update(dict.fromkeys(items_of(text)))
+            texts.append(internal(part(names[loop]), names[loop]))
     writer = Writer()
     total = sum(1 + argument_words(loop) for loop in kernel.kernels)
     words = _with_scratch(writer, kernel, total) if kernel.scratch else "%arguments"
@@ -45,8 +44,7 @@ def render(kernel: ChainedKernel, parts: Sequence[Callable[[str], str]], name: s
         with counted_loop(writer, first, last, 1, "part") as task:
             writer.run(names[loop], (block,), (task.index,))
         place += 1 + argument_words(loop)
-    items.update(dict.fromkeys(items_of(writer.module(name, scratch=True))))
-    return "\n".join(items)
+    return joined([*texts, writer.module(name, scratch=True)])
 
 
 def _with_scratch(writer: Writer, kernel: ChainedKernel, total: int) -> str:
@@ -61,17 +59,3 @@ def _with_scratch(writer: Writer, kernel: ChainedKernel, total: int) -> str:
         address = writer.value(f"getelementptr i8, ptr %scratch, i64 {offset}")
         writer.emit(f"store ptr {address}, ptr {writer.value(f'getelementptr i64, ptr {copy}, i64 {place}')}")
     return copy
-
-
-def items_of(text: str) -> list[str]:
-    """The definitions, declarations and metadata of a module: loops share helpers, and a module has each once."""
-    items: list[str] = []
-    is_open = False
-    for line in text.splitlines():
-        if is_open:
-            items[-1] += f"\n{line}"
-        elif line:
-            items.append(line)
-            is_open = line.startswith("define")
-        is_open = is_open and line != "}"
-    return items

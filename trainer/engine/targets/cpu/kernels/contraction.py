@@ -19,7 +19,7 @@ from trainer.engine.targets.cpu.kernels.epilogue import Epilogue, OperandPointer
 from trainer.engine.targets.cpu.kernels.expression import MEMORY
 from trainer.engine.targets.cpu.kernels.products import products_of
 from trainer.engine.targets.cpu.kernels.quads import Quads
-from trainer.engine.targets.cpu.kernels.tile import Level, Tile, call_tile, define_tile, lanes_of
+from trainer.engine.targets.cpu.kernels.tile import Level, Tile, lanes_of, run_tile
 from trainer.engine.targets.cpu.kernels.writer import Integer, Writer
 
 
@@ -131,10 +131,8 @@ def render(spec: MatmulSpec, parameters: MatmulParameters, name: str) -> str:
     rest, column_task = w.divide("%task", -(-vectors // parameters.task_vectors))
     matrix, row_task = w.divide(rest, -(-spec.rows // parameters.task_rows))
     a, b = _matrix_pointers(w, spec, a, b, matrix)
-    first_row = w.multiply(row_task, parameters.task_rows)
-    last_row = w.minimum(w.add(first_row, parameters.task_rows), spec.rows)
-    first_vector = w.multiply(column_task, parameters.task_vectors)
-    last_vector = w.minimum(w.add(first_vector, parameters.task_vectors), vectors)
+    first_row, last_row = w.share(row_task, parameters.task_rows, spec.rows)
+    first_vector, last_vector = w.share(column_task, parameters.task_vectors, vectors)
 
     row_stride, column_stride = spec.a_strides[0] // spec.unit, spec.a_strides[1]
     if parameters.pack_rows:
@@ -176,8 +174,8 @@ def render(spec: MatmulSpec, parameters: MatmulParameters, name: str) -> str:
             for width, last in w.cut(panel.index, vectors, parameters.tile_vectors, last_differs=tail != lanes):
                 for rows, _ in w.cut(strip.index, spec.rows, parameters.tile_rows):
                     shape = tile(rows, width, tail if last else lanes)
-                    function = define_tile(w, f"tile_{rows}x{width}_{shape.lanes}", shape)
-                    call_tile(w, function, (a_here, b_here, result, *pointers, *configured))
+                    places = (a_here, b_here, result, *pointers, *configured)
+                    run_tile(w, f"tile_{rows}x{width}_{shape.lanes}", shape, places)
     if configured:
         tile_registers.end(w)
     return w.module(name, scratch=True)
@@ -206,5 +204,5 @@ def _copy_rows(w: Writer, spec: MatmulSpec, a: str, first_row: Integer, last_row
         source = w.pointer(a, w.multiply(row.index, spec.a_strides[0] // spec.unit), element)
         place = w.multiply(w.subtract(row.index, first_row), _scratch_pitch(spec))
         target = w.pointer("%scratch", place, element)
-        w.call("void", copy, ("ptr", target), ("ptr", source), ("i64", str(spec.steps)))
+        w.run(copy, (target, source), (spec.steps,))
     return "%scratch"

@@ -27,7 +27,7 @@ from trainer.engine.targets.cpu.kernels.epilogue import OperandPointers
 from trainer.engine.targets.cpu.kernels.expression import MEMORY
 from trainer.engine.targets.cpu.kernels.geometry import RSCK, Axis, ConvolutionSpec, Correlation, correlation
 from trainer.engine.targets.cpu.kernels.products import products_of
-from trainer.engine.targets.cpu.kernels.tile import Level, Run, Tile, call_tile, define_tile, lanes_of
+from trainer.engine.targets.cpu.kernels.tile import Level, Run, Tile, lanes_of, run_tile
 from trainer.engine.targets.cpu.kernels.writer import Integer, Writer
 
 
@@ -164,11 +164,9 @@ def render(spec: ConvolutionSpec, parameters: ConvolutionParameters, name: str) 
     rows, columns, depth_start = phase_bounds(
         w, form, (parameters.task_rows, parameters.task_columns), phase, row_task, column_task
     )
-    first_image = w.multiply(image_task, parameters.task_images)
-    last_image = w.minimum(w.add(first_image, parameters.task_images), form.images)
+    first_image, last_image = w.share(image_task, parameters.task_images, form.images)
     vectors = form.packing.panels
-    first_vector = w.multiply(vector_task, parameters.task_vectors)
-    last_vector = w.minimum(w.add(first_vector, parameters.task_vectors), vectors)
+    first_vector, last_vector = w.share(vector_task, parameters.task_vectors, vectors)
 
     first_input = w.multiply(group, form.group_inputs)
     x = w.pointer(x, first_input, element)
@@ -249,9 +247,8 @@ def render(spec: ConvolutionSpec, parameters: ConvolutionParameters, name: str) 
                 for width, left in _widths(w, form, parameters, columns, column.index, trimmed):
                     shape = tile(height, width, thick, tail if last else lanes, left)
                     at = f"_at_{left}" if trimmed else ""
-                    function = define_tile(w, f"tile_{height}x{width}x{thick}_{shape.lanes}{at}", shape)
-                    places_in_memory = (a_tile, b_tile, *others, *configured)
-                    call_tile(w, function, places_in_memory, [values[name] for name in shape.variables])
+                    function = f"tile_{height}x{width}x{thick}_{shape.lanes}{at}"
+                    run_tile(w, function, shape, (a_tile, b_tile, *others, *configured), values)
     if configured:
         tile_registers.end(w)
     return w.module(name, scratch=True)
@@ -302,8 +299,7 @@ def phase_bounds(
     values: list[Integer] = [*fields(0)]
     if len(form.phases) > 1:
         width = len(values)
-        words = ", ".join(f"i64 {word}" for number in range(len(form.phases)) for word in fields(number))
-        table = w.constant("phases", f"[{width * len(form.phases)} x i64] [{words}]")
+        table = w.table("phases", [word for number in range(len(form.phases)) for word in fields(number)])
         line = w.pointer(table, w.multiply(phase, width), "i64")
         values = [w.value(f"load i64, ptr {w.pointer(line, field, 'i64')}") for field in range(width)]
 

@@ -23,7 +23,7 @@ from trainer.engine.targets.cpu.kernels.epilogue import OperandPointers
 from trainer.engine.targets.cpu.kernels.expression import MEMORY
 from trainer.engine.targets.cpu.kernels.geometry import RSCK, Axis, AxisPhase, ConvolutionSpec, Phase, correlation
 from trainer.engine.targets.cpu.kernels.tile import finish, lanes_of
-from trainer.engine.targets.cpu.kernels.writer import Integer, Writer, mangled, vector
+from trainer.engine.targets.cpu.kernels.writer import Integer, Writer, vector
 
 SMALL_GROUPS = (1, 2, 4, 8)
 """Channels of a group that these templates take: several groups in a vector."""
@@ -115,14 +115,12 @@ def render(spec: DepthwiseSpec, parameters: DepthwiseParameters, name: str) -> s
     rest, row_task = w.divide(rest, row_tasks)
     rest, vector_task = w.divide(rest, vector_tasks)
     image = rest
-    first_vector = w.multiply(vector_task, parameters.task_vectors)
-    last_vector = w.minimum(w.add(first_vector, parameters.task_vectors), vectors_of(spec))
+    first_vector, last_vector = w.share(vector_task, parameters.task_vectors, vectors_of(spec))
     tail = convolution.channels - (vectors_of(spec) - 1) * lanes
     rows, columns, channels = form.rows, form.columns, convolution.channels
     for number in w.places(phase_task, range(phases)):
         phase = form.phases[number]
-        first_row = w.multiply(row_task, parameters.task_rows)
-        last_row = w.minimum(w.add(first_row, parameters.task_rows), phase.rows.count)
+        first_row, last_row = w.share(row_task, parameters.task_rows, phase.rows.count)
         with w.loop(first_row, last_row) as row, w.loop(0, phase.columns.count, parameters.tile_columns) as column:
             top = w.add(phase.rows.input_start, w.multiply(row.index, rows.input_step))
             first_tap, taps = _taps_inside(w, rows, phase.rows, top)
@@ -147,8 +145,7 @@ def render(spec: DepthwiseSpec, parameters: DepthwiseParameters, name: str) -> s
                     )
                     for _, last in w.cut(block.index, vectors_of(spec), 1, last_differs=tail != lanes):
                         function = _define_tile(w, spec, phase, number, edge, width, tail if last else lanes)
-                        arguments = [("ptr", pointer) for pointer in pointers]
-                        w.call("void", function, *arguments, ("i64", str(taps)))
+                        w.run(function, pointers, (taps,))
     return w.module(name, scratch=True)
 
 
@@ -205,7 +202,7 @@ def _define_tile(w: Writer, spec: DepthwiseSpec, phase: Phase, number: int, edge
     readers: dict[int, list[tuple[int, int]]] = {}
     for pixel, tap in pairs:
         readers.setdefault(pixel * axis.input_step + tap * axis.tap_step, []).append((pixel, tap))
-    bases = OperandPointers(epilogue, tuple(f"%operand{i}" for i in range(len(epilogue.operands))))
+    bases = OperandPointers.parameters(epilogue)
 
     def build(inner: Writer) -> None:
         def load(base: str, offset: Integer) -> str:
@@ -230,8 +227,7 @@ def _define_tile(w: Writer, spec: DepthwiseSpec, phase: Phase, number: int, edge
                     values = spread(inner, kind, lanes, spec.group, load(line, place * channels))
                     for pixel, tap in readers[place]:
                         for value, factor in zip(values, factors[tap], strict=True):
-                            terms = [(kind, term) for term in (value, factor, sums[pixel])]
-                            sums[pixel] = inner.intrinsic(f"fma.{mangled(kind)}", kind, *terms)
+                            sums[pixel] = inner.apply("fma", kind, value, factor, sums[pixel])
                 loop.next = sums
             sums = loop.next
         for pixel, total in enumerate(sums):
@@ -240,8 +236,7 @@ def _define_tile(w: Writer, spec: DepthwiseSpec, phase: Phase, number: int, edge
             target = inner.pointer("%output", offset, MEMORY[stored.name])
             store_vector(inner, stored, value, target, lanes, active)
 
-    parameters = [("ptr noalias", "%x"), ("ptr noalias", "%weights"), ("ptr", "%output")]
-    parameters += [("ptr", base) for base in bases.bases]
+    parameters = [("ptr noalias", "%x"), ("ptr noalias", "%weights"), ("ptr", "%output"), *bases.typed]
     name = f"tile_{number}_{'whole' if edge < 0 else edge}_{width}_{active}"
     return w.function(name, [*parameters, ("i64", "%taps")], build)
 
@@ -250,8 +245,8 @@ def spread(w: Writer, kind: str, lanes: int, group: int, value: str) -> list[str
     """For each channel of a group the vector in which all lanes of a group hold it."""
     if group == 1:
         return [value]
-    orders = [", ".join(f"i32 {lane // group * group + channel}" for lane in range(lanes)) for channel in range(group)]
-    return [w.value(f"shufflevector {kind} {value}, {kind} poison, <{lanes} x i32> <{order}>") for order in orders]
+    orders = [[lane // group * group + channel for lane in range(lanes)] for channel in range(group)]
+    return [w.shuffle(kind, value, "poison", order) for order in orders]
 
 
 def weight_tasks(spec: DepthwiseSpec) -> int:

@@ -18,7 +18,7 @@ from trainer.engine.targets.cpu.kernels.access import load_vector, store_vector
 from trainer.engine.targets.cpu.kernels.depthwise import DepthwiseParameters, DepthwiseSpec, spread, vectors_of
 from trainer.engine.targets.cpu.kernels.expression import MEMORY
 from trainer.engine.targets.cpu.kernels.tile import lanes_of
-from trainer.engine.targets.cpu.kernels.writer import Integer, Writer, mangled, vector
+from trainer.engine.targets.cpu.kernels.writer import Integer, Writer, vector
 
 MOST_SUMS = 25
 """Sums that a pass over a row holds in registers; larger windows take several passes, each some rows of taps."""
@@ -59,13 +59,11 @@ def render(spec: DepthwiseSpec, parameters: DepthwiseParameters, name: str) -> s
     x, dy, totals = (w.argument(word) for word in range(3))
     group, vector_task = w.divide("%task", -(-vectors_of(spec) // parameters.task_vectors))
     totals = w.pointer(totals, w.multiply(group, taps * channels), element)
-    first_vector = w.multiply(vector_task, parameters.task_vectors)
-    last_vector = w.minimum(w.add(first_vector, parameters.task_vectors), vectors_of(spec))
-    first_block = w.multiply(group, blocks.blocks_per_group)
-    last_block = w.minimum(w.add(first_block, blocks.blocks_per_group), math.prod(blocks.counts))
+    first_vector, last_vector = w.share(vector_task, parameters.task_vectors, vectors_of(spec))
+    first_block, last_block = w.share(group, blocks.blocks_per_group, math.prod(blocks.counts))
     tail = channels - (vectors_of(spec) - 1) * lanes
     numbers, kinds = _row_kinds(spec)
-    table = w.constant("kinds", f"[{len(numbers)} x i64] [{', '.join(f'i64 {number}' for number in numbers)}]")
+    table = w.table("kinds", numbers)
     (height, width), (rows, columns) = convolution.spatial, convolution.output_spatial
 
     def add_block(block: Integer, channel: Integer, active: int) -> None:
@@ -83,7 +81,7 @@ def render(spec: DepthwiseSpec, parameters: DepthwiseParameters, name: str) -> s
                 number: Integer = w.value(f"load i64, ptr {w.pointer(table, row.index, 'i64')}")
                 for met in w.places(number, range(len(kinds))):
                     for function in _define_rows(w, spec, kinds[met], active):
-                        w.call("void", function, ("ptr", "%scratch"), ("ptr", line), ("ptr", slope))
+                        w.run(function, ("%scratch", line, slope))
         with w.loop(0, taps) as tap:
             target = w.pointer(totals, w.add(w.multiply(tap.index, channels), channel), element)
             place = w.pointer("%scratch", w.multiply(tap.index, lanes), element)
@@ -138,8 +136,7 @@ def _define_row(w: Writer, spec: DepthwiseSpec, taps_rows: tuple[int, int], acti
                 value = load_vector(inner, dtype, inner.pointer(line, offset, element), lanes, active)
                 first_sum = taps.index((r, s)) * spec.group
                 for number, each in enumerate(spread(inner, kind, lanes, spec.group, value), first_sum):
-                    terms = [(kind, term) for term in (each, factor, result[number])]
-                    result[number] = inner.intrinsic(f"fma.{mangled(kind)}", kind, *terms)
+                    result[number] = inner.apply("fma", kind, each, factor, result[number])
             return result
 
         kept = [place for tap in taps for place in places(tap)]

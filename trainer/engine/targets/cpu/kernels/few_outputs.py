@@ -25,7 +25,7 @@ from trainer.engine.targets.cpu.kernels.convolution import Bounds, phase_bounds
 from trainer.engine.targets.cpu.kernels.epilogue import OperandPointers
 from trainer.engine.targets.cpu.kernels.expression import MEMORY
 from trainer.engine.targets.cpu.kernels.geometry import RSCK, Axis, ConvolutionSpec, correlation
-from trainer.engine.targets.cpu.kernels.tile import Level, Tile, call_tile, define_tile, finish, lanes_of
+from trainer.engine.targets.cpu.kernels.tile import Level, Tile, finish, lanes_of, run_tile
 from trainer.engine.targets.cpu.kernels.transpose import exchanged
 from trainer.engine.targets.cpu.kernels.writer import Integer, Writer, vector
 
@@ -157,8 +157,7 @@ def render(spec: FewOutputsSpec, parameters: FewOutputsParameters, name: str) ->
         for count, _ in w.cut(place.index, line.vectors, parameters.tile_vectors):
             outputs = tuple(channel * line.finished for channel in channels)
             shape = Tile(convolution.dtype, channels, outputs, count, lanes, lanes, levels)
-            function = define_tile(w, f"tile_{count}", shape)
-            call_tile(w, function, pointers, [values[each] for each in shape.variables])
+            run_tile(w, f"tile_{count}", shape, pointers, values)
     _store(w, convolution, line, (finished, output), operands, image, rows, columns)
     return w.module(name, scratch=True)
 
@@ -212,13 +211,13 @@ def _copy(w: Writer, spec: ConvolutionSpec, line: _Line, x: str, image: Integer,
         inside = w.value(f"icmp ult i64 {input_row}, {form.rows.extent}", "c")
         with w.when(w.value(f"xor i1 {inside}, true", "c")), w.loop(0, form.inputs) as channel:
             there = w.pointer(target, w.multiply(channel.index, line.channel), element)
-            w.call("void", clear, ("ptr", there), ("i64", str(width)))
+            w.run(clear, (there,), (width,))
         with w.when(inside):
             for start, count in ((0, before), (w.add(before, valid), after)):
                 if count != 0:
                     with w.loop(0, form.inputs) as channel:
                         there = w.pointer(target, w.add(w.multiply(channel.index, line.channel), start), element)
-                        w.call("void", clear, ("ptr", there), ("i64", str(count)))
+                        w.run(clear, (there,), (count,))
             if valid == 0:
                 return
             pixel = w.multiply(w.add(w.multiply(image, form.rows.extent), input_row), form.columns.extent)
@@ -231,7 +230,7 @@ def _copy(w: Writer, spec: ConvolutionSpec, line: _Line, x: str, image: Integer,
                 channel_place = w.minimum(channels.index, form.inputs - lanes)
                 here = w.pointer(source, w.add(w.multiply(column, form.inputs), channel_place), element)
                 there = w.pointer(middle, w.add(w.multiply(channel_place, line.channel), column), element)
-                w.call("void", square, ("ptr", here), ("ptr", there))
+                w.run(square, (here, there))
             with (
                 w.when(w.value(f"xor i1 {wide}, true", "c")),
                 w.loop(0, valid) as single,

@@ -33,7 +33,7 @@ from trainer.engine.targets.cpu.kernels.loops import (
     word,
 )
 from trainer.engine.targets.cpu.kernels.vectors import splat
-from trainer.engine.targets.cpu.kernels.writer import Integer, Writer, mangled, vector
+from trainer.engine.targets.cpu.kernels.writer import Integer, Writer, vector
 
 _WIDE = vector("i64", LANES)
 _TASK_ELEMENTS = 16384
@@ -205,7 +205,7 @@ class _Index:
         """An index, or lanes of them, held within the axis."""
         for name, bound in (("smax", 0), ("smin", self.kernel.axis_size - 1)):
             limit = str(bound) if kind == "i64" else splat("i64", str(bound))
-            index = self.writer.intrinsic(f"{name}.{mangled(kind)}", kind, (kind, index), (kind, limit))
+            index = self.writer.apply(name, kind, index, limit)
         return index
 
     def _offsets(self, index: str, part: Part) -> str:

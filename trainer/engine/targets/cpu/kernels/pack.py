@@ -232,7 +232,7 @@ def _write_levels(
             here = writer.pointer(source, writer.multiply(loop.index, stride), spec.source_element)
             there = writer.pointer(target, writer.multiply(loop.index, lanes), element)
             square = _define_transpose(writer, spec, active)
-            writer.call("void", square, ("ptr", here), ("ptr", there))
+            writer.run(square, (here, there))
     if transposed < extent:
         with writer.loop(transposed, extent) as loop:
             here = writer.pointer(source, writer.multiply(loop.index, stride), spec.source_element)
@@ -363,7 +363,7 @@ def define_apply(writer: Writer, window: Window, prologue: Epilogue) -> str:
     cache.
     """
     element, lanes = MEMORY[window.dtype.name], lanes_of(window.dtype)
-    operands = OperandPointers(prologue, tuple(f"%operand{i}" for i in range(len(prologue.operands))))
+    operands = OperandPointers.parameters(prologue)
 
     def build(inner: Writer) -> None:
         def move(first: Integer, channel: Integer, there: str, here: str, active: int) -> None:
@@ -385,8 +385,8 @@ def define_apply(writer: Writer, window: Window, prologue: Epilogue) -> str:
             for channel in range(whole, window.taken, lanes):
                 move(first, channel, there, here, min(lanes, window.taken - channel))
 
-    parameters = [("ptr noalias", "%target"), ("ptr", "%source"), *(("ptr", base) for base in operands.bases)]
-    return writer.function("apply", [*parameters, ("i64", "%count")], build)
+    parameters = [("ptr noalias", "%target"), ("ptr", "%source"), *operands.typed, ("i64", "%count")]
+    return writer.function("apply", parameters, build)
 
 
 def copy_window(
@@ -405,10 +405,6 @@ def copy_window(
     element = MEMORY[window.dtype.name]
     clear = define_clear(w, window.dtype)
 
-    def send(verb: str, *arguments: str | Integer) -> None:
-        *pointers, count = arguments
-        w.call("void", verb, *(("ptr", str(pointer)) for pointer in pointers), ("i64", str(count)))
-
     (top, height), (left, width) = rows, columns
     right = w.add(left, width)
     valid_left = w.minimum(w.maximum(left, 0), right)
@@ -422,24 +418,25 @@ def copy_window(
         input_row = w.add(top, row.index)
         inside = w.value(f"icmp ult i64 {input_row}, {window.spatial[0]}", "c")
         with w.when(w.value(f"xor i1 {inside}, true", "c")):
-            send(clear, target, w.multiply(width, window.pixel))
+            w.run(clear, (target,), (w.multiply(width, window.pixel),))
         with w.when(inside):
             if before != 0:
-                send(clear, target, before)
+                w.run(clear, (target,), (before,))
             pixel = w.add(w.multiply(image.index, window.spatial[0]), input_row)
             pixel = w.add(w.multiply(pixel, window.spatial[1]), valid_left)
             first = w.multiply(pixel, window.channels)
             start, middle = w.pointer(source, first, element), w.pointer(target, before, element)
             if applied is not None and applied.epilogue.body:
                 count = w.subtract(valid_right, valid_left)
-                send(define_apply(w, window, applied.epilogue), middle, start, *applied.at(w, first, 0), count)
+                pointers = (middle, start, *applied.at(w, first, 0))
+                w.run(define_apply(w, window, applied.epilogue), pointers, (count,))
             elif window.pixel == window.channels:
-                send(define_copy(w, window.dtype), middle, start, valid)
+                w.run(define_copy(w, window.dtype), (middle, start), (valid,))
             elif valid != 0:
                 with w.loop(valid_left, valid_right) as column:
                     step = w.subtract(column.index, valid_left)
                     there = w.pointer(middle, w.multiply(step, window.pixel), element)
                     here = w.pointer(start, w.multiply(step, window.channels), element)
-                    send(define_copy(w, window.dtype), there, here, window.taken)
+                    w.run(define_copy(w, window.dtype), (there, here), (window.taken,))
             if after != 0:
-                send(clear, w.pointer(middle, valid, element), after)
+                w.run(clear, (w.pointer(middle, valid, element),), (after,))

@@ -195,8 +195,7 @@ def sum_into(writer: Writer, tile: Tile, a: str, b: str, buffer: str, configured
 def _configure(writer: Writer, registers: Assignment, configured: str) -> None:
     """Load a configuration, unless it is the loaded one."""
     content = registers.configuration
-    words = ", ".join(f"i8 {byte}" for byte in content)
-    table = writer.constant(f"tiles_{content[16:].hex()}", f"[{len(content)} x i8] [{words}]")
+    table = writer.table(f"tiles_{content[16:].hex()}", content, "i8")
     loaded = writer.value(f"load ptr, ptr {configured}")
     with writer.when(writer.value(f"icmp ne ptr {loaded}, {table}", "c")):
         writer.intrinsic("x86.ldtilecfg", "void", ("ptr", table))

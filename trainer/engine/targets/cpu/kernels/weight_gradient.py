@@ -18,11 +18,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from trainer.engine.targets.cpu.kernels import pack
+from trainer.engine.targets.cpu.kernels.access import prefetch
 from trainer.engine.targets.cpu.kernels.epilogue import OperandPointers
 from trainer.engine.targets.cpu.kernels.expression import MEMORY
 from trainer.engine.targets.cpu.kernels.geometry import RSCK, ConvolutionSpec
 from trainer.engine.targets.cpu.kernels.products import products_of
-from trainer.engine.targets.cpu.kernels.tile import Level, Tile, call_tile, define_tile, lanes_of
+from trainer.engine.targets.cpu.kernels.tile import Level, Tile, lanes_of, run_tile
 from trainer.engine.targets.cpu.kernels.totals import TotalsSpec
 from trainer.engine.targets.cpu.kernels.writer import Integer, Writer
 
@@ -225,12 +226,9 @@ def render(spec: ConvolutionSpec, parameters: WeightGradientParameters, name: st
     )
     dy = w.pointer(dy, w.multiply(group, filters), element)
     totals = w.pointer(totals, w.add(w.multiply(block_group, _weights(spec)), w.multiply(group, filters)), element)
-    first_vector = w.multiply(vector_task, parameters.task_vectors)
-    last_vector = w.minimum(w.add(first_vector, parameters.task_vectors), shape.vectors)
-    first_line = w.multiply(line_task, parameters.task_lines)
-    last_line = w.minimum(w.add(first_line, parameters.task_lines), len(shape.lines))
-    words = ", ".join(f"i64 {word}" for line in shape.lines for word in line)
-    table = w.constant("lines", f"[{4 * len(shape.lines)} x i64] [{words}]")
+    first_vector, last_vector = w.share(vector_task, parameters.task_vectors, shape.vectors)
+    first_line, last_line = w.share(line_task, parameters.task_lines, len(shape.lines))
+    table = w.table("lines", [word for line in shape.lines for word in line])
 
     def line_fields(line: Integer) -> list[Integer]:
         if isinstance(line, int):
@@ -267,7 +265,7 @@ def render(spec: ConvolutionSpec, parameters: WeightGradientParameters, name: st
             row_count = w.maximum(w.subtract(last_row, first_row), 0) if variables[1] else extents[1]
             skipped = w.subtract(first_row, starts[1]) if variables[1] else 0
             counts = extents[0], row_count, extents[2]
-            values = [count for count, variable in zip(counts, variables, strict=True) if variable]
+            values = dict(zip(variables, counts, strict=True))
             dy_row, x_row = (w.multiply(skipped, step) for step in (levels[1].b_step, levels[1].a_step))
             b_here = w.pointer(dy_block, w.add(dy_row, w.multiply(panel.index, lanes)), element)
             a_here = w.pointer(x_block, w.add(x_row, w.add(line_x, run.index)), element)
@@ -294,8 +292,7 @@ def render(spec: ConvolutionSpec, parameters: WeightGradientParameters, name: st
                         accumulate=True,
                         products=products_of(spec.pairs, parameters.native),
                     )
-                    function = define_tile(w, f"tile_{height}x{thick}_{tile.lanes}", tile)
-                    call_tile(w, function, (a_here, b_here, result), values)
+                    run_tile(w, f"tile_{height}x{thick}_{tile.lanes}", tile, (a_here, b_here, result), values)
     return w.module(name, scratch=True)
 
 
@@ -309,7 +306,7 @@ def _prefetch_next(w: Writer, spec: ConvolutionSpec, block: str, size: int, call
     start = w.pointer(block, w.add(w.multiply(call, share * lanes), size), element)
     with w.loop(0, share) as loop:
         pointer = w.pointer(start, w.multiply(loop.index, lanes), element)
-        w.intrinsic("prefetch.p0", "void", ("ptr", pointer), ("i32", "0"), ("i32", "2"), ("i32", "1"))
+        prefetch(w, pointer, 2)
 
 
 def _levels(spec: ConvolutionSpec, shape: _Shape) -> tuple[tuple[Level, ...], tuple[str, ...]]:
@@ -355,7 +352,7 @@ def _clear_totals(
     count = w.subtract(w.minimum(w.multiply(vectors[1], lanes), spec.filters // spec.groups), first)
     with w.loop(*lines) as line, w.loop(0, shape.run) as run:
         place = w.add(w.add(line_fields(line.index)[1], w.multiply(run.index, spec.filters)), first)
-        w.call("void", clear, ("ptr", w.pointer(totals, place, element)), ("i64", str(count)))
+        w.run(clear, (w.pointer(totals, place, element),), (count,))
 
 
 def _copy_input(

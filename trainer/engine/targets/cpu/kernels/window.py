@@ -28,7 +28,7 @@ from trainer.engine.targets.cpu.kernels.loops import (
     word,
 )
 from trainer.engine.targets.cpu.kernels.vectors import splat
-from trainer.engine.targets.cpu.kernels.writer import Writer, mangled, vector
+from trainer.engine.targets.cpu.kernels.writer import Writer, vector
 
 _TASK_READS = 65536
 _UNROLLED = 25
@@ -154,16 +154,14 @@ class _WindowArgmax:
                 best = self._search_loop(source, rows, across, part)
             if kernel.values and kernel.dtype.is_float:
                 # comparing moves bits: a subnormal number is flushed, where programs flush them, by arithmetic alone
-                kind = self.value_type
-                best = self.writer.intrinsic(f"canonicalize.{mangled(kind)}", kind, (kind, best))
+                best = self.writer.apply("canonicalize", self.value_type, best)
             store_operand(self.writer, self.target, target, part, best, self.step)
 
     def _lane_columns(self, part: Part) -> str:
         """Output columns of the lanes of a part, held within the image."""
         writer = self.writer
         lanes = writer.value(f"add {_WIDE} {broadcast(writer, 'i64', part.position)}, {IOTA['i64']}")
-        last = splat("i64", str(self.kernel.output_shape[3] - 1))
-        return writer.intrinsic(f"smin.{mangled(_WIDE)}", _WIDE, (_WIDE, lanes), (_WIDE, last))
+        return writer.apply("smin", _WIDE, lanes, splat("i64", str(self.kernel.output_shape[3] - 1)))
 
     def _inside(self, axis: int, output: str, kind: str) -> list[str]:
         """Image coordinates along `axis` for each window position of `output`, padding replaced by what is nearest.
@@ -195,8 +193,7 @@ class _WindowArgmax:
             last = writer.value(f"sdiv {kind} {after}, {whole(dilation)}")
         result = []
         for step in range(kernel.window[axis]):
-            at_least = writer.intrinsic(f"smax.{mangled(kind)}", kind, (kind, whole(step)), (kind, first))
-            held = writer.intrinsic(f"smin.{mangled(kind)}", kind, (kind, at_least), (kind, last))
+            held = writer.apply("smin", kind, writer.apply("smax", kind, whole(step), first), last)
             result.append(writer.value(f"add {kind} {start}, {writer.value(f'mul {kind} {held}, {whole(dilation)}')}"))
         return result
 

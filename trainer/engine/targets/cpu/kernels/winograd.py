@@ -20,7 +20,7 @@ from trainer.engine.targets.cpu.kernels.access import load_vector, store_vector
 from trainer.engine.targets.cpu.kernels.epilogue import OperandPointers
 from trainer.engine.targets.cpu.kernels.expression import MEMORY
 from trainer.engine.targets.cpu.kernels.geometry import Correlation
-from trainer.engine.targets.cpu.kernels.tile import Level, Tile, call_tile, define_tile, finish, lanes_of
+from trainer.engine.targets.cpu.kernels.tile import Level, Tile, finish, lanes_of, run_tile
 from trainer.engine.targets.cpu.kernels.winograd_choice import WinogradSpec
 from trainer.engine.targets.cpu.kernels.winograd_tiles import TiledImage, read_tile, tile_place
 from trainer.engine.targets.cpu.kernels.winograd_transforms import Transforms
@@ -168,10 +168,8 @@ def render(spec: WinogradSpec, parameters: WinogradParameters, name: str) -> str
     operands = OperandPointers.load(w, epilogue, 3)
     stored = MEMORY[epilogue.output(dtype).name]
     vector_task, tile_task = w.divide("%task", _grid(spec, parameters)[1])
-    first_tile = w.multiply(tile_task, parameters.task_tiles)
-    last_tile = w.minimum(w.add(first_tile, parameters.task_tiles), shape.tiles)
-    first_vector = w.multiply(vector_task, parameters.task_vectors)
-    last_vector = w.minimum(w.add(first_vector, parameters.task_vectors), shape.panels)
+    first_tile, last_tile = w.share(tile_task, parameters.task_tiles, shape.tiles)
+    first_vector, last_vector = w.share(vector_task, parameters.task_vectors, shape.panels)
 
     tiled = _input(spec, shape, scratch)
     with w.loop(first_tile, last_tile) as tile:
@@ -210,8 +208,7 @@ def render(spec: WinogradSpec, parameters: WinogradParameters, name: str) -> str
                 there = w.pointer(products, place, element)
                 for vectors, _ in w.cut(panel.index, shape.panels, parameters.tile_vectors):
                     for rows, _ in w.cut(strip.index, shape.tiles, parameters.tile_rows):
-                        function = define_tile(w, f"tile_{rows}x{vectors}", product(rows, vectors))
-                        call_tile(w, function, (a_here, b_here, there))
+                        run_tile(w, f"tile_{rows}x{vectors}", product(rows, vectors), (a_here, b_here, there))
         with w.loop(first_tile, last_tile) as tile, w.loop(block.index, block_end) as panel:
             done = w.multiply(w.subtract(tile.index, first_tile), scratch.product_pitch)
             channel = w.multiply(w.subtract(panel.index, block.index), lanes)
@@ -227,8 +224,7 @@ def render(spec: WinogradSpec, parameters: WinogradParameters, name: str) -> str
             tail = form.outputs - (shape.panels - 1) * lanes
             for _, last in w.cut(panel.index, shape.panels, 1, last_differs=tail != lanes):
                 function = _define_output(w, spec, shape, scratch, tail if last else lanes)
-                arguments = [*(("ptr", pointer) for pointer in pointers), ("i64", str(height)), ("i64", str(width))]
-                w.call("void", function, *arguments)
+                w.run(function, pointers, (height, width))
     return w.module(name, scratch=True)
 
 
@@ -254,7 +250,7 @@ def _define_output(w: Writer, spec: WinogradSpec, shape: _Shape, scratch: _Scrat
     dtype, epilogue, form = spec.convolution.dtype, spec.convolution.epilogue, shape.form
     element, lanes, points = MEMORY[dtype.name], lanes_of(dtype), shape.points
     kind, stored = vector(element, lanes), epilogue.output(dtype)
-    bases = OperandPointers(epilogue, tuple(f"%operand{i}" for i in range(len(epilogue.operands))))
+    bases = OperandPointers.parameters(epilogue)
 
     def build(inner: Writer) -> None:
         transforms = Transforms(inner, dtype, spec.algorithm)
@@ -287,6 +283,5 @@ def _define_output(w: Writer, spec: WinogradSpec, shape: _Shape, scratch: _Scrat
             target = inner.pointer("%output", offset, MEMORY[stored.name])
             store_vector(inner, stored, value, target, lanes, active)
 
-    parameters = [("ptr noalias", "%products"), ("ptr", "%output")]
-    parameters += [("ptr", base) for base in bases.bases]
+    parameters = [("ptr noalias", "%products"), ("ptr", "%output"), *bases.typed]
     return w.function(f"output_{active}", [*parameters, ("i64", "%height"), ("i64", "%width")], build)

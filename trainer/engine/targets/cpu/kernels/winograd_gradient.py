@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from trainer.engine.targets.cpu.kernels import pack
 from trainer.engine.targets.cpu.kernels.access import load_vector, store_vector
 from trainer.engine.targets.cpu.kernels.expression import MEMORY
-from trainer.engine.targets.cpu.kernels.tile import Level, Tile, call_tile, define_tile, lanes_of
+from trainer.engine.targets.cpu.kernels.tile import Level, Tile, lanes_of, run_tile
 from trainer.engine.targets.cpu.kernels.totals import TotalsSpec
 from trainer.engine.targets.cpu.kernels.weight_gradient import MOST_GROUPS, TOTALS_ELEMENTS
 from trainer.engine.targets.cpu.kernels.winograd_choice import WinogradSpec
@@ -148,18 +148,15 @@ def render(spec: WinogradSpec, parameters: WinogradGradientParameters, name: str
     vector_tasks, channel_tasks, _ = _grid(spec, parameters)
     rest, vector_task = w.divide("%task", vector_tasks)
     group, channel_task = w.divide(rest, channel_tasks)
-    first_vector = w.multiply(vector_task, parameters.task_vectors)
-    last_vector = w.minimum(w.add(first_vector, parameters.task_vectors), shape.panels)
-    first_channels = w.multiply(channel_task, parameters.task_channels)
-    last_channels = w.minimum(w.add(first_channels, parameters.task_channels), shape.channel_panels)
+    first_vector, last_vector = w.share(vector_task, parameters.task_vectors, shape.panels)
+    first_channels, last_channels = w.share(channel_task, parameters.task_channels, shape.channel_panels)
     first_channel = w.multiply(first_channels, lanes)
     channels = w.subtract(w.minimum(w.multiply(last_channels, lanes), plain.channels), first_channel)
     gradients, sums = (w.pointer("%scratch", place, element) for place in (shape.gradients, shape.sums))
 
     clear = pack.define_clear(w, plain.dtype)
-    w.call("void", clear, ("ptr", sums), ("i64", str(shape.points**2 * shape.sum_point)))
-    first_block = w.multiply(group, blocks.blocks_per_group)
-    last_block = w.minimum(w.add(first_block, blocks.blocks_per_group), blocks.count)
+    w.run(clear, (sums,), (shape.points**2 * shape.sum_point,))
+    first_block, last_block = w.share(group, blocks.blocks_per_group, blocks.count)
     images = _images(spec, shape)
     with w.loop(first_block, last_block) as block:
         first_tile = w.multiply(block.index, TILES)
@@ -184,7 +181,7 @@ def render(spec: WinogradSpec, parameters: WinogradGradientParameters, name: str
         tail = plain.filters - (shape.panels - 1) * lanes
         for _, last in w.cut(panel.index, shape.panels, 1, last_differs=tail != lanes):
             function = _define_weights(w, spec, shape, tail if last else lanes)
-            w.call("void", function, ("ptr", source), ("ptr", w.pointer(totals, place, element)))
+            w.run(function, (source, w.pointer(totals, place, element)))
     return w.module(name, scratch=True)
 
 
@@ -225,8 +222,7 @@ def _multiply(
             for height, _ in w.cut(run.index, channels, parameters.tile_rows, possible):
                 outputs = tuple(row * shape.gradient_pitch for row in range(height))
                 tile = Tile(dtype, tuple(range(height)), outputs, thick, lanes, lanes, (level,), accumulate=True)
-                function = define_tile(w, f"tile_{height}x{thick}", tile)
-                call_tile(w, function, (a, b, result), [count] if tile.variables else [])
+                run_tile(w, f"tile_{height}x{thick}", tile, (a, b, result), {"%tiles": count})
 
 
 def _define_weights(w: Writer, spec: WinogradSpec, shape: _Shape, active: int) -> str:

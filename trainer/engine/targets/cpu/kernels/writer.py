@@ -104,6 +104,10 @@ class Writer:
         arguments = [("ptr", pointer) for pointer in pointers]
         self.call("void", function, *arguments, *(("i64", str(value)) for value in integers))
 
+    def apply(self, name: str, kind: str, *operands: str) -> str:
+        """Call an intrinsic whose operands and result are of one type: fma, smax, fabs, ..."""
+        return self.intrinsic(f"{name}.{mangled(kind)}", kind, *((kind, operand) for operand in operands))
+
     def lookup(self, kind: str, table: str, bits: str, index: str) -> str:
         """table[index & 15] of sixteen floats, which `targets.cpu.lookups` spells for the machine the code is for."""
         self._declarations["lookup16"] = f"declare {kind} @lookup16({kind}, {bits})"
