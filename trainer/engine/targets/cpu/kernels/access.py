@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.program.spec import Operand
@@ -93,6 +93,28 @@ def load_operand(
             prefetch(writer, ahead)
     raw = load_vector(writer, operand.dtype, start, part.lanes, part.mask)
     return widen(writer, raw, operand.dtype, part.lanes)
+
+
+def row_values(writer: Writer, inputs: Sequence[Operand], places: Sequence[str], lanes: int = LANES) -> dict[int, str]:
+    """By number the values of the inputs that don't move along the innermost dimension."""
+    return {
+        number: row_value(writer, operand, places[number], lanes)
+        for number, operand in enumerate(inputs)
+        if operand.inner == "broadcast"
+    }
+
+
+def load_inputs(
+    writer: Writer, inputs: Sequence[Operand], known: Mapping[int, str], places: Sequence[str], part: Part,
+    strides: Sequence[Sequence[Integer]], *, prefetched: bool = False,
+) -> list[str]:  # fmt: skip
+    """The elements of a part of each input, but those that are `known`."""
+    return [
+        known[number]
+        if number in known
+        else load_operand(writer, operand, places[number], part, strides[number][-1], prefetched=prefetched)
+        for number, operand in enumerate(inputs)
+    ]
 
 
 def store_operand(

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from trainer.engine.program.spec import Instruction, LoopKernel
 from trainer.engine.targets.cpu.kernels import mathematics
-from trainer.engine.targets.cpu.kernels.access import load_operand, load_vector, row_value, store_operand
+from trainer.engine.targets.cpu.kernels.access import load_inputs, load_operand, load_vector, row_values, store_operand
 from trainer.engine.targets.cpu.kernels.expression import LANES, render_body, widen
 from trainer.engine.targets.cpu.kernels.loops import (
     Arguments,
@@ -86,32 +86,18 @@ def _render_row(
     arrays = sum(operand.inner == "contiguous" and not operand.index for operand in kernel.inputs)
     prefetched = kernel.streamed and (approximates(kernel.body) or arrays >= PREFETCHED_ARRAYS)
 
-    def fixed(lanes: int) -> dict[int, str]:
-        return {
-            number: row_value(writer, operand, places[number], lanes)
-            for number, operand in enumerate(kernel.inputs)
-            if operand.inner == "broadcast"
-        }
-
     def body(known: dict[int, str], part: Part) -> None:
-        loaded = [
-            known[number]
-            if number in known
-            else load_operand(
-                writer, operand, places[number], part, arguments.strides[number][-1], prefetched=prefetched
-            )
-            for number, operand in enumerate(kernel.inputs)
-        ]  # fmt: skip
+        loaded = load_inputs(writer, kernel.inputs, known, places, part, arguments.strides, prefetched=prefetched)
         _compute(writer, kernel, arguments, loaded, places, part)
 
     if kernel.streamed and all(o.inner in ("contiguous", "broadcast") and not o.index for o in arguments.operands):
         lanes = INTERLEAVED_APPROXIMATIONS if approximates(kernel.body) else INTERLEAVED
         middle = whole_vectors(writer, start, stop, lanes)
-        known = fixed(lanes)
+        known = row_values(writer, kernel.inputs, places, lanes)
         with counted_loop(writer, start, middle, lanes, "row.wide") as loop:
             body(known, Part(loop.index, lanes=lanes))
         start = middle
-    known = fixed(LANES)
+    known = row_values(writer, kernel.inputs, places)
     for part in vectors(writer, start, stop, "row", masked=masked):
         body(known, part)
 

@@ -7,7 +7,7 @@ A bfloat16 value may be stored as float32, unrounded, to be combined with other 
 from __future__ import annotations
 
 from trainer.engine.program.spec import LoopKernel
-from trainer.engine.targets.cpu.kernels.access import load_operand, row_value
+from trainer.engine.targets.cpu.kernels.access import load_inputs, row_values
 from trainer.engine.targets.cpu.kernels.combine import Accumulator, Moments
 from trainer.engine.targets.cpu.kernels.expression import COMPUTE, LANES, render_body
 from trainer.engine.targets.cpu.kernels.loops import IOTA, Arguments, Part, bounds, broadcast, load_arguments, minimum
@@ -85,22 +85,13 @@ class BlockReduction:
 
     def values(self, places: list[str], fixed: dict[int, str], part: Part) -> list[str]:
         """The values to reduce, from the body on the operands at `part` of the innermost dimension."""
-        loaded = [
-            fixed[number]
-            if number in fixed
-            else load_operand(self.writer, operand, places[number], part, self.arguments.strides[number][-1])
-            for number, operand in enumerate(self.kernel.inputs)
-        ]
+        loaded = load_inputs(self.writer, self.kernel.inputs, fixed, places, part, self.arguments.strides)
         values = render_body(self.writer, self.kernel.body, loaded)
         return [values[instruction] for instruction in self.terms]
 
     def fixed(self, places: list[str]) -> dict[int, str]:
         """The values of operands that don't move along the innermost dimension."""
-        return {
-            number: row_value(self.writer, operand, places[number])
-            for number, operand in enumerate(self.kernel.inputs)
-            if operand.inner == "broadcast"
-        }
+        return row_values(self.writer, self.kernel.inputs, places)
 
     def pivot_elements(self) -> tuple[str, str]:
         """The block's middle elements, of which the pivot is the mean: where in it they begin, how many they are."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from trainer.engine.targets.cpu.kernels.mathematics import round_to_integer
 from trainer.engine.targets.cpu.kernels.vectors import Floats, float_literal
-from trainer.engine.targets.cpu.kernels.writer import Writer, vector
+from trainer.engine.targets.cpu.kernels.writer import Writer
 
 _TWO_OVER_PI = 0.6366197723675814
 # pi / 2 as a sum of three; the first product is exact by fused multiply-add
@@ -106,9 +106,8 @@ def _write_reduction(f: Floats, result: str) -> None:
     size = f.unary("fabs", "%x")
     large = f.compare("ogt", size, f.constant(_DIRECT_LIMIT[f.element]))
     finite = f.compare("olt", size, f.constant(float("inf")))
-    mask = vector("i1", f.lanes)
-    huge = writer.value(f"and {mask} {large}, {finite}")
-    word = writer.value(f"bitcast {mask} {huge} to i{f.lanes}")
+    huge = f.logical("and", large, finite)
+    word = writer.value(f"bitcast {f.mask} {huge} to i{f.lanes}")
     some = writer.value(f"icmp ne i{f.lanes} {word}, 0")
     writer.branch_if(some, "rare", "usual")
     writer.label("usual")

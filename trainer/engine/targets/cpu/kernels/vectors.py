@@ -1,7 +1,8 @@
-"""Strict IEEE operations on vectors of float or double, so that approximations read as formulas.
+"""Operations on vectors of integers, and strict IEEE ones on vectors of float or double, so that approximations read as
+formulas.
 
-No operation carries a fast-math flag: what is written is what is rounded. `fma` is a single rounding and is only
-used where it is written, never contracted.
+No operation on floats carries a fast-math flag: what is written is what is rounded. `fma` is a single rounding and is
+only used where it is written, never contracted.
 """
 
 from __future__ import annotations
@@ -34,17 +35,48 @@ def splat(element: str, literal: str) -> str:
 
 
 @dataclass
-class Floats:
-    """Emits operations on `lanes` elements of `element` ("float" or "double") through `writer`."""
+class Vectors:
+    """Emits operations on `lanes` elements of `element` through `writer`."""
 
     writer: Writer
     element: str
     lanes: int
     type: str = field(init=False)
+    mask: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.type, self.mask = vector(self.element, self.lanes), vector("i1", self.lanes)
+
+    def operation(self, name: str, *operands: str) -> str:
+        """An instruction on values of the type: add, fneg, icmp eq, ..."""
+        return self.writer.value(f"{name} {self.type} {', '.join(operands)}")
+
+    def select(self, condition: str, a: str, b: str) -> str:
+        return self.writer.value(f"select {self.mask} {condition}, {self.type} {a}, {self.type} {b}")
+
+    def logical(self, name: str, a: str, b: str) -> str:
+        """An instruction on masks: and, or, xor."""
+        return self.writer.value(f"{name} {self.mask} {a}, {b}")
+
+
+@dataclass
+class Integers(Vectors):
+    """Operations on integers."""
+
+    signed: bool
+
+    def constant(self, value: int) -> str:
+        return splat(self.element, str(value))
+
+
+@dataclass
+class Floats(Vectors):
+    """Operations on "float" or "double"."""
+
     bits: str = field(init=False)
 
     def __post_init__(self) -> None:
-        self.type = vector(self.element, self.lanes)
+        super().__post_init__()
         self.bits = vector(self.integer, self.lanes)
 
     @property
@@ -67,23 +99,20 @@ class Floats:
         """A constant of the integer type of the same width."""
         return splat(self.integer, str(value))
 
-    def _binary(self, operation: str, a: str, b: str) -> str:
-        return self.writer.value(f"{operation} {self.type} {a}, {b}")
-
     def add(self, a: str, b: str) -> str:
-        return self._binary("fadd", a, b)
+        return self.operation("fadd", a, b)
 
     def subtract(self, a: str, b: str) -> str:
-        return self._binary("fsub", a, b)
+        return self.operation("fsub", a, b)
 
     def multiply(self, a: str, b: str) -> str:
-        return self._binary("fmul", a, b)
+        return self.operation("fmul", a, b)
 
     def divide(self, a: str, b: str) -> str:
-        return self._binary("fdiv", a, b)
+        return self.operation("fdiv", a, b)
 
     def negate(self, a: str) -> str:
-        return self.writer.value(f"fneg {self.type} {a}")
+        return self.operation("fneg", a)
 
     def fma(self, a: str, b: str, c: str) -> str:
         """a * b + c with one rounding."""
@@ -98,10 +127,7 @@ class Floats:
 
     def compare(self, predicate: str, a: str, b: str) -> str:
         """A vector of i1; `predicate` is LLVM's: olt, oge, uno, ..."""
-        return self.writer.value(f"fcmp {predicate} {self.type} {a}, {b}")
-
-    def select(self, condition: str, a: str, b: str) -> str:
-        return self.writer.value(f"select {vector('i1', self.lanes)} {condition}, {self.type} {a}, {self.type} {b}")
+        return self.operation(f"fcmp {predicate}", a, b)
 
     def to_bits(self, a: str) -> str:
         return self.writer.value(f"bitcast {self.type} {a} to {self.bits}")
