@@ -19,7 +19,7 @@ from trainer.engine.targets.cpu.kernels.epilogue import Epilogue, OperandPointer
 from trainer.engine.targets.cpu.kernels.expression import MEMORY
 from trainer.engine.targets.cpu.kernels.products import products_of
 from trainer.engine.targets.cpu.kernels.quads import Quads
-from trainer.engine.targets.cpu.kernels.tile import Level, Tile, lanes_of, run_tile
+from trainer.engine.targets.cpu.kernels.tile import Level, Tile, cut_columns, lanes_of, run_tile
 from trainer.engine.targets.cpu.kernels.writer import Integer, Writer
 
 
@@ -128,8 +128,8 @@ def render(spec: MatmulSpec, parameters: MatmulParameters, name: str) -> str:
     configured = [tile_registers.begin(w)] if parameters.tiles else []
 
     vectors = _vectors(spec)
-    rest, column_task = w.divide("%task", -(-vectors // parameters.task_vectors))
-    matrix, row_task = w.divide(rest, -(-spec.rows // parameters.task_rows))
+    row_tasks, column_tasks = -(-spec.rows // parameters.task_rows), -(-vectors // parameters.task_vectors)
+    matrix, row_task, column_task = w.unravel("%task", row_tasks, column_tasks)
     a, b = _matrix_pointers(w, spec, a, b, matrix)
     first_row, last_row = w.share(row_task, parameters.task_rows, spec.rows)
     first_vector, last_vector = w.share(column_task, parameters.task_vectors, vectors)
@@ -160,7 +160,6 @@ def render(spec: MatmulSpec, parameters: MatmulParameters, name: str) -> str:
             products=products,
         )
 
-    tail = spec.columns - (vectors - 1) * lanes
     stored = MEMORY[spec.epilogue.output(spec.dtype).name]
     with w.loop(first_vector, last_vector, parameters.tile_vectors) as panel:
         b_here = w.pointer(b, w.multiply(panel.index, vector_step), element)
@@ -171,9 +170,9 @@ def render(spec: MatmulSpec, parameters: MatmulParameters, name: str) -> str:
             offset = w.add(w.multiply(matrix_row, spec.columns), column)
             pointers = operands.at(w, offset, column)
             result = w.pointer(output, offset, stored)
-            for width, last in w.cut(panel.index, vectors, parameters.tile_vectors, last_differs=tail != lanes):
+            for width, active in cut_columns(w, panel.index, spec.columns, lanes, parameters.tile_vectors):
                 for rows, _ in w.cut(strip.index, spec.rows, parameters.tile_rows):
-                    shape = tile(rows, width, tail if last else lanes)
+                    shape = tile(rows, width, active)
                     places = (a_here, b_here, result, *pointers, *configured)
                     run_tile(w, f"tile_{rows}x{width}_{shape.lanes}", shape, places)
     if configured:

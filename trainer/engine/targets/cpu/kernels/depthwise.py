@@ -19,10 +19,11 @@ from dataclasses import dataclass
 from trainer.engine.graph.dtypes import float32, float64
 from trainer.engine.targets.cpu.kernels import weight_gradient
 from trainer.engine.targets.cpu.kernels.access import load_vector, store_vector
+from trainer.engine.targets.cpu.kernels.convolution import output_pixel, taps_inside
 from trainer.engine.targets.cpu.kernels.epilogue import OperandPointers
 from trainer.engine.targets.cpu.kernels.expression import MEMORY
 from trainer.engine.targets.cpu.kernels.geometry import RSCK, Axis, AxisPhase, ConvolutionSpec, Phase, correlation
-from trainer.engine.targets.cpu.kernels.tile import finish, lanes_of
+from trainer.engine.targets.cpu.kernels.tile import cut_columns, finish, lanes_of
 from trainer.engine.targets.cpu.kernels.writer import Integer, Writer, vector
 
 SMALL_GROUPS = (1, 2, 4, 8)
@@ -111,12 +112,8 @@ def render(spec: DepthwiseSpec, parameters: DepthwiseParameters, name: str) -> s
         MEMORY[each.name] for each in (convolution.dtype, convolution.epilogue.output(convolution.dtype))
     )
     vector_tasks, _, row_tasks, phases = _grid(spec, parameters)
-    rest, phase_task = w.divide("%task", phases)
-    rest, row_task = w.divide(rest, row_tasks)
-    rest, vector_task = w.divide(rest, vector_tasks)
-    image = rest
+    image, vector_task, row_task, phase_task = w.unravel("%task", vector_tasks, row_tasks, phases)
     first_vector, last_vector = w.share(vector_task, parameters.task_vectors, vectors_of(spec))
-    tail = convolution.channels - (vectors_of(spec) - 1) * lanes
     rows, columns, channels = form.rows, form.columns, convolution.channels
     for number in w.places(phase_task, range(phases)):
         phase = form.phases[number]
@@ -127,10 +124,8 @@ def render(spec: DepthwiseSpec, parameters: DepthwiseParameters, name: str) -> s
             left = w.add(phase.columns.input_start, w.multiply(column.index, columns.input_step))
             read = w.add(w.multiply(image, rows.extent), w.add(top, w.multiply(first_tap, rows.tap_step)))
             read = w.multiply(w.add(w.multiply(read, columns.extent), left), channels)
-            down = w.add(phase.rows.output_start, w.multiply(row.index, rows.output_step))
-            down = w.add(w.multiply(image, rows.output_extent), down)
-            right = w.add(phase.columns.output_start, w.multiply(column.index, columns.output_step))
-            written = w.multiply(w.add(w.multiply(down, columns.output_extent), right), channels)
+            pixel = output_pixel(w, form, (phase.rows, phase.columns), image, row.index, column.index)
+            written = w.multiply(pixel, channels)
             tap = w.add(phase.rows.first, w.multiply(first_tap, phase.rows.step))
             weight = w.multiply(tap, convolution.window[1] * spec.group * channels)
             for edge, width in _edges(w, columns, phase.columns, parameters.tile_columns, column.index):
@@ -143,8 +138,8 @@ def render(spec: DepthwiseSpec, parameters: DepthwiseParameters, name: str) -> s
                         w.pointer(output, offset, stored),
                         *operands.at(w, offset, channel),
                     )
-                    for _, last in w.cut(block.index, vectors_of(spec), 1, last_differs=tail != lanes):
-                        function = _define_tile(w, spec, phase, number, edge, width, tail if last else lanes)
+                    for _, active in cut_columns(w, block.index, channels, lanes):
+                        function = _define_tile(w, spec, phase, number, edge, width, active)
                         w.run(function, pointers, (taps,))
     return w.module(name, scratch=True)
 
@@ -154,9 +149,7 @@ def _taps_inside(w: Writer, axis: Axis, phase: AxisPhase, start: Integer) -> tup
     inside = phase.input_start >= 0 and phase.input_start + axis.reach(phase.count, phase.taps) <= axis.extent
     if inside or not phase.taps:
         return 0, phase.taps
-    first, _ = w.divide(w.add(w.maximum(w.subtract(0, start), 0), axis.tap_step - 1), axis.tap_step)
-    last, _ = w.divide(w.maximum(w.add(w.subtract(axis.extent - 1, start), axis.tap_step), 0), axis.tap_step)
-    return first, w.subtract(w.minimum(last, phase.taps), first)
+    return taps_inside(w, axis, phase.taps, start)
 
 
 def _pairs(axis: Axis, phase: AxisPhase, start: int, width: int) -> tuple[tuple[int, int], ...]:

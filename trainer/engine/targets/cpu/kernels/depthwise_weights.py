@@ -17,7 +17,7 @@ from trainer.engine.targets.cpu.kernels import weight_gradient
 from trainer.engine.targets.cpu.kernels.access import load_vector, store_vector
 from trainer.engine.targets.cpu.kernels.depthwise import DepthwiseParameters, DepthwiseSpec, spread, vectors_of
 from trainer.engine.targets.cpu.kernels.expression import MEMORY
-from trainer.engine.targets.cpu.kernels.tile import lanes_of
+from trainer.engine.targets.cpu.kernels.tile import cut_columns, lanes_of
 from trainer.engine.targets.cpu.kernels.writer import Integer, Writer, vector
 
 MOST_SUMS = 25
@@ -61,7 +61,6 @@ def render(spec: DepthwiseSpec, parameters: DepthwiseParameters, name: str) -> s
     totals = w.pointer(totals, w.multiply(group, taps * channels), element)
     first_vector, last_vector = w.share(vector_task, parameters.task_vectors, vectors_of(spec))
     first_block, last_block = w.share(group, blocks.blocks_per_group, math.prod(blocks.counts))
-    tail = channels - (vectors_of(spec) - 1) * lanes
     numbers, kinds = _row_kinds(spec)
     table = w.table("kinds", numbers)
     (height, width), (rows, columns) = convolution.spatial, convolution.output_spatial
@@ -91,8 +90,7 @@ def render(spec: DepthwiseSpec, parameters: DepthwiseParameters, name: str) -> s
 
     with w.loop(first_vector, last_vector) as each:
         channel = w.multiply(each.index, lanes)
-        for _, last in w.cut(each.index, vectors_of(spec), 1, last_differs=tail != lanes):
-            active = tail if last else lanes
+        for _, active in cut_columns(w, each.index, channels, lanes):
             with w.loop(0, taps) as tap:
                 target = w.pointer(totals, w.add(w.multiply(tap.index, channels), channel), element)
                 store_vector(w, dtype, "zeroinitializer", target, lanes, active)

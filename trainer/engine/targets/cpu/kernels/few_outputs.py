@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from trainer.engine.graph.dtypes import float32, float64
 from trainer.engine.targets.cpu.kernels import pack
 from trainer.engine.targets.cpu.kernels.access import load_vector, store_vector
-from trainer.engine.targets.cpu.kernels.convolution import Bounds, phase_bounds
+from trainer.engine.targets.cpu.kernels.convolution import Bounds, output_pixel, phase_bounds
 from trainer.engine.targets.cpu.kernels.epilogue import OperandPointers
 from trainer.engine.targets.cpu.kernels.expression import MEMORY
 from trainer.engine.targets.cpu.kernels.geometry import RSCK, Axis, ConvolutionSpec, correlation
@@ -133,8 +133,7 @@ def render(spec: FewOutputsSpec, parameters: FewOutputsParameters, name: str) ->
     x, weights, output = (w.argument(word) for word in range(3))
     operands = OperandPointers.load(w, convolution.epilogue, 3)
     _, row_tasks, phases = _grid(spec, parameters)
-    rest, phase = w.divide("%task", phases)
-    image, row_task = w.divide(rest, row_tasks)
+    image, row_task, phase = w.unravel("%task", row_tasks, phases)
     shares = parameters.task_rows, width_of(form.columns)
     rows, columns, depth_start = phase_bounds(w, form, shares, phase, row_task, 0)
     depth_step = lanes if convolution.packed else convolution.filters
@@ -183,10 +182,8 @@ def _store(
             pointer = w.pointer(finished, w.add(place, channel * line.finished), element)
             scalar = w.value(f"load {element}, ptr {pointer}, align {spec.dtype.itemsize}", "s")
             value = w.value(f"insertelement {kind} {value}, {element} {scalar}, i32 {channel}", "s")
-        y = w.add(rows.output_start, w.multiply(row.index, form.rows.output_step))
-        y = w.add(w.multiply(image, form.rows.output_extent), y)
-        z = w.add(columns.output_start, w.multiply(column.index, form.columns.output_step))
-        offset = w.multiply(w.add(w.multiply(y, form.columns.output_extent), z), form.outputs)
+        pixel = output_pixel(w, form, (rows, columns), image, row.index, column.index)
+        offset = w.multiply(pixel, form.outputs)
         others = operands.at(w, offset, 0)
         value = finish(w, spec.epilogue, spec.dtype, value, others, form.outputs)
         store_vector(w, spec.epilogue.output(spec.dtype), value, w.pointer(output, offset, stored), lanes, form.outputs)

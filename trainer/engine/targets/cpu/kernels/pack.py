@@ -157,8 +157,7 @@ def _render_strip(writer: Writer, spec: PackSpec) -> None:
     """ROWS rows of STRIP panels: each row is read as it lies."""
     stride, lanes, element = _row_stride(spec), lanes_of(spec.dtype), MEMORY[spec.dtype.name]
     assert stride is not None
-    rest, strip = writer.divide("%task", -(-spec.panels // STRIP))
-    matrix, part = writer.divide(rest, -(-spec.depth // ROWS))
+    matrix, part, strip = writer.unravel("%task", -(-spec.depth // ROWS), -(-spec.panels // STRIP))
     offset = writer.add(_matrix(writer, spec, matrix), spec.blocks[0].offset)
     source = writer.pointer(writer.argument(0), offset, spec.source_element)
     target = writer.pointer(writer.argument(1), writer.multiply(matrix, spec.matrix_size), element)
@@ -242,34 +241,26 @@ def _write_levels(
 
 def _gather(writer: Writer, spec: PackSpec, source: str, active: int) -> str:
     """One row of a panel: `active` neighbouring columns, then zeros."""
-    element, lanes = MEMORY[spec.dtype.name], lanes_of(spec.dtype)
-    if spec.pair_stride and (spec.column_stride == 1 or spec.pair_stride != 1):
-        return _gather_pairs(writer, spec, source, active)
+    if spec.pair_stride and (spec.column_stride == 1 or spec.pair_stride != 1):  # halves apart: two rows, interleaved
+        halves = []
+        for half in range(2):
+            start = writer.pointer(source, half * spec.pair_stride, "i16")
+            halves.append(_row(writer, spec, bfloat16, start, active))
+        return interleaved(writer, *halves)
+    return _row(writer, spec, spec.dtype, source, active)
+
+
+def _row(writer: Writer, spec: PackSpec, dtype: DType, source: str, active: int) -> str:
+    """`active` elements `column_stride` apart, then zeros."""
+    element, lanes = MEMORY[dtype.name], lanes_of(spec.dtype)
     if spec.column_stride == 1:
-        return load_vector(writer, spec.dtype, source, lanes, active)
+        return load_vector(writer, dtype, source, lanes, active)
     row = "zeroinitializer"
     for lane in range(active):
         pointer = writer.pointer(source, lane * spec.column_stride, spec.source_element)
         value = writer.value(f"load {element}, ptr {pointer}, align {spec.alignment}")
         row = writer.value(f"insertelement {vector(element, lanes)} {row}, {element} {value}, i32 {lane}")
     return row
-
-
-def _gather_pairs(writer: Writer, spec: PackSpec, source: str, active: int) -> str:
-    """One row of a panel of pairs whose halves are apart: two rows, interleaved."""
-    lanes = lanes_of(spec.dtype)
-    halves = []
-    for half in range(2):
-        start = writer.pointer(source, half * spec.pair_stride, "i16")
-        if spec.column_stride == 1:
-            halves.append(load_vector(writer, bfloat16, start, lanes, active))
-            continue
-        row = "zeroinitializer"
-        for lane in range(active):
-            value = writer.value(f"load i16, ptr {writer.pointer(start, lane * spec.column_stride, 'i16')}, align 2")
-            row = writer.value(f"insertelement {vector('i16', lanes)} {row}, i16 {value}, i32 {lane}")
-        halves.append(row)
-    return interleaved(writer, halves[0], halves[1])
 
 
 def interleaved(writer: Writer, low: str, high: str) -> str:

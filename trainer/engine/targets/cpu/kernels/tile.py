@@ -9,7 +9,7 @@ fused multiply-adds in the order of the levels: tile shape, unrolling and the ho
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from trainer.engine.graph.dtypes import DType
@@ -107,6 +107,16 @@ def run_tile(
     parameters += [("i64", variable) for variable in tile.variables]
     writer.function(name, parameters, lambda inner: _TileWriter(inner, name, tile).write())
     writer.run(name, pointers, [(values or {})[variable] for variable in tile.variables])
+
+
+def cut_columns(w: Writer, index: Integer, columns: int, lanes: int, vectors: int = 1) -> Iterator[tuple[int, int]]:
+    """Yield how many vectors a tile at the vector `index` of so many columns may have, at most `vectors`, and how many
+    lanes of its last one are columns, inside the branch where it is so.
+    """
+    count = -(-columns // lanes)
+    tail = columns - (count - 1) * lanes
+    for width, last in w.cut(index, count, vectors, last_differs=tail != lanes):
+        yield width, tail if last else lanes
 
 
 def splat_register(writer: Writer, element: str, lanes: int, scalar: str) -> str:

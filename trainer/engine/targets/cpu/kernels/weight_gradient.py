@@ -23,7 +23,7 @@ from trainer.engine.targets.cpu.kernels.epilogue import OperandPointers
 from trainer.engine.targets.cpu.kernels.expression import MEMORY
 from trainer.engine.targets.cpu.kernels.geometry import RSCK, ConvolutionSpec
 from trainer.engine.targets.cpu.kernels.products import products_of
-from trainer.engine.targets.cpu.kernels.tile import Level, Tile, lanes_of, run_tile
+from trainer.engine.targets.cpu.kernels.tile import Level, Tile, cut_columns, lanes_of, run_tile
 from trainer.engine.targets.cpu.kernels.totals import TotalsSpec
 from trainer.engine.targets.cpu.kernels.writer import Integer, Writer
 
@@ -216,9 +216,7 @@ def render(spec: ConvolutionSpec, parameters: WeightGradientParameters, name: st
     x, dy, totals = (w.argument(word) for word in range(3))
     applied = OperandPointers.load(w, spec.prologue, 3)
     vector_tasks, line_tasks, _, _ = _grid(spec, shape, parameters)
-    rest, vector_task = w.divide("%task", vector_tasks)
-    rest, line_task = w.divide(rest, line_tasks)
-    block_group, group = w.divide(rest, spec.groups)
+    block_group, group, line_task, vector_task = w.unravel("%task", spec.groups, line_tasks, vector_tasks)
     filters, channels = spec.filters // spec.groups, spec.channels // spec.groups
     x = w.pointer(x, w.multiply(group, channels), element)
     applied = OperandPointers(
@@ -237,7 +235,6 @@ def render(spec: ConvolutionSpec, parameters: WeightGradientParameters, name: st
         return [w.value(f"load i64, ptr {w.pointer(start, field, 'i64')}") for field in range(4)]
 
     _clear_totals(w, spec, shape, totals, (first_line, last_line), (first_vector, last_vector), line_fields)
-    tail = filters - (shape.vectors - 1) * lanes
     first_block = w.multiply(block_group, shape.blocks.blocks_per_group)
     all_blocks = math.prod(shape.blocks.counts)
     last_block = w.minimum(w.add(first_block, shape.blocks.blocks_per_group), all_blocks)
@@ -278,7 +275,7 @@ def render(spec: ConvolutionSpec, parameters: WeightGradientParameters, name: st
                 strip, _ = w.divide(run.index, parameters.tile_rows)
                 call = w.add(w.multiply(done, strips), strip)
                 _prefetch_next(w, spec, x_block, shape.blocks.block[2] * spec.channels, call, panels * strips)
-            for thick, last in w.cut(panel.index, shape.vectors, parameters.tile_vectors, last_differs=tail != lanes):
+            for thick, active in cut_columns(w, panel.index, filters, lanes, parameters.tile_vectors):
                 for height, _ in w.cut(run.index, shape.run, parameters.tile_rows):
                     tile = Tile(
                         spec.dtype,
@@ -286,7 +283,7 @@ def render(spec: ConvolutionSpec, parameters: WeightGradientParameters, name: st
                         tuple(i * spec.filters for i in range(height)),
                         thick,
                         lanes,
-                        tail if last else lanes,
+                        active,
                         levels,
                         b_masked=True,
                         accumulate=True,

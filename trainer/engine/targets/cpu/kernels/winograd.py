@@ -20,7 +20,7 @@ from trainer.engine.targets.cpu.kernels.access import load_vector, store_vector
 from trainer.engine.targets.cpu.kernels.epilogue import OperandPointers
 from trainer.engine.targets.cpu.kernels.expression import MEMORY
 from trainer.engine.targets.cpu.kernels.geometry import Correlation
-from trainer.engine.targets.cpu.kernels.tile import Level, Tile, finish, lanes_of, run_tile
+from trainer.engine.targets.cpu.kernels.tile import Level, Tile, cut_columns, finish, lanes_of, run_tile
 from trainer.engine.targets.cpu.kernels.winograd_choice import WinogradSpec
 from trainer.engine.targets.cpu.kernels.winograd_tiles import TiledImage, read_tile, tile_place
 from trainer.engine.targets.cpu.kernels.winograd_transforms import Transforms
@@ -105,8 +105,7 @@ def render_weights(spec: WinogradSpec, name: str) -> str:
     panel, chunk = w.divide("%task", -(-inputs // WEIGHT_CHUNK))
     source = w.pointer(source, w.multiply(panel, 9 * inputs * lanes), element)
     target = w.pointer(target, w.multiply(panel, shape.weight_panel), element)
-    first = w.multiply(chunk, WEIGHT_CHUNK)
-    with w.loop(first, w.minimum(w.add(first, WEIGHT_CHUNK), inputs)) as loop:
+    with w.loop(*w.share(chunk, WEIGHT_CHUNK, inputs)) as loop:
         here = w.pointer(source, w.multiply(loop.index, lanes), element)
         there = w.pointer(target, w.multiply(loop.index, lanes), element)
         taps = [
@@ -221,9 +220,8 @@ def render(spec: WinogradSpec, parameters: WinogradParameters, name: str) -> str
             pointers = (source_at, w.pointer(output, offset, stored), *operands.at(w, offset, column))
             height = w.minimum(w.subtract(form.rows.output_extent, top), spec.outputs)
             width = w.minimum(w.subtract(form.columns.output_extent, left), spec.outputs)
-            tail = form.outputs - (shape.panels - 1) * lanes
-            for _, last in w.cut(panel.index, shape.panels, 1, last_differs=tail != lanes):
-                function = _define_output(w, spec, shape, scratch, tail if last else lanes)
+            for _, active in cut_columns(w, panel.index, form.outputs, lanes):
+                function = _define_output(w, spec, shape, scratch, active)
                 w.run(function, pointers, (height, width))
     return w.module(name, scratch=True)
 

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from trainer.engine.targets.cpu.kernels import pack
 from trainer.engine.targets.cpu.kernels.access import load_vector, store_vector
 from trainer.engine.targets.cpu.kernels.expression import MEMORY
-from trainer.engine.targets.cpu.kernels.tile import Level, Tile, lanes_of, run_tile
+from trainer.engine.targets.cpu.kernels.tile import Level, Tile, cut_columns, lanes_of, run_tile
 from trainer.engine.targets.cpu.kernels.totals import TotalsSpec
 from trainer.engine.targets.cpu.kernels.weight_gradient import MOST_GROUPS, TOTALS_ELEMENTS
 from trainer.engine.targets.cpu.kernels.winograd_choice import WinogradSpec
@@ -146,8 +146,7 @@ def render(spec: WinogradSpec, parameters: WinogradGradientParameters, name: str
     element, lanes = MEMORY[plain.dtype.name], lanes_of(plain.dtype)
     x, dy, totals = (w.argument(word) for word in range(3))
     vector_tasks, channel_tasks, _ = _grid(spec, parameters)
-    rest, vector_task = w.divide("%task", vector_tasks)
-    group, channel_task = w.divide(rest, channel_tasks)
+    group, channel_task, vector_task = w.unravel("%task", channel_tasks, vector_tasks)
     first_vector, last_vector = w.share(vector_task, parameters.task_vectors, shape.panels)
     first_channels, last_channels = w.share(channel_task, parameters.task_channels, shape.channel_panels)
     first_channel = w.multiply(first_channels, lanes)
@@ -178,9 +177,8 @@ def render(spec: WinogradSpec, parameters: WinogradGradientParameters, name: str
         source = w.pointer(sums, w.add(w.multiply(channel.index, shape.gradient_pitch), column), element)
         row = w.add(w.multiply(group, 9 * plain.channels), w.add(first_channel, channel.index))
         place = w.add(w.multiply(row, plain.filters), w.multiply(panel.index, lanes))
-        tail = plain.filters - (shape.panels - 1) * lanes
-        for _, last in w.cut(panel.index, shape.panels, 1, last_differs=tail != lanes):
-            function = _define_weights(w, spec, shape, tail if last else lanes)
+        for _, active in cut_columns(w, panel.index, plain.filters, lanes):
+            function = _define_weights(w, spec, shape, active)
             w.run(function, (source, w.pointer(totals, place, element)))
     return w.module(name, scratch=True)
 

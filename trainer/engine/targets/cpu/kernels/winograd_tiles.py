@@ -46,8 +46,7 @@ class TiledImage:
 
 def tile_place(w: Writer, grid: tuple[int, int], outputs: int, tile: Integer) -> tuple[Integer, Integer, Integer]:
     """A tile's image, and its first output's row and column."""
-    rest, column = w.divide(tile, grid[1])
-    image, row = w.divide(rest, grid[0])
+    image, row, column = w.unravel(tile, *grid)
     return image, w.multiply(row, outputs), w.multiply(column, outputs)
 
 

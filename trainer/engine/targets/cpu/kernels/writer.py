@@ -203,6 +203,14 @@ class Writer:
             return left, 0
         return self.value(f"udiv i64 {left}, {right}", "i"), self.value(f"urem i64 {left}, {right}", "i")
 
+    def unravel(self, number: Integer, *extents: int) -> list[Integer]:
+        """The places of a row-major `number` along axes, of which `extents` are all but the first."""
+        places: list[Integer] = []
+        for extent in reversed(extents):
+            number, place = self.divide(number, extent)
+            places.insert(0, place)
+        return [number, *places]
+
     def minimum(self, left: Integer, right: Integer) -> Integer:
         if isinstance(left, int) and isinstance(right, int):
             return min(left, right)
