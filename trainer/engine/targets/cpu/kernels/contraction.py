@@ -19,7 +19,7 @@ from trainer.engine.targets.cpu.kernels.epilogue import Epilogue, OperandPointer
 from trainer.engine.targets.cpu.kernels.expression import MEMORY
 from trainer.engine.targets.cpu.kernels.products import products_of
 from trainer.engine.targets.cpu.kernels.quads import Quads
-from trainer.engine.targets.cpu.kernels.tile import Level, Tile, cut_columns, lanes_of, run_tile
+from trainer.engine.targets.cpu.kernels.tile import Level, Tile, cut_columns, lanes_of, odd_lines, run_tile
 from trainer.engine.targets.cpu.kernels.writer import Integer, Writer
 
 
@@ -108,12 +108,8 @@ def _vectors(spec: MatmulSpec) -> int:
 
 
 def _scratch_pitch(spec: MatmulSpec) -> int:
-    """Elements between packed rows of `a`: whole cache lines, an odd number of them, so that rows spread over the
-    cache's sets.
-    """
-    lanes = lanes_of(spec.dtype)
-    lines = -(-spec.steps // lanes)
-    return (lines | 1) * lanes
+    """Elements between packed rows of `a`."""
+    return odd_lines(spec.steps, lanes_of(spec.dtype))
 
 
 def render(spec: MatmulSpec, parameters: MatmulParameters, name: str) -> str:

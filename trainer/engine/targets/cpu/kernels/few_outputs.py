@@ -25,7 +25,7 @@ from trainer.engine.targets.cpu.kernels.convolution import Bounds, output_pixel,
 from trainer.engine.targets.cpu.kernels.epilogue import OperandPointers
 from trainer.engine.targets.cpu.kernels.expression import MEMORY
 from trainer.engine.targets.cpu.kernels.geometry import RSCK, Axis, ConvolutionSpec, correlation
-from trainer.engine.targets.cpu.kernels.tile import Level, Tile, finish, lanes_of, run_tile
+from trainer.engine.targets.cpu.kernels.tile import Level, Tile, finish, lanes_of, odd_lines, run_tile
 from trainer.engine.targets.cpu.kernels.transpose import exchanged
 from trainer.engine.targets.cpu.kernels.writer import Integer, Writer, vector
 
@@ -94,8 +94,7 @@ class _Line:
         )
         row = width + along
         vectors = -(-((rows - 1) * row + width) // lanes)
-        lines = -(-(vectors * lanes + down * row + along) // lanes)
-        channel = (lines | 1) * lanes  # an odd number of cache lines: neighbouring channels lie in different sets
+        channel = odd_lines(vectors * lanes + down * row + along, lanes)
         return cls(row, channel, vectors, vectors * lanes, form.inputs * channel)
 
 

@@ -32,6 +32,11 @@ def lanes_of(dtype: DType) -> int:
     return 64 // dtype.itemsize
 
 
+def odd_lines(elements: int, lanes: int) -> int:
+    """Whole cache lines for so many elements, an odd number of them: neighbours spread over the cache's sets."""
+    return (-(-elements // lanes) | 1) * lanes
+
+
 @dataclass(frozen=True, slots=True)
 class Level:
     """A loop of the reduction: its extent, and the elements that `a` and `b` move by at each step.
