@@ -215,9 +215,7 @@ class Run:
 
 
 @contextmanager
-def each_run(
-    writer: Writer, arguments: Arguments, dimensions: int, first: Integer, last: Integer
-) -> Iterator[Run]:  # fmt: skip
+def each_run(writer: Writer, arguments: Arguments, dimensions: int, first: Integer, last: Integer) -> Iterator[Run]:
     """Walk the flattened rows [first, last) of the leading `dimensions` (at least one), run by run."""
     with counted_loop(writer, first, last, 0, "run", index="row") as loop:
         positions = decode(writer, loop.index, arguments.sizes[:dimensions])

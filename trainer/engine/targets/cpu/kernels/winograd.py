@@ -97,11 +97,9 @@ def render_weights(spec: WinogradSpec, name: str) -> str:
             [load_vector(w, dtype, w.pointer(here, (r * 3 + s) * inputs * lanes, element), lanes) for r in range(3)]
             for s in range(3)
         ]
-        columns = [transforms.filter(column) for column in taps]
-        for row in range(shape.points):
-            for column, value in enumerate(transforms.filter([part[row] for part in columns])):
-                place = w.pointer(there, (row * shape.points + column) * shape.weight_point, element)
-                store_vector(w, dtype, value, place, lanes)
+        for row, column, value in transforms.square(transforms.filter, 3, lambda r, s: taps[s][r]):
+            place = w.pointer(there, (row * shape.points + column) * shape.weight_point, element)
+            store_vector(w, dtype, value, place, lanes)
     return w.module(name, scratch=True)
 
 
@@ -238,28 +236,17 @@ def _define_output(w: Writer, spec: WinogradSpec, shape: _Shape, scratch: _Scrat
     def build(inner: Writer) -> None:
         transforms = Transforms(inner, dtype, spec.algorithm)
         buffer = inner.value(f"alloca [{spec.outputs**2} x {kind}], align 64")
-        columns = [
-            transforms.output(
-                [
-                    load_vector(
-                        inner,
-                        dtype,
-                        inner.pointer("%products", (row * points + column) * scratch.product_point, element),
-                        lanes,
-                        lanes,
-                    )
-                    for row in range(points)
-                ]
-            )
-            for column in range(points)
-        ]
-        for row in range(spec.outputs):
-            for column, value in enumerate(transforms.output([part[row] for part in columns])):
-                place = inner.pointer(buffer, row * spec.outputs + column, kind)
-                inner.emit(f"store {kind} {value}, ptr {place}, align 64")
+
+        def load(row: int, column: int) -> str:
+            place = inner.pointer("%products", (row * points + column) * scratch.product_point, element)
+            return load_vector(inner, dtype, place, lanes)
+
+        for row, column, value in transforms.square(transforms.output, points, load):
+            place = inner.pointer(buffer, row * spec.outputs + column, kind)
+            store_vector(inner, dtype, value, place, lanes, alignment=64)
         with inner.loop(0, "%height") as down, inner.loop(0, "%width") as right:
             number = inner.add(inner.multiply(down.index, spec.outputs), right.index)
-            total = inner.value(f"load {kind}, ptr {inner.pointer(buffer, number, kind)}, align 64")
+            total = load_vector(inner, dtype, inner.pointer(buffer, number, kind), lanes, alignment=64)
             pixel = inner.add(inner.multiply(down.index, form.columns.output_extent), right.index)
             offset = inner.multiply(pixel, form.outputs)
             value = finish(inner, epilogue, dtype, total, bases.at(inner, offset, 0), active)
