@@ -22,7 +22,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
 from trainer.engine.graph.dtypes import DType
-from trainer.engine.targets.cpu.kernels import pack, tile_registers
+from trainer.engine.targets.cpu.kernels import copies, pack, tile_registers
 from trainer.engine.targets.cpu.kernels.epilogue import OperandPointers
 from trainer.engine.targets.cpu.kernels.expression import MEMORY
 from trainer.engine.targets.cpu.kernels.geometry import RSCK, Axis, AxisPhase, ConvolutionSpec, Correlation, correlation
@@ -420,5 +420,5 @@ def _copy_input(
         return first, w.add(w.add(steps, taps), 1)
 
     spatial = form.rows.extent, form.columns.extent
-    window = pack.Window(dtype, spatial, form.inputs, form.group_inputs, source.pixel, source.row, source.image)
-    pack.copy_window(w, window, x, images, reach(form.rows, rows), reach(form.columns, columns), applied)
+    window = copies.Window(dtype, spatial, form.inputs, form.group_inputs, source.pixel, source.row, source.image)
+    copies.copy_window(w, window, x, images, reach(form.rows, rows), reach(form.columns, columns), applied)

@@ -18,7 +18,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from trainer.engine.targets.cpu.kernels import pack
+from trainer.engine.targets.cpu.kernels import copies
 from trainer.engine.targets.cpu.kernels.access import prefetch
 from trainer.engine.targets.cpu.kernels.epilogue import OperandPointers
 from trainer.engine.targets.cpu.kernels.expression import MEMORY
@@ -368,7 +368,7 @@ def _clear_totals(
     line_fields: Callable[[Integer], list[Integer]],
 ) -> None:
     element, lanes = MEMORY[spec.dtype.name], lanes_of(spec.dtype)
-    clear = pack.define_clear(w, spec.dtype)
+    clear = copies.define_clear(w, spec.dtype)
     first = w.multiply(vectors[0], lanes)
     count = w.subtract(w.minimum(w.multiply(vectors[1], lanes), spec.filters // spec.groups), first)
     with w.loop(*lines) as line, w.loop(0, shape.run) as run:
@@ -387,7 +387,7 @@ def _copy_input(
 ) -> None:
     """Bring the input of a block into scratch, zeros where it reaches beyond the image."""
     spatial = spec.spatial if not _is_product(spec) else (1, shape.blocks.whole[2])
-    window = pack.Window(
+    window = copies.Window(
         dtype=spec.dtype,
         spatial=spatial,
         channels=spec.channels,
@@ -403,4 +403,4 @@ def _copy_input(
         steps = w.multiply(w.subtract(extents[1 + axis], 1), step)
         count.append(w.add(steps, (spec.window[axis] - 1) * spec.dilation[axis] + 1))
     images = starts[0], w.add(starts[0], extents[0])
-    pack.copy_window(w, window, x, images, (first[0], count[0]), (first[1], count[1]), applied)
+    copies.copy_window(w, window, x, images, (first[0], count[0]), (first[1], count[1]), applied)
