@@ -12,7 +12,10 @@ from harness import Companion, Figure, checkout_environment
 
 FOLDER = Path(__file__).parent / "workloads"
 STEPS = {"conv_bn_relu_conv": 5, "mlp": 50, "resnet50": 1, "pix2pix": 1, "lsgan": 1}
-STEPS |= {"resnet50_inference_1": 10, "resnet50_inference_8": 2, "resnet18": 1}
+OTHERS = {"resnet50_inference_1": 10, "resnet50_inference_8": 2, "resnet18": 1}
+"""Workloads that older checkouts lack."""
+
+REPEATS = STEPS | OTHERS
 VARIANTS = ("", "--channels-last", "--compiled", "--channels-last --compiled")
 """How PyTorch may run a step; the fastest is the peer."""
 
@@ -23,7 +26,7 @@ FASTER = 1.3
 
 def command(workload: str, *options: str) -> list[str]:
     """Our side of a workload."""
-    return [sys.executable, str(FOLDER / "ours.py"), workload, "--steps", str(STEPS[workload]), *options]
+    return [sys.executable, str(FOLDER / "ours.py"), workload, "--steps", str(REPEATS[workload]), *options]
 
 
 def ours(workload: str, measure: str = "step_ms", *options: str) -> Callable[[], float]:
@@ -46,7 +49,7 @@ class TorchPeer:
     def _find(self, python: str) -> Companion:
         least, best = float("inf"), None
         for variant in VARIANTS:
-            script = (str(FOLDER / "torch_peer.py"), self._workload, "--steps", str(STEPS[self._workload]))
+            script = (str(FOLDER / "torch_peer.py"), self._workload, "--steps", str(REPEATS[self._workload]))
             companion = Companion(python, *script, *variant.split(), *self._options)
             try:
                 value = min(companion() for _ in range(TRIALS))

@@ -89,8 +89,8 @@ class Program:
         self._tape[:] = 0
         self._patch = memoryview(self._words.data).cast("B").cast("q")
         self._keep: list[_Hold] = []
-        self._constant = lowered.constant
-        constant = [buffer.storage for launch in self.launches[: self._constant] for buffer in launch.reads]
+        self.constant = lowered.constant
+        constant = [buffer.storage for launch in self.launches[: self.constant] for buffer in launch.reads]
         self._constant_of = [storage for storage in dict.fromkeys(constant) if storage is not None]
         self._versions: list[int] | None = None
         """Of the states that the constant launches read, when they ran last."""
@@ -197,7 +197,7 @@ class Program:
         alone = self.single or (crowding is not None and crowding.alone)
         stamps, place = NO_STAMPS, 0
         versions = [storage.version for storage in self._constant_of]
-        first = self._constant if versions == self._versions else 0
+        first = self.constant if versions == self._versions else 0
         count, tape = len(self.launches) - first, self._tape_address + 8 * RECORD_WORDS * first
         if stamped:
             stamps = room(1 if alone else pool.threads, count)
