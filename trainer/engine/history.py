@@ -13,7 +13,8 @@ import weakref
 from collections.abc import Iterable
 
 from trainer.engine.graph import primitives as p
-from trainer.engine.graph.node import BYTES_PER_TICK, Node, uncomputed
+from trainer.engine.graph.node import Node, uncomputed
+from trainer.engine.graph.sequence import BYTES_PER_TICK
 
 UNREAD_LIMIT = 4096
 """How many nodes a value that is never read may gather before it is computed; `BYTES_PER_TICK` count as one."""

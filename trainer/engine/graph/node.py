@@ -4,18 +4,14 @@ to a user who differentiates with respect to one of them. `graph.common` merges 
 
 from __future__ import annotations
 
-import itertools
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
+from trainer.engine.graph import sequence
 from trainer.engine.graph.dtypes import DType
+from trainer.engine.graph.storage import Shape, Storage
 
-if TYPE_CHECKING:
-    from trainer.engine.graph.storage import Storage
-
-Shape = tuple[int, ...]
 Family = Literal["leaf", "source", "elementwise", "movement", "reduction", "contraction", "window", "index", "marker"]
 
 
@@ -88,29 +84,12 @@ class Node:
         return f"{self.name}{list(self.shape)}:{self.dtype}"
 
 
-BYTES_PER_TICK = 4096
-
-_count = itertools.count()
-_ticks = 0
-_ticking = threading.Lock()
-
-
-def tick(nbytes: int) -> None:
-    """Let `nbytes` of new memory count as one node per `BYTES_PER_TICK` in the sequence of nodes: what bounds the
-    history of unread values then bounds their memory, too.
-    """
-    global _ticks
-    if nbytes >= BYTES_PER_TICK:
-        with _ticking:
-            _ticks += nbytes // BYTES_PER_TICK
-
-
 def make_node(operation: Primitive, inputs: tuple[Node, ...], attributes: tuple[Any, ...] = ()) -> Node:
     """A new node of `operation` on `inputs` with `attributes`; checks shapes and dtypes."""
     node = Node.__new__(Node)
     node.operation, node.inputs, node.attributes = operation, inputs, attributes
     node.shape, node.dtype = operation.shape(inputs, attributes), operation.dtype(inputs, attributes)
-    node.sequence = next(_count) + _ticks
+    node.sequence = next(sequence.count) + sequence.ticks
     node.handle = node.value = node.witness = None
     return node
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trainer.engine.graph.node import Node, tick
+from trainer.engine.graph.node import Node
+from trainer.engine.graph.sequence import tick
 from trainer.engine.graph.storage import Layout, Storage, aligned_empty
 from trainer.engine.program.plan import MemoryPlan, plan_memory
 from trainer.engine.program.work import Buffer
