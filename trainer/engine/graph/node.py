@@ -15,12 +15,15 @@ from trainer.engine.graph.storage import Shape, Storage
 Family = Literal["leaf", "source", "elementwise", "movement", "reduction", "contraction", "window", "index", "marker"]
 
 
+Gradient = Callable[["Node", "Node"], Sequence["Node | None"]]
+"""(node, cotangent) -> one node, or None for zero, for each input; see `graph.derivatives`."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Primitive:
     """One entry of the table of primitives.
 
     `shape` and `dtype` take (inputs, attributes) and refuse what can't work with a `TrainerError`.
-    `gradient` takes (node, cotangent) and returns one node (or None) for each input, written in primitives.
     `reference` takes (attributes, *arrays), NumPy arrays of the logical shape (bfloat16 widened to float32),
     and returns the result before rounding to the node's dtype.
     """
@@ -29,7 +32,6 @@ class Primitive:
     family: Family
     shape: Callable[[Sequence[Node], tuple[Any, ...]], Shape]
     dtype: Callable[[Sequence[Node], tuple[Any, ...]], DType]
-    gradient: Callable[[Node, Node], Sequence[Node | None]] | None
     reference: Callable[..., Any]
     attributes: tuple[str, ...] = ()
 
