@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from trainer.engine.targets.cpu.recording import Clock, ProgramRun
+from trainer.engine.targets.cpu.recording import Clock, ProgramRun
 
 
 @dataclass(frozen=True)
