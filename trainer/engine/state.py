@@ -125,7 +125,7 @@ class State(Tensor):
             self._leave()
             self._pending, self._pending_since = None, NO_HISTORY
             self.prepare_update()
-            self._storage.view()[...] = source.view()
+            self._storage.write(source.view())
 
     def prepare_update(self) -> None:
         """Make the memory free to be written: see `prepare_run`."""
@@ -148,7 +148,7 @@ class State(Tensor):
         value = node.value
         assert value is not None
         self._detach()
-        self._storage.view()[...] = value.view()
+        self._storage.write(value.view())
         self._take(node)
 
     def _detach(self) -> None:

@@ -100,6 +100,8 @@ class _Lister:
     def _kind(self, buffer: Buffer) -> str:
         if buffer.storage is not None:
             return self._storage(buffer.storage)
+        if buffer.kept:
+            return "kept"
         if buffer.result is not None:
             return f"result {buffer.result}"
         return f"arena+{self.made.offsets[buffer]}" if buffer in self.made.offsets else "no memory"

@@ -28,12 +28,15 @@ from trainer.engine.targets.cpu.target import CpuTarget
 
 @dataclass
 class Graph:
-    """What a device is asked to compile; `leaves` are the memories that it reads, in the order of the graph."""
+    """What a device is asked to compile; `leaves` are the memories that it reads, in the order of the graph, and
+    `inputs` those that are given to each run.
+    """
 
     results: list[Node]
     updates: list[tuple[Storage, Node]]
     flush: bool
     leaves: list[Storage]
+    inputs: list[Storage]
 
 
 @dataclass
@@ -64,7 +67,7 @@ class _Recording:
     def evaluate(self, nodes: Sequence[Node]) -> list[Storage]:
         if self.is_traced:
             return targets.get("cpu").evaluate(nodes)
-        self._keep(nodes, (), flush=False)
+        self._keep(nodes, (), (), flush=False)
 
     def compile(
         self,
@@ -75,12 +78,19 @@ class _Recording:
         flush: bool = False,
         progress: Any = None,
     ) -> Any:
-        self._keep(results, updates, flush=flush)
+        self._keep(results, updates, inputs, flush=flush)
 
-    def _keep(self, results: Sequence[Node], updates: Sequence[tuple[Storage, Node]], *, flush: bool) -> None:
+    def _keep(
+        self,
+        results: Sequence[Node],
+        updates: Sequence[tuple[Storage, Node]],
+        inputs: Sequence[Node],
+        *,
+        flush: bool,
+    ) -> None:
         outputs = [*results, *(node for _, node in updates)]
         leaves = [node.attributes[0] for node in topological(outputs) if node.operation.family == "leaf"]
-        self.graph = Graph(list(results), list(updates), flush, leaves)
+        self.graph = Graph(list(results), list(updates), flush, leaves, [node.attributes[0] for node in inputs])
         raise _Recorded
 
 
@@ -103,7 +113,8 @@ def lowered(graph: Graph, numerics: Numerics, bfloat16: Bfloat16, machine: Machi
     updates = [(storage, node) for (storage, _), node in zip(graph.updates, targets_of_updates, strict=True)]
     if updates or graph.flush:
         settle_layouts(topological(outputs), updates)
-    made = target.lower(Request(tuple(results), tuple(updates)), Policy())
+    varying = {*graph.inputs, *(storage for storage, _ in updates)} if graph.flush else None
+    made = target.lower(Request(tuple(results), tuple(updates)), Policy(), varying=varying)
     plan = plan_memory([launch.work for launch in made.launches])
     waits = barriers(made.launches, plan.offsets)
     return Lowered(made.launches, waits, plan.offsets, plan.size, made.results, made.layouts)

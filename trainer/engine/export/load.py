@@ -111,7 +111,7 @@ def load_program(path: str | Path, *, memory: int | None = None) -> LoadedProgra
 
 def _state(name: str, values: np.ndarray, dtype: DType) -> State:
     state = State(np.zeros(values.shape, np.bool_), name, dtype)
-    state.storage.view()[...] = values  # as bits: bfloat16 has payloads of NaN that a conversion would lose
+    state.storage.write(values)  # as bits: bfloat16 has payloads of NaN that a conversion would lose
     return state
 
 

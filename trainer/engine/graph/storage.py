@@ -50,13 +50,15 @@ class Storage:
     it, its layout is `settled`: every later program reads it as it lies.
     """
 
-    __slots__ = ("__weakref__", "dtype", "is_state", "layout", "memory", "name", "settled", "shape")
+    __slots__ = ("__weakref__", "dtype", "is_state", "layout", "memory", "name", "settled", "shape", "version")
 
     def __init__(self, shape: Shape, dtype: DType, *, is_state: bool = False, name: str = "") -> None:
         self.shape, self.dtype, self.is_state, self.name = shape, dtype, is_state, name
         self.layout = Layout.row_major(len(shape))
         self.memory: np.ndarray | None = None
         self.settled = False
+        self.version = 0
+        """Grows whenever the memory of a state is written."""
 
     def lay_out(self, layout: Layout) -> None:
         """Move the elements into another physical order; no program may be bound to the memory yet."""
@@ -77,6 +79,11 @@ class Storage:
         storage.view()[...] = array
         tick(storage.nbytes)
         return storage
+
+    def write(self, values: np.ndarray) -> None:
+        """Store `values`, of the logical shape, in the memory."""
+        self.view()[...] = values
+        self.version += 1
 
     @property
     def nbytes(self) -> int:

@@ -36,7 +36,8 @@ class MemoryReport:
 
     arena: what it needs between launches; all programs of a device share one arena. peak: the most that is alive at
     once, at launch `launch`; the arena is larger by the gaps that can't be filled. states: parameters, moments and
-    other states that the program touches. results: one set of results. scratch: what a thread's kernels use at most.
+    other states that the program touches. results: one set of results. kept: what is computed once while states are
+    unchanged, such as packed weights of an evaluation. scratch: what a thread's kernels use at most.
     """
 
     arena: int
@@ -46,13 +47,15 @@ class MemoryReport:
     held: tuple[Held, ...]
     states: int
     results: int
+    kept: int
     scratch: int
     layout_copies: tuple[LayoutCopy, ...]
 
     def __str__(self) -> str:
         lines = [
             f"memory: arena {_mb(self.arena)}, {_mb(self.peak)} alive at launch {self.launch} ({self.launch_label}); "
-            f"states {_mb(self.states)}, results {_mb(self.results)}, scratch {_mb(self.scratch)} a thread"
+            f"states {_mb(self.states)}, results {_mb(self.results)}, kept {_mb(self.kept)}, "
+            f"scratch {_mb(self.scratch)} a thread"
         ]
         for each in sorted(self.held, key=lambda held: -held.nbytes):
             by = f"{each.made_by} in {each.module}" if each.module else each.made_by
@@ -114,6 +117,7 @@ def report_on(program: Any) -> MemoryReport:
         held=held,
         states=sum(b.nbytes for b in outside.values() if b.storage is not None and b.storage.is_state),
         results=sum(b.nbytes for b in outside.values() if b.result is not None),
+        kept=sum(b.nbytes for b in outside.values() if b.kept),
         scratch=max((launch.scratch for launch in launches), default=0),
         layout_copies=tuple(layout_copies([launch.work for launch in launches])),
     )

@@ -23,8 +23,8 @@ NOTHING = Epilogue()
 
 @dataclass(eq=False, slots=True)
 class Buffer:
-    """A dense array of a program. With `storage` it is a leaf's or a result's memory; else it lives in the arena.
-    `shape` is the logical one, where it holds a node of the graph.
+    """A dense array of a program. With `storage` it is a leaf's or a state's memory, with `result` a result's, if
+    `kept` the program's own; else it lives in the arena. `shape` is the logical one, where a node of the graph is held.
     """
 
     size: int
@@ -33,6 +33,7 @@ class Buffer:
     storage: Storage | None = None
     result: int | None = None
     shape: tuple[int, ...] | None = None
+    kept: bool = False
 
     @property
     def nbytes(self) -> int:
@@ -40,12 +41,12 @@ class Buffer:
 
     @property
     def in_arena(self) -> bool:
-        return self.storage is None and self.result is None
+        return self.storage is None and self.result is None and not self.kept
 
 
 def place_of(buffer: Buffer) -> object:
     """What holds a buffer's memory: buffers of one state or of one result are the same memory."""
-    if buffer.in_arena:
+    if buffer.in_arena or buffer.kept:
         return buffer
     return ("state", id(buffer.storage)) if buffer.storage is not None else ("result", buffer.result)
 

@@ -87,7 +87,7 @@ class ReferenceProgram:
         results = [_stored(value, node) for value, node in zip(values, self.results, strict=False)]
         news = [np.array(value) for value in values[len(self.results) :]]  # a state may get another's old value
         for (storage, node), new in zip(self.updates, news, strict=True):
-            storage.view()[...] = _bits(new, node.dtype)
+            storage.write(_bits(new, node.dtype))
         return results
 
 

@@ -41,6 +41,8 @@ def _range(buffer: Buffer, offsets: dict[Buffer, int]) -> tuple[object, int, int
     if buffer.in_arena:
         start = offsets[buffer]
         return "arena", start, start + buffer.nbytes
+    if buffer.kept:
+        return buffer, 0, buffer.nbytes
     return id(buffer.storage) if buffer.storage is not None else ("result", buffer.result), 0, buffer.nbytes
 
 

@@ -125,7 +125,8 @@ class CpuDevice:
         news = [(storage, node) for (storage, _), node in zip(updates, targets, strict=True)]
         if updates or flush:
             settle_layouts(topological(outputs), news)
-        lowered = self.target.lower(Request(tuple(values), tuple(news)), self.policy, self.choose, progress)
+        varying = {*(node.attributes[0] for node in inputs), *(storage for storage, _ in updates)} if flush else None
+        lowered = self.target.lower(Request(tuple(values), tuple(news)), self.policy, self.choose, progress, varying)
         if self.poison:
             lowered.launches = poisoned(lowered.launches)
         kernels = self.kernels.of(lowered.launches, progress)

@@ -20,7 +20,7 @@ from trainer.engine.targets.cpu.crowding import Crowding
 from trainer.engine.targets.cpu.describe import Compilation
 from trainer.engine.targets.cpu.lowering.launch import Address, Launch
 from trainer.engine.targets.cpu.pool import BARRIER, RECORD_WORDS, SCRATCH_BYTES, SINGLE
-from trainer.engine.targets.cpu.recording import NO_STAMPS, ProgramRun, room
+from trainer.engine.targets.cpu.recording import NO_STAMPS, ProgramRun, room, skipped
 from trainer.engine.targets.cpu.target import Lowered
 
 if TYPE_CHECKING:
@@ -89,7 +89,14 @@ class Program:
         self._tape = aligned_empty(max(1, len(self.launches)) * RECORD_WORDS, np.dtype(np.int64))
         self._tape[:] = 0
         self._patch = memoryview(self._words.data).cast("B").cast("q")
-        self._keep: list[Storage] = []
+        self._keep: list[_Hold] = []
+        self._constant = lowered.constant
+        constant = [buffer.storage for launch in self.launches[: self._constant] for buffer in launch.reads]
+        self._constant_of = [storage for storage in dict.fromkeys(constant) if storage is not None]
+        self._versions: list[int] | None = None
+        """Of the states that the constant launches read, when they ran last."""
+        written = [buffer.storage for launch in self.launches for buffer in launch.writes]
+        self._updated = [storage for storage in dict.fromkeys(written) if storage is not None]
         in_arena: list[tuple[int, int]] = []
         by_buffer: dict[Buffer, list[tuple[int, int]]] = {}
         for start, launch in zip(starts, self.launches, strict=False):
@@ -127,6 +134,11 @@ class Program:
         patched = {node.attributes[0]: index for index, node in enumerate(inputs)}
         self._inputs: list[tuple[tuple[int, int], ...]] = [()] * len(inputs)
         for buffer, places in by_buffer.items():
+            if buffer.kept:
+                own = aligned_empty(buffer.size, buffer.dtype.storage)
+                self._keep.append(_Hold(own))
+                for position, offset in places:
+                    self._words[position] = own.ctypes.data + offset
             if buffer.storage is None:
                 continue
             index = patched.get(buffer.storage)
@@ -135,7 +147,7 @@ class Program:
                 continue
             assert buffer.storage.memory is not None
             address = buffer.storage.memory.ctypes.data
-            self._keep.append(_Hold(buffer.storage.memory))  # type: ignore[arg-type]
+            self._keep.append(_Hold(buffer.storage.memory))
             for position, offset in places:
                 self._words[position] = address + offset
         self._results = [
@@ -185,12 +197,20 @@ class Program:
         pool, crowding = self.device.pool, None if together else self._crowding
         alone = self.single or (crowding is not None and crowding.alone)
         stamps, place = NO_STAMPS, 0
+        versions = [storage.version for storage in self._constant_of]
+        first = self._constant if versions == self._versions else 0
+        count, tape = len(self.launches) - first, self._tape_address + 8 * RECORD_WORDS * first
         if stamped:
-            stamps = room(1 if alone else pool.threads, len(self.launches))
+            stamps = room(1 if alone else pool.threads, count)
             place = stamps.ctypes.data
         start = time.perf_counter()
-        pool.run(self._tape_address, len(self.launches), alone=alone, flush=self.flush, stamps=place)
+        pool.run(tape, count, alone=alone, flush=self.flush, stamps=place)
         spent = time.perf_counter() - start
+        self._versions = versions
+        for storage in self._updated:
+            storage.version += 1
+        if stamped and first:
+            stamps = skipped(stamps, first)
         if crowding is not None and not together:
             crowding.took(spent)
         return ProgramRun(self, stamps, start, spent)

@@ -28,6 +28,12 @@ def room(threads: int, launches: int) -> np.ndarray:
     return np.zeros((threads, launches + 1, STAMPS), np.int64)
 
 
+def skipped(stamps: np.ndarray, launches: int) -> np.ndarray:
+    """The stamps of a run that left out so many launches at its beginning: they took no time then."""
+    none = np.broadcast_to(stamps[:, :1, :1], (len(stamps), launches, STAMPS))
+    return np.concatenate([none, stamps], axis=1)
+
+
 @dataclass(frozen=True, slots=True)
 class ProgramRun:
     """One run of a program. `stamps` is int64 [threads][launches + 1][STAMPS], as `Pool.run` has it, or `NO_STAMPS`;

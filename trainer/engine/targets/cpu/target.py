@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from trainer.engine.graph.node import Node
-from trainer.engine.graph.storage import Layout
+from trainer.engine.graph.storage import Layout, Storage
 from trainer.engine.program.build import Request, build
+from trainer.engine.program.constants import constant_first
 from trainer.engine.program.merge import merged
 from trainer.engine.program.partition import Policy
 from trainer.engine.program.rows import chained
@@ -32,9 +33,13 @@ from trainer.engine.targets.cpu.machine import Machine
 
 @dataclass
 class Lowered:
-    """Launches in order, and where results end up (one buffer and layout for each result)."""
+    """Launches in order, and where results end up (one buffer and layout for each result).
+
+    The first `constant` launches need to run again only when a state that they read was written.
+    """
 
     launches: list[Launch]
+    constant: int
     results: list[Buffer]
     layouts: list[Layout]
 
@@ -54,8 +59,10 @@ class CpuTarget:
         policy: Policy,
         choose: Callable[[Any], Any] | None = None,
         progress: Callable[[int, int, str], None] | None = None,
+        varying: Set[Storage] | None = None,
     ) -> Lowered:
-        """The launches of a graph; `choose` picks the parameters of each template, by default the cost model.
+        """The launches of a graph; `choose` picks the parameters of each template, by default the cost model. With
+        `varying`, the memories whose values differ from run to run, what depends on none of them is computed once.
 
         `progress` is called before each launch is planned; how many kernels there will be is not known yet: 0.
         """
@@ -64,14 +71,16 @@ class CpuTarget:
             policy = replace(policy, prologues=False)  # Winograd's kernels transform their input as it lies
         program = build(request, policy, self)
         works = expand(program.works, self.machine, self.numerics, self.bfloat16)
+        constant, works = ([], works) if varying is None else constant_first(works, varying)
+        constant = merged(constant, self.features)
         works = schedule(works, self.features, lambda work: lower(work, choose).tasks <= 1)
         works = merged(chained(with_statistics(works, self), self.features), self.features)
-        launches = []
+        works, launches = [*constant, *works], []
         for number, work in enumerate(works):
             if progress is not None:
                 progress(0, 0, f"planning {number} of {len(works)}")
             launches.append(lower(work, choose))
-        return Lowered(launches, program.results, program.layouts)
+        return Lowered(launches, len(constant), program.results, program.layouts)
 
     def takes_prologue(self, node: Node) -> bool:
         """Whether a convolution, or a weight gradient, computes element-wise work on its input rather than read it."""

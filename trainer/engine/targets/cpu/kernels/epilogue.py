@@ -10,7 +10,7 @@ from typing import Literal
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.program.spec import Instruction
 from trainer.engine.targets.cpu.kernels.expression import MEMORY
-from trainer.engine.targets.cpu.kernels.loop_writer import Integer, LoopWriter
+from trainer.engine.targets.cpu.kernels.writer import Integer, Typed, Writer
 
 Addressing = Literal["same", "channel", "scalar"]
 
@@ -51,11 +51,21 @@ class OperandPointers:
     bases: tuple[str, ...]
 
     @classmethod
-    def load(cls, writer: LoopWriter, epilogue: Epilogue, word: int) -> OperandPointers:
+    def load(cls, writer: Writer, epilogue: Epilogue, word: int) -> OperandPointers:
         """Read them from the argument block, from `word` on."""
         return cls(epilogue, tuple(writer.argument(word + i) for i in range(len(epilogue.operands))))
 
-    def at(self, writer: LoopWriter, element: Integer, channel: Integer) -> list[str]:
+    @classmethod
+    def parameters(cls, epilogue: Epilogue) -> OperandPointers:
+        """The parameters of a function inside the kernel that is handed them."""
+        return cls(epilogue, tuple(f"%operand{number}" for number in range(len(epilogue.operands))))
+
+    @property
+    def typed(self) -> list[Typed]:
+        """The addresses as parameters or arguments of a function."""
+        return [("ptr", base) for base in self.bases]
+
+    def at(self, writer: Writer, element: Integer, channel: Integer) -> list[str]:
         """Where each operand's part begins for a tile whose output begins at `element` and whose first column is
         `channel`.
         """

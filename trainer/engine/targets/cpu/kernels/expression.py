@@ -20,7 +20,7 @@ from trainer.engine.graph import half
 from trainer.engine.graph.dtypes import DType, bool_
 from trainer.engine.program.spec import Instruction
 from trainer.engine.targets.cpu.kernels import integers, mathematics, powers, remainders, trigonometry
-from trainer.engine.targets.cpu.kernels.vectors import Floats, float_literal, splat, to_float32
+from trainer.engine.targets.cpu.kernels.vectors import Floats, Integers, float_literal, splat, to_float32
 from trainer.engine.targets.cpu.kernels.writer import Writer, mangled, vector
 
 LANES = 16
@@ -147,6 +147,10 @@ class Step:
     def floats(self) -> Floats:
         return Floats(self.writer, self.element, self.lanes)
 
+    @property
+    def integers(self) -> Integers:
+        return Integers(self.writer, self.element, self.lanes, self.dtype.kind == "int")
+
     def emit(self, operation: str, *values: str) -> str:
         """`operation` on the arguments' type."""
         return self.writer.value(f"{operation} {self.type} {', '.join(values or self.values)}")
@@ -255,22 +259,16 @@ def _extremum(greater: bool) -> Renderer:
     return render
 
 
-def _floor_divide(s: Step) -> str:
-    if s.dtype.is_float:
-        return remainders.floor_divide(s.floats, *s.values)
-    return integers.floor_divide(s.writer, s.element, s.lanes, s.dtype.kind == "int", *s.values)
+def _by_kind(
+    for_float: Callable[[Floats, str, str], str], for_integer: Callable[[Integers, str, str], str]
+) -> Renderer:
+    """Functions of two arguments that are written for floats and for integers."""
 
+    def render(s: Step) -> str:
+        a, b = s.values
+        return for_float(s.floats, a, b) if s.dtype.is_float else for_integer(s.integers, a, b)
 
-def _remainder(s: Step) -> str:
-    if s.dtype.is_float:
-        return remainders.remainder(s.floats, *s.values)
-    return integers.remainder(s.writer, s.element, s.lanes, s.dtype.kind == "int", *s.values)
-
-
-def _power(s: Step) -> str:
-    if s.dtype.is_float:
-        return powers.power(s.floats, *s.values)
-    return powers.integer_power(s.writer, s.element, s.lanes, s.dtype.kind == "int", *s.values)
+    return render
 
 
 def _shift(operation: str) -> Renderer:
@@ -374,9 +372,9 @@ RENDERERS: dict[str, Renderer] = {
     "subtract": _arithmetic("fsub", "sub", "xor"),
     "multiply": _arithmetic("fmul", "mul", "and"),
     "divide": lambda s: s.emit("fdiv"),
-    "floor_divide": _floor_divide,
-    "remainder": _remainder,
-    "power": _power,
+    "floor_divide": _by_kind(remainders.floor_divide, integers.floor_divide),
+    "remainder": _by_kind(remainders.remainder, integers.remainder),
+    "power": _by_kind(powers.power, powers.integer_power),
     "maximum": _extremum(True),
     "minimum": _extremum(False),
     "equal": _compare("oeq", "eq"),
