@@ -70,7 +70,7 @@ class Call:
 
 
 def put_together(
-    runs: Sequence[ProgramRun], clock: Clock, calls: Sequence[Call], limits: Peaks, threads: int
+    runs: Sequence[ProgramRun[Program]], clock: Clock, calls: Sequence[Call], limits: Peaks, threads: int
 ) -> Profile:
     """The profile of `calls`, each of which ran its part of `runs`."""
     waits: dict[Program, tuple[bool, ...]] = {}

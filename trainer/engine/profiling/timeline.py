@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from trainer.engine.targets.cpu.executable import Program
 from trainer.engine.targets.cpu.recording import Clock, ProgramRun
 
 
@@ -68,7 +69,7 @@ class Timeline:
     spans: tuple[Span, ...]
 
 
-def span_of(run: ProgramRun, waits: tuple[bool, ...], clock: Clock) -> Span:
+def span_of(run: ProgramRun[Program], waits: tuple[bool, ...], clock: Clock) -> Span:
     """A recorded run in seconds."""
     moments = clock.seconds(run.stamps)
     launches = len(run.program.launches)
