@@ -113,7 +113,7 @@ def resnet50_inference_8() -> Workload:
 
 
 def resnet18() -> Workload:
-    """ResNet-18 on 8 x 3 x 64 x 64, 1,000 classes, SGD with momentum."""
+    """ResNet-18 on 8 x 3 x 224 x 224, 1,000 classes, SGD with momentum."""
     network = BasicResNet((2, 2, 2, 2))
     optimizer = SGD(network, 0.1, momentum=0.9)
 
@@ -123,7 +123,7 @@ def resnet18() -> Workload:
         return loss
 
     random = np.random.default_rng(0)
-    arguments = random.standard_normal((8, 3, 64, 64), dtype=np.float32), random.integers(0, 1000, 8)
+    arguments = random.standard_normal((8, 3, 224, 224), dtype=np.float32), random.integers(0, 1000, 8)
     return Workload(engine.trace(step), arguments)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.program.spec import Operand
 from trainer.engine.targets.cpu.kernels.expression import LANES, MEMORY, memory_type, narrow, widen
-from trainer.engine.targets.cpu.kernels.loops import IOTA, Part, broadcast
+from trainer.engine.targets.cpu.kernels.loops import IOTA, Part, broadcast, stepped
 from trainer.engine.targets.cpu.kernels.writer import Integer, Writer, mangled, vector
 
 PREFETCHED_BYTES = 4096
@@ -165,8 +165,7 @@ def _load_strided(writer: Writer, dtype: DType, place: str, stride: Integer, par
     Behind a mask the lanes past the end read the last element again.
     """
     element, kind = MEMORY[dtype.name], memory_type(dtype)
-    offset = writer.value(f"mul i64 {part.position}, {stride}")
-    start = writer.value(f"getelementptr {element}, ptr {place}, i64 {offset}")
+    start = stepped(writer, element, place, part.position, stride)
     if part.mask is None:
         return _load_lanes(writer, dtype, start, lambda lane: stride)
 
@@ -195,7 +194,6 @@ def _load_lanes(writer: Writer, dtype: DType, address: str, step: Callable[[int]
 
 def _store_strided(writer: Writer, dtype: DType, place: str, stride: Integer, part: Part, value: str) -> None:
     element = MEMORY[dtype.name]
-    start = writer.value(f"mul i64 {part.position}, {stride}")
-    base = writer.value(f"getelementptr {element}, ptr {place}, i64 {start}")
+    base = stepped(writer, element, place, part.position, stride)
     offsets = writer.value(f"mul {_WIDE} {broadcast(writer, 'i64', stride)}, {IOTA['i64']}")
     scatter(writer, dtype, value, writer.value(f"getelementptr {element}, ptr {base}, {_WIDE} {offsets}"), part.mask)

@@ -9,8 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from trainer.engine.graph.dtypes import DType, float32, int64
-from trainer.engine.program.spec import Instruction
-from trainer.engine.targets.cpu.kernels.expression import LANES, compute_type, constant, render_body
+from trainer.engine.targets.cpu.kernels.expression import LANES, combined, compute_type, constant
 from trainer.engine.targets.cpu.kernels.vectors import splat
 from trainer.engine.targets.cpu.kernels.writer import Writer, vector
 
@@ -64,14 +63,8 @@ class Accumulator:
 
     def combine(self, writer: Writer, a: list[str], b: list[str]) -> list[str]:
         """The partial result of both; for floats in this order."""
-        dtype = self.working
         if not self.tracks_position:
-            body = [
-                Instruction("load", (), dtype, (0,)),
-                Instruction("load", (), dtype, (1,)),
-                Instruction(_PAIRWISE[self.operation], (0, 1), dtype),
-            ]
-            return [render_body(writer, body, [a[0], b[0]])[-1]]
+            return [combined(writer, _PAIRWISE[self.operation], self.working, a[0], b[0])]
         return self._chosen(writer, self._better(writer, a, b), b, a)
 
     def _better(self, writer: Writer, a: list[str], b: list[str]) -> str:
@@ -101,8 +94,8 @@ class Accumulator:
 
     def take(self, writer: Writer, partial: list[str], value: str, positions: str, mask: str | None) -> list[str]:
         """`partial` with a new element on every lane of `mask`; `positions` are int64 lanes, "" where not tracked."""
-        combined = self.combine(writer, partial, self._taken(writer, value, positions))
-        return combined if mask is None else self._chosen(writer, mask, combined, partial)
+        both = self.combine(writer, partial, self._taken(writer, value, positions))
+        return both if mask is None else self._chosen(writer, mask, both, partial)
 
     def _taken(self, writer: Writer, value: str, positions: str) -> list[str]:
         """The partial result of one element on every lane."""

@@ -14,12 +14,12 @@ import math
 from dataclasses import dataclass, field
 
 from trainer.engine.graph.dtypes import DType
-from trainer.engine.targets.cpu.kernels import pack, tile_registers
+from trainer.engine.targets.cpu.kernels import copies, pack, tile_registers
 from trainer.engine.targets.cpu.kernels.epilogue import Epilogue, OperandPointers
 from trainer.engine.targets.cpu.kernels.expression import MEMORY
 from trainer.engine.targets.cpu.kernels.products import products_of
 from trainer.engine.targets.cpu.kernels.quads import Quads
-from trainer.engine.targets.cpu.kernels.tile import Level, Tile, cut_columns, lanes_of, run_tile
+from trainer.engine.targets.cpu.kernels.tile import Level, Tile, cut_columns, lanes_of, odd_lines, run_tile
 from trainer.engine.targets.cpu.kernels.writer import Integer, Writer
 
 
@@ -108,12 +108,8 @@ def _vectors(spec: MatmulSpec) -> int:
 
 
 def _scratch_pitch(spec: MatmulSpec) -> int:
-    """Elements between packed rows of `a`: whole cache lines, an odd number of them, so that rows spread over the
-    cache's sets.
-    """
-    lanes = lanes_of(spec.dtype)
-    lines = -(-spec.steps // lanes)
-    return (lines | 1) * lanes
+    """Elements between packed rows of `a`."""
+    return odd_lines(spec.steps, lanes_of(spec.dtype))
 
 
 def render(spec: MatmulSpec, parameters: MatmulParameters, name: str) -> str:
@@ -198,7 +194,7 @@ def _matrix_pointers(w: Writer, spec: MatmulSpec, a: str, b: str, matrix: Intege
 def _copy_rows(w: Writer, spec: MatmulSpec, a: str, first_row: Integer, last_row: Integer) -> str:
     """Copy the task's rows of `a` into scratch, `_scratch_pitch` apart."""
     element = MEMORY[spec.dtype.name]
-    copy = pack.define_copy(w, spec.dtype)
+    copy = copies.define_copy(w, spec.dtype)
     with w.loop(first_row, last_row) as row:
         source = w.pointer(a, w.multiply(row.index, spec.a_strides[0] // spec.unit), element)
         place = w.multiply(w.subtract(row.index, first_row), _scratch_pitch(spec))

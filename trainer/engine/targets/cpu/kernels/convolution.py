@@ -22,7 +22,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
 from trainer.engine.graph.dtypes import DType
-from trainer.engine.targets.cpu.kernels import pack, tile_registers
+from trainer.engine.targets.cpu.kernels import copies, pack, tile_registers
 from trainer.engine.targets.cpu.kernels.epilogue import OperandPointers
 from trainer.engine.targets.cpu.kernels.expression import MEMORY
 from trainer.engine.targets.cpu.kernels.geometry import RSCK, Axis, AxisPhase, ConvolutionSpec, Correlation, correlation
@@ -128,6 +128,11 @@ def scratch_bytes(spec: ConvolutionSpec, parameters: ConvolutionParameters) -> i
     return source.image * min(parameters.task_images, form.images) * spec.dtype.itemsize if source.copied else 0
 
 
+def words(spec: ConvolutionSpec) -> tuple[int, ...]:
+    """The words after the addresses: the number of images, so that batches of any size may have the same code."""
+    return (spec.images,) if correlation(spec).images > 1 else ()
+
+
 @dataclass(frozen=True, slots=True)
 class Bounds:
     """A task's part of one axis: outputs [start, stop) of a phase of `count`, and the phase's numbers."""
@@ -154,13 +159,17 @@ def render(spec: ConvolutionSpec, parameters: ConvolutionParameters, name: str) 
     operands = OperandPointers.load(w, spec.epilogue, 3)
     applied = OperandPointers.load(w, spec.prologue, 3 + len(spec.epilogue.operands))
     stored = MEMORY[spec.epilogue.output(spec.dtype).name]
+    images: Integer = form.images
+    if words(spec):
+        images = w.argument(3 + len(spec.epilogue.operands) + len(spec.prologue.operands), "i64")
+    shares, _ = w.divide(w.add(images, parameters.task_images - 1), parameters.task_images)
 
-    extents = grid.groups, grid.images, grid.rows, grid.columns, grid.phases
+    extents = grid.groups, shares, grid.rows, grid.columns, grid.phases
     vector_task, group, image_task, row_task, column_task, phase = w.unravel("%task", *extents)
     rows, columns, depth_start = phase_bounds(
         w, form, (parameters.task_rows, parameters.task_columns), phase, row_task, column_task
     )
-    first_image, last_image = w.share(image_task, parameters.task_images, form.images)
+    first_image, last_image = w.share(image_task, parameters.task_images, images)
     vectors = form.packing.panels
     first_vector, last_vector = w.share(vector_task, parameters.task_vectors, vectors)
 
@@ -411,5 +420,5 @@ def _copy_input(
         return first, w.add(w.add(steps, taps), 1)
 
     spatial = form.rows.extent, form.columns.extent
-    window = pack.Window(dtype, spatial, form.inputs, form.group_inputs, source.pixel, source.row, source.image)
-    pack.copy_window(w, window, x, images, reach(form.rows, rows), reach(form.columns, columns), applied)
+    window = copies.Window(dtype, spatial, form.inputs, form.group_inputs, source.pixel, source.row, source.image)
+    copies.copy_window(w, window, x, images, reach(form.rows, rows), reach(form.columns, columns), applied)

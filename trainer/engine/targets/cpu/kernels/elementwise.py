@@ -16,7 +16,6 @@ from trainer.engine.targets.cpu.kernels.loops import (
     Arguments,
     Part,
     Run,
-    advance,
     bounds,
     counted_loop,
     each_row,
@@ -137,7 +136,7 @@ def _render_tiles(writer: Writer, kernel: LoopKernel, arguments: Arguments, run:
 
     def moved(rows: Integer) -> list[str]:
         return [
-            advance(writer, operand, place, writer.value(f"mul i64 {rows}, {step}"))
+            place_at(writer, operand, place, [(rows, step)])
             for operand, place, step in zip(arguments.operands, run.places, run.steps, strict=True)
         ]
 

@@ -19,13 +19,13 @@ import math
 from dataclasses import dataclass
 
 from trainer.engine.graph.dtypes import float32, float64
-from trainer.engine.targets.cpu.kernels import pack
+from trainer.engine.targets.cpu.kernels import copies
 from trainer.engine.targets.cpu.kernels.access import load_vector, store_vector
 from trainer.engine.targets.cpu.kernels.convolution import Bounds, output_pixel, phase_bounds
 from trainer.engine.targets.cpu.kernels.epilogue import OperandPointers
 from trainer.engine.targets.cpu.kernels.expression import MEMORY
 from trainer.engine.targets.cpu.kernels.geometry import RSCK, Axis, ConvolutionSpec, correlation
-from trainer.engine.targets.cpu.kernels.tile import Level, Tile, finish, lanes_of, run_tile
+from trainer.engine.targets.cpu.kernels.tile import Level, Tile, finish, lanes_of, odd_lines, run_tile
 from trainer.engine.targets.cpu.kernels.transpose import exchanged
 from trainer.engine.targets.cpu.kernels.writer import Integer, Writer, vector
 
@@ -94,8 +94,7 @@ class _Line:
         )
         row = width + along
         vectors = -(-((rows - 1) * row + width) // lanes)
-        lines = -(-(vectors * lanes + down * row + along) // lanes)
-        channel = (lines | 1) * lanes  # an odd number of cache lines: neighbouring channels lie in different sets
+        channel = odd_lines(vectors * lanes + down * row + along, lanes)
         return cls(row, channel, vectors, vectors * lanes, form.inputs * channel)
 
 
@@ -192,7 +191,7 @@ def _store(
 def _copy(w: Writer, spec: ConvolutionSpec, line: _Line, x: str, image: Integer, rows: Bounds, columns: Bounds) -> None:
     """Bring the rows that a task reads into scratch, channel by channel, zeros where it reads beyond the image."""
     form, lanes, element = correlation(spec), lanes_of(spec.dtype), MEMORY[spec.dtype.name]
-    clear = pack.define_clear(w, spec.dtype)
+    clear = copies.define_clear(w, spec.dtype)
     square = _define_square(w, spec, form.inputs, line.channel)
     top = w.add(rows.input_start, rows.start)
     height = w.add(w.subtract(rows.stop, rows.start), w.multiply(w.subtract(rows.taps, 1), form.rows.tap_step))

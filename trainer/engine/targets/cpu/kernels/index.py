@@ -17,10 +17,10 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from trainer.engine.graph.dtypes import DType, float32
-from trainer.engine.program.spec import Inner, Instruction, Operand
+from trainer.engine.program.spec import Inner, Operand
 from trainer.engine.targets.cpu.kernels.access import gather as gather_lanes
 from trainer.engine.targets.cpu.kernels.access import load_operand, load_vector, scatter, store_operand, store_vector
-from trainer.engine.targets.cpu.kernels.expression import LANES, MEMORY, cast, render_body, widen
+from trainer.engine.targets.cpu.kernels.expression import LANES, MEMORY, cast, combined, widen
 from trainer.engine.targets.cpu.kernels.loops import (
     IOTA,
     Arguments,
@@ -29,6 +29,7 @@ from trainer.engine.targets.cpu.kernels.loops import (
     broadcast,
     counted_loop,
     each_point,
+    stepped,
     vectors,
     word,
 )
@@ -269,16 +270,10 @@ class _Index:
         """table + update, in the table's dtype; the update is in its own."""
         dtype = self.kernel.table_dtype
         addend = cast(self.writer, update, self.kernel.dtype, dtype, lanes)
-        body = [
-            Instruction("load", (), dtype, (0,)),
-            Instruction("load", (), dtype, (1,)),
-            Instruction("add", (0, 1), dtype),
-        ]
-        return render_body(self.writer, body, [table, addend], lanes)[-1]
+        return combined(self.writer, "add", dtype, table, addend, lanes)
 
     def _table_place(self, table: str, index: Integer) -> str:
-        offset = self.writer.value(f"mul i64 {index}, {self.kernel.axis_stride}")
-        return self.writer.value(f"getelementptr {MEMORY[self.kernel.table_dtype.name]}, ptr {table}, i64 {offset}")
+        return stepped(self.writer, MEMORY[self.kernel.table_dtype.name], table, index, self.kernel.axis_stride)
 
     def _add_row(self, places: list[str], start: Integer, stop: Integer) -> None:
         """One index for the whole row: a vector addition."""

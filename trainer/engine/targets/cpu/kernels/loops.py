@@ -92,6 +92,18 @@ def bounds(writer: Writer, number: Integer, size: Integer, total: Integer) -> tu
     return first, minimum(writer, total, writer.value(f"add i64 {first}, {size}"))
 
 
+def guarded(writer: Writer, name: str, condition: str, inside: str = "head") -> tuple[str, str, str, str]:
+    """Begin a block that runs where the comparison `condition` holds. Returns the names of the block before it, of its
+    own, of its last and of the one after it.
+    """
+    before, head, latch, after = (writer.fresh(f"{name}.{part}.") for part in ("before", inside, "latch", "after"))
+    writer.branch(before)
+    writer.label(before)
+    writer.branch_if(writer.value(condition), head, after)
+    writer.label(head)
+    return before, head, latch, after
+
+
 @contextmanager
 def counted_loop(
     writer: Writer, start: Integer, stop: Integer, step: Integer, name: str, carried: Sequence[Typed] = (),
@@ -100,11 +112,7 @@ def counted_loop(
     """As `Writer.loop`, with blocks named for `name`: what it does stands in the text. The body may set another
     `step`; after the loop `next` holds the last values, or the first ones where there was no turn.
     """
-    before, head, latch, after = (writer.fresh(f"{name}.{part}.") for part in ("before", "head", "latch", "after"))
-    writer.branch(before)
-    writer.label(before)
-    writer.branch_if(writer.value(f"icmp ult i64 {start}, {stop}"), head, after)
-    writer.label(head)
+    before, head, latch, after = guarded(writer, name, f"icmp ult i64 {start}, {stop}")
     following = f"%{writer.fresh('next')}"
     place = writer.value(f"phi i64 [ {start}, %{before} ], [ {following}, %{latch} ]", index)
     later = [f"%{writer.fresh('carried')}" for _ in carried]
@@ -165,6 +173,11 @@ def vectors(writer: Writer, start: Integer, stop: Integer, name: str, *, masked:
         yield Part(middle, tail_mask(writer, left))
 
 
+def stepped(writer: Writer, element: str, base: str, count: Integer, step: Integer) -> str:
+    """The address `count` times `step` elements past `base`."""
+    return writer.value(f"getelementptr {element}, ptr {base}, i64 {writer.value(f'mul i64 {count}, {step}')}")
+
+
 def advance(writer: Writer, operand: Operand, place: str, offset: Integer) -> str:
     """The place `offset` elements further."""
     if operand.index:
@@ -202,9 +215,7 @@ class Run:
 
 
 @contextmanager
-def each_run(
-    writer: Writer, arguments: Arguments, dimensions: int, first: Integer, last: Integer
-) -> Iterator[Run]:  # fmt: skip
+def each_run(writer: Writer, arguments: Arguments, dimensions: int, first: Integer, last: Integer) -> Iterator[Run]:
     """Walk the flattened rows [first, last) of the leading `dimensions` (at least one), run by run."""
     with counted_loop(writer, first, last, 0, "run", index="row") as loop:
         positions = decode(writer, loop.index, arguments.sizes[:dimensions])
@@ -220,11 +231,7 @@ def each_run(
 @contextmanager
 def each_row(writer: Writer, arguments: Arguments, run: Run) -> Iterator[list[str]]:
     """The operands' places at each row of `run`."""
-    before, head, latch, after = (writer.fresh(f"row.{part}.") for part in ("before", "head", "latch", "after"))
-    writer.branch(before)
-    writer.label(before)
-    writer.branch_if(writer.value(f"icmp ne i64 {run.count}, 0"), head, after)
-    writer.label(head)
+    before, head, latch, after = guarded(writer, "row", f"icmp ne i64 {run.count}, 0")
     following = f"%{writer.fresh('next')}"
     left = writer.value(f"phi i64 [ {run.count}, %{before} ], [ {following}, %{latch} ]", "left")
     moved = [f"%{writer.fresh('moved')}" for _ in run.places]

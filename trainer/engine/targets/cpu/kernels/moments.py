@@ -11,7 +11,7 @@ from trainer.engine.graph.dtypes import DType
 from trainer.engine.program.spec import Operand
 from trainer.engine.targets.cpu.kernels.access import load_operand, store_operand
 from trainer.engine.targets.cpu.kernels.expression import LANES, MEMORY, compute_type
-from trainer.engine.targets.cpu.kernels.loops import Part, bounds, broadcast, counted_loop, vectors, word
+from trainer.engine.targets.cpu.kernels.loops import Part, bounds, broadcast, counted_loop, stepped, vectors, word
 from trainer.engine.targets.cpu.kernels.writer import Integer, Writer
 
 TASK_COLUMNS = 256
@@ -36,8 +36,7 @@ def render_merge(dtype: DType, name: str) -> str:
     first, last = bounds(writer, "%task", TASK_COLUMNS, kept)
 
     def of_block(source: str, start: Integer, part: Part) -> str:
-        row = writer.value(f"mul i64 {writer.value(f'udiv i64 {start}, {block}')}, {kept}")
-        place = writer.value(f"getelementptr {element}, ptr {source}, i64 {row}")
+        place = stepped(writer, element, source, writer.value(f"udiv i64 {start}, {block}"), kept)
         return load_operand(writer, operand, place, part)
 
     def scalar(value: str) -> str:

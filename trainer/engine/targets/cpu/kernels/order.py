@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.targets.cpu.kernels.expression import MEMORY
-from trainer.engine.targets.cpu.kernels.loops import bounds, counted_loop, decode, word
+from trainer.engine.targets.cpu.kernels.loops import bounds, counted_loop, decode, stepped, word
 from trainer.engine.targets.cpu.kernels.writer import Integer, Writer
 
 _TASK_ELEMENTS = 4096
@@ -80,23 +80,18 @@ def render_argsort(kernel: Argsort, name: str) -> str:
         keys = _row(writer, source, MEMORY[kernel.dtype.name], row.index, kernel.shape, axes, kernel.input_strides)
         order = _row(writer, target, "i64", row.index, kernel.shape, axes, kernel.output_strides)
         with counted_loop(writer, 0, count, 1, "number") as loop:
-            writer.emit(f"store i64 {loop.index}, ptr {_at(writer, order, loop.index, by)}")
+            writer.emit(f"store i64 {loop.index}, ptr {stepped(writer, 'i64', order, loop.index, by)}")
         with counted_loop(writer, 0, count // 2, 1, "heap") as loop:
             root = writer.value(f"sub i64 {count // 2 - 1}, {loop.index}")
             writer.run(sift, (keys, order), (root, count))
         with counted_loop(writer, 0, max(0, count - 1), 1, "sort") as loop:
             end = writer.value(f"sub i64 {count - 1}, {loop.index}")
             top = writer.value(f"load i64, ptr {order}")
-            bottom = writer.value(f"load i64, ptr {_at(writer, order, end, by)}")
+            bottom = writer.value(f"load i64, ptr {stepped(writer, 'i64', order, end, by)}")
             writer.emit(f"store i64 {bottom}, ptr {order}")
-            writer.emit(f"store i64 {top}, ptr {_at(writer, order, end, by)}")
+            writer.emit(f"store i64 {top}, ptr {stepped(writer, 'i64', order, end, by)}")
             writer.run(sift, (keys, order), (0, end))
     return writer.module(name)
-
-
-def _at(writer: Writer, base: str, index: Integer, step: int, element: str = "i64") -> str:
-    """The address of the element `index` of a row whose elements are `step` apart."""
-    return writer.value(f"getelementptr {element}, ptr {base}, i64 {writer.value(f'mul i64 {index}, {step}')}")
 
 
 def _sift(writer: Writer, kernel: Argsort) -> str:
@@ -106,11 +101,10 @@ def _sift(writer: Writer, kernel: Argsort) -> str:
 
     def build(inner: Writer) -> None:
         def key(index: str) -> str:
-            offset = inner.value(f"mul i64 {index}, {by_key}")
-            return _key(inner, kernel.dtype, "%keys", offset)
+            return _key(inner, kernel.dtype, stepped(inner, MEMORY[kernel.dtype.name], "%keys", index, by_key))
 
         def at(position: str) -> str:
-            return _at(inner, "%order", position, by_index)
+            return stepped(inner, "i64", "%order", position, by_index)
 
         def comes_later(one: tuple[str, str], other: tuple[str, str]) -> str:
             differs = inner.value(f"icmp {better} i64 {one[0]}, {other[0]}")
@@ -150,11 +144,9 @@ def _sift(writer: Writer, kernel: Argsort) -> str:
     return writer.helper("sift", "void", parameters, build)
 
 
-def _key(writer: Writer, dtype: DType, base: str, offset: str) -> str:
-    """The element at `offset` as an i64 of the same order, from its bits alone: no flushing of subnormal numbers."""
-    element = MEMORY[dtype.name]
+def _key(writer: Writer, dtype: DType, place: str) -> str:
+    """The element at `place` as an i64 of the same order, from its bits alone: no flushing of subnormal numbers."""
     kind = f"i{8 * dtype.itemsize}"
-    place = writer.value(f"getelementptr {element}, ptr {base}, i64 {offset}")
     bits = writer.value(f"load {kind}, ptr {place}, align {dtype.itemsize}")
     if not dtype.is_float:
         if kind == "i64":
@@ -181,14 +173,14 @@ def render_suppress(kernel: Suppress, name: str) -> str:
     down, across = kernel.input_strides[-2:]
     by = kernel.output_strides[-1]
     with counted_loop(writer, 0, count, 1, "all") as loop:
-        writer.emit(f"store i8 1, ptr {_at(writer, kept, loop.index, by, 'i8')}")
+        writer.emit(f"store i8 1, ptr {stepped(writer, 'i8', kept, loop.index, by)}")
     with counted_loop(writer, 0, count, 1, "candidate") as candidate:
-        own = writer.value(f"load i8, ptr {_at(writer, kept, candidate.index, by, 'i8')}")
+        own = writer.value(f"load i8, ptr {stepped(writer, 'i8', kept, candidate.index, by)}")
         with writer.when(writer.value(f"icmp ne i8 {own}, 0"), "stays"):
-            line = _at(writer, matrix, candidate.index, down, "i8")
+            line = stepped(writer, "i8", matrix, candidate.index, down)
             with counted_loop(writer, writer.value(f"add i64 {candidate.index}, 1"), count, 1, "later") as other:
-                place = _at(writer, kept, other.index, by, "i8")
-                overlaps = writer.value(f"load i8, ptr {_at(writer, line, other.index, across, 'i8')}")
+                place = stepped(writer, "i8", kept, other.index, by)
+                overlaps = writer.value(f"load i8, ptr {stepped(writer, 'i8', line, other.index, across)}")
                 free = writer.value(f"xor i8 {overlaps}, 1")
                 before = writer.value(f"load i8, ptr {place}")
                 writer.emit(f"store i8 {writer.value(f'and i8 {before}, {free}')}, ptr {place}")

@@ -9,9 +9,10 @@ from trainer.engine.targets.cpu.kernels.combine import Moments
 from trainer.engine.targets.cpu.kernels.expression import LANES, MEMORY, cast, memory_type, narrow
 from trainer.engine.targets.cpu.kernels.loops import (
     Part,
-    advance,
     counted_loop,
     each_point,
+    guarded,
+    place_at,
     product,
     tail_mask,
     whole_vectors,
@@ -49,8 +50,8 @@ class RowReduction(BlockReduction):
             value = self.final(number, folded, pivots)
             raw = narrow(writer, cast(writer, value, self.accumulators[place].result, operand.dtype), operand.dtype)
             scalar = writer.value(f"extractelement {memory_type(operand.dtype)} {raw}, i64 0")
-            moved = writer.value(f"mul i64 {self.block}, {self.arguments.strides[output][self.reduced]}")
-            address = advance(writer, operand, places[output], moved)
+            step = self.arguments.strides[output][self.reduced]
+            address = place_at(writer, operand, places[output], [(self.block, step)])
             writer.emit(f"store {MEMORY[operand.dtype.name]} {scalar}, ptr {address}, align {operand.dtype.itemsize}")
 
     def _row_pivots(self, places: list[str], fixed: dict[int, str]) -> list[str]:
@@ -110,11 +111,7 @@ class RowReduction(BlockReduction):
         writer = self.writer
         left = writer.value(f"sub i64 {self.stop}, {middle}")
         part = Part(middle, tail_mask(writer, left))
-        before, then, latch, after = (writer.fresh(f"last.{name}.") for name in ("before", "then", "latch", "after"))
-        writer.branch(before)
-        writer.label(before)
-        writer.branch_if(writer.value(f"icmp ne i64 {left}, 0"), then, after)
-        writer.label(then)
+        before, _, latch, after = guarded(writer, "last", f"icmp ne i64 {left}, 0", "then")
         updated = self._taken(places, fixed, part, partials, pivots)
         writer.branch(latch)
         writer.label(latch)

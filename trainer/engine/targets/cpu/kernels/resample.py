@@ -19,7 +19,7 @@ from trainer.engine.graph.primitives.resampling import Band
 from trainer.engine.program.spec import Operand
 from trainer.engine.targets.cpu.kernels.access import load_operand, store_operand
 from trainer.engine.targets.cpu.kernels.expression import COMPUTE, LANES, MEMORY, compute_type
-from trainer.engine.targets.cpu.kernels.loops import Part, bounds, broadcast, counted_loop, vectors, word
+from trainer.engine.targets.cpu.kernels.loops import Part, bounds, broadcast, counted_loop, stepped, vectors, word
 from trainer.engine.targets.cpu.kernels.writer import Integer, Typed, Writer
 
 _HEAD = 13
@@ -156,5 +156,4 @@ class RunWriter:
         return broadcast(self.writer, self.scalar, value)
 
     def _moved(self, place: str, count: Integer, step: str) -> str:
-        offset = self.writer.value(f"mul i64 {count}, {step}")
-        return self.writer.value(f"getelementptr {self.element}, ptr {place}, i64 {offset}")
+        return stepped(self.writer, self.element, place, count, step)

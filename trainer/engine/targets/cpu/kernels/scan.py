@@ -6,14 +6,14 @@ import math
 from dataclasses import dataclass
 
 from trainer.engine.graph.dtypes import DType, float32
-from trainer.engine.program.spec import Instruction, Operand
+from trainer.engine.program.spec import Operand
 from trainer.engine.targets.cpu.kernels.access import load_operand, load_vector, store_operand, store_vector
 from trainer.engine.targets.cpu.kernels.expression import (
     cast,
+    combined,
     compute_type,
     constant,
     narrow,
-    render_body,
     widen,
 )
 from trainer.engine.targets.cpu.kernels.loops import (
@@ -97,11 +97,6 @@ def _scan(writer: Writer, kernel: CumulativeSum, places: list[str], part: Part |
     dtype, lanes = kernel.dtype, part.lanes if part else 1
     working = float32 if dtype.is_half else dtype
     operand = Operand(dtype, "contiguous")
-    add = [
-        Instruction("load", (), working, (0,)),
-        Instruction("load", (), working, (1,)),
-        Instruction("add", (0, 1), working),
-    ]
     start = constant(working, -0.0 if working.is_float else 0)  # -0 + x is x, also for x = -0
     initial = [("ptr", places[0]), ("ptr", places[1]), (compute_type(working, lanes), start)]
     with counted_loop(writer, 0, kernel.shape[kernel.axis], 1, "scan", initial) as loop:
@@ -110,7 +105,7 @@ def _scan(writer: Writer, kernel: CumulativeSum, places: list[str], part: Part |
             value = widen(writer, load_vector(writer, dtype, source, 1), dtype, 1)
         else:
             value = load_operand(writer, operand, source, part)
-        total = render_body(writer, add, [total, value], lanes)[-1]
+        total = combined(writer, "add", working, total, value, lanes)
         rounded = cast(writer, total, working, dtype, lanes)
         if part is None:
             store_vector(writer, dtype, narrow(writer, rounded, dtype, 1), target, 1)

@@ -41,16 +41,22 @@ class Argument:
     written: bool = False
 
 
+def _no_words(spec: Any) -> tuple[int, ...]:
+    return ()
+
+
 @dataclass(frozen=True, slots=True)
 class Template:
-    """What makes kernels of specifications: functions of (specification, parameters), and the operands in the order of
-    the argument block. They are module-level functions, so that a template can be sent to another process.
+    """What makes kernels of specifications: functions of (specification, parameters), the operands in the order of the
+    argument block, and the words that follow their addresses there. They are module-level functions, so that a template
+    can be sent to another process.
     """
 
     render: Callable[[Any, Any, str], str]
     tasks: Callable[[Any, Any], int]
     scratch_bytes: Callable[[Any, Any], int]
     operands: Callable[[Any], Sequence[Argument]]
+    words: Callable[[Any], tuple[int, ...]] = _no_words
 
 
 def _epilogue_operands(epilogue: Epilogue, elements: int, channels: int) -> list[Argument]:
@@ -142,7 +148,7 @@ def _few_outputs_operands(spec: FewOutputsSpec) -> list[Argument]:
 
 
 def _template(module: Any, operands: Callable[[Any], Sequence[Argument]]) -> Template:
-    return Template(module.render, module.tasks, module.scratch_bytes, operands)
+    return Template(module.render, module.tasks, module.scratch_bytes, operands, getattr(module, "words", _no_words))
 
 
 MATMUL = _template(contraction, _matmul_operands)

@@ -32,6 +32,11 @@ def lanes_of(dtype: DType) -> int:
     return 64 // dtype.itemsize
 
 
+def odd_lines(elements: int, lanes: int) -> int:
+    """Whole cache lines for so many elements, an odd number of them: neighbours spread over the cache's sets."""
+    return (-(-elements // lanes) | 1) * lanes
+
+
 @dataclass(frozen=True, slots=True)
 class Level:
     """A loop of the reduction: its extent, and the elements that `a` and `b` move by at each step.
@@ -159,7 +164,7 @@ class _TileWriter:
             ]
         for number, ((row, column), total) in enumerate(zip(self.places, sums, strict=True)):
             if looped:
-                w.emit(f"store {self.type} {total}, ptr {w.pointer(buffer, number, self.type)}, align 64")
+                store_vector(w, tile.dtype, total, w.pointer(buffer, number, self.type), self.lanes, alignment=64)
             else:
                 self._store_sum(total, tile.outputs[row], column)
         if looped:
@@ -173,7 +178,8 @@ class _TileWriter:
             offset = w.value(f"load i64, ptr {w.pointer(table, row_loop.index, 'i64')}")
             for column in range(tile.vectors):
                 place = w.add(w.multiply(row_loop.index, tile.vectors), column)
-                total = w.value(f"load {self.type}, ptr {w.pointer(buffer, place, self.type)}, align 64")
+                pointer = w.pointer(buffer, place, self.type)
+                total = load_vector(w, tile.dtype, pointer, self.lanes, alignment=64)
                 self._store_sum(total, offset, column)
 
     def _store_sum(self, total: str, row_offset: Integer, column: int) -> None:

@@ -13,11 +13,12 @@ kernel follows.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from trainer.engine.targets.cpu.kernels import pack
+from trainer.engine.targets.cpu.kernels import copies
 from trainer.engine.targets.cpu.kernels.access import prefetch
 from trainer.engine.targets.cpu.kernels.epilogue import OperandPointers
 from trainer.engine.targets.cpu.kernels.expression import MEMORY
@@ -73,7 +74,13 @@ class PixelBlocks:
     def blocks_per_group(self) -> int:
         return -(-math.prod(self.counts) // self.groups)
 
+    @property
+    def outermost(self) -> int:
+        """The first axis that is longer than 1, or else the last."""
+        return next((axis for axis, whole in enumerate(self.whole) if whole > 1), 2)
 
+
+@functools.lru_cache(maxsize=1024)
 def pixel_blocks(spec: ConvolutionSpec) -> PixelBlocks:
     """The blocks that decide the bits; a function of the shape alone."""
     rows, columns = spec.output_spatial
@@ -208,6 +215,12 @@ def scratch_bytes(spec: ConvolutionSpec, parameters: WeightGradientParameters) -
     return shape.image * shape.blocks.block[0] * spec.dtype.itemsize if shape.copied else 0
 
 
+def words(spec: ConvolutionSpec) -> tuple[int, ...]:
+    """The words after the addresses: what differs between batches of any size, which may have the same code."""
+    blocks = pixel_blocks(spec)
+    return blocks.whole[blocks.outermost], blocks.blocks_per_group, math.prod(blocks.counts)
+
+
 def render(spec: ConvolutionSpec, parameters: WeightGradientParameters, name: str) -> str:
     """The module of the kernel."""
     shape = _Shape.of(spec, parameters)
@@ -215,6 +228,8 @@ def render(spec: ConvolutionSpec, parameters: WeightGradientParameters, name: st
     element, lanes = MEMORY[spec.dtype.name], lanes_of(spec.dtype)
     x, dy, totals = (w.argument(word) for word in range(3))
     applied = OperandPointers.load(w, spec.prologue, 3)
+    further = 3 + len(spec.prologue.operands)
+    whole, per_group, all_blocks = (w.argument(further + word, "i64") for word in range(len(words(spec))))
     vector_tasks, line_tasks, _, _ = _grid(spec, shape, parameters)
     block_group, group, line_task, vector_task = w.unravel("%task", spec.groups, line_tasks, vector_tasks)
     filters, channels = spec.filters // spec.groups, spec.channels // spec.groups
@@ -235,13 +250,12 @@ def render(spec: ConvolutionSpec, parameters: WeightGradientParameters, name: st
         return [w.value(f"load i64, ptr {w.pointer(start, field, 'i64')}") for field in range(4)]
 
     _clear_totals(w, spec, shape, totals, (first_line, last_line), (first_vector, last_vector), line_fields)
-    first_block = w.multiply(block_group, shape.blocks.blocks_per_group)
-    all_blocks = math.prod(shape.blocks.counts)
-    last_block = w.minimum(w.add(first_block, shape.blocks.blocks_per_group), all_blocks)
+    first_block = w.multiply(block_group, per_group)
+    last_block = w.minimum(w.add(first_block, per_group), all_blocks)
     levels, variables = _levels(spec, shape)
     with w.loop(first_block, last_block) as block:
-        starts, extents = block_bounds(w, shape.blocks, block.index)
-        y_rows, y_columns = spec.output_spatial if not _is_product(spec) else (1, shape.blocks.whole[2])
+        starts, extents = block_bounds(w, shape.blocks, block.index, whole)
+        y_rows, y_columns = spec.output_spatial if not _is_product(spec) else (1, whole)
         pixel = w.add(w.multiply(w.add(w.multiply(starts[0], y_rows), starts[1]), y_columns), starts[2])
         dy_block = w.pointer(dy, w.multiply(pixel, spec.filters), element)
         if shape.copied:
@@ -322,15 +336,25 @@ def _levels(spec: ConvolutionSpec, shape: _Shape) -> tuple[tuple[Level, ...], tu
     return levels, variables
 
 
-def block_bounds(w: Writer, blocks: PixelBlocks, block: Integer) -> tuple[list[Integer], list[Integer]]:
-    """Where a block begins, and its extents, along images, rows and columns."""
+def block_bounds(
+    w: Writer, blocks: PixelBlocks, block: Integer, outermost: Integer | None = None
+) -> tuple[list[Integer], list[Integer]]:
+    """Where a block begins, and its extents, along images, rows and columns; `outermost`: the extent of the first of
+    these axes that is longer than 1, where that is no constant.
+    """
     starts: list[Integer] = []
     extents: list[Integer] = []
-    for whole, part, count in reversed(list(zip(blocks.whole, blocks.block, blocks.counts, strict=True))):
-        block, index = w.divide(block, count)
+    for axis in reversed(range(3)):
+        part, whole, index = blocks.block[axis], blocks.whole[axis], block
+        is_outermost = axis == blocks.outermost and outermost is not None
+        if axis > blocks.outermost:
+            block, index = w.divide(block, blocks.counts[axis])
+        else:
+            block = 0
         start = w.multiply(index, part)
         starts.insert(0, start)
-        extents.insert(0, w.minimum(w.subtract(whole, start), part) if whole % part else part)
+        end: Integer = whole if outermost is None or not is_outermost else outermost
+        extents.insert(0, w.minimum(w.subtract(end, start), part) if is_outermost or whole % part else part)
     return starts, extents
 
 
@@ -344,7 +368,7 @@ def _clear_totals(
     line_fields: Callable[[Integer], list[Integer]],
 ) -> None:
     element, lanes = MEMORY[spec.dtype.name], lanes_of(spec.dtype)
-    clear = pack.define_clear(w, spec.dtype)
+    clear = copies.define_clear(w, spec.dtype)
     first = w.multiply(vectors[0], lanes)
     count = w.subtract(w.minimum(w.multiply(vectors[1], lanes), spec.filters // spec.groups), first)
     with w.loop(*lines) as line, w.loop(0, shape.run) as run:
@@ -363,7 +387,7 @@ def _copy_input(
 ) -> None:
     """Bring the input of a block into scratch, zeros where it reaches beyond the image."""
     spatial = spec.spatial if not _is_product(spec) else (1, shape.blocks.whole[2])
-    window = pack.Window(
+    window = copies.Window(
         dtype=spec.dtype,
         spatial=spatial,
         channels=spec.channels,
@@ -379,4 +403,4 @@ def _copy_input(
         steps = w.multiply(w.subtract(extents[1 + axis], 1), step)
         count.append(w.add(steps, (spec.window[axis] - 1) * spec.dilation[axis] + 1))
     images = starts[0], w.add(starts[0], extents[0])
-    pack.copy_window(w, window, x, images, (first[0], count[0]), (first[1], count[1]), applied)
+    copies.copy_window(w, window, x, images, (first[0], count[0]), (first[1], count[1]), applied)

@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from trainer.engine.targets.cpu.kernels import pack
+from trainer.engine.targets.cpu.kernels import copies
 from trainer.engine.targets.cpu.kernels.access import load_vector, store_vector
 from trainer.engine.targets.cpu.kernels.expression import MEMORY
 from trainer.engine.targets.cpu.kernels.tile import Level, Tile, cut_columns, lanes_of, run_tile
@@ -153,7 +153,7 @@ def render(spec: WinogradSpec, parameters: WinogradGradientParameters, name: str
     channels = w.subtract(w.minimum(w.multiply(last_channels, lanes), plain.channels), first_channel)
     gradients, sums = (w.pointer("%scratch", place, element) for place in (shape.gradients, shape.sums))
 
-    clear = pack.define_clear(w, plain.dtype)
+    clear = copies.define_clear(w, plain.dtype)
     w.run(clear, (sums,), (shape.points**2 * shape.sum_point,))
     first_block, last_block = w.share(group, blocks.blocks_per_group, blocks.count)
     images = _images(spec, shape)
@@ -236,10 +236,8 @@ def _define_weights(w: Writer, spec: WinogradSpec, shape: _Shape, active: int) -
             place = inner.pointer("%sums", (row * points + column) * shape.sum_point, element)
             return load_vector(inner, dtype, place, lanes)
 
-        columns = [transforms.weights([load(row, column) for row in range(points)]) for column in range(points)]
-        for r in range(3):
-            for s, value in enumerate(transforms.weights([part[r] for part in columns])):
-                place = inner.pointer("%totals", (r * 3 + s) * plain.channels * plain.filters, element)
-                store_vector(inner, dtype, value, place, lanes, active)
+        for r, s, value in transforms.square(transforms.weights, points, load):
+            place = inner.pointer("%totals", (r * 3 + s) * plain.channels * plain.filters, element)
+            store_vector(inner, dtype, value, place, lanes, active)
 
     return w.function(f"weights_{active}", [("ptr noalias", "%sums"), ("ptr noalias", "%totals")], build)

@@ -120,11 +120,9 @@ def _define(w: Writer, tiled: TiledImage, checked: bool) -> str:
         with inner.loop(0, "%vectors") as loop:
             here = inner.pointer("%source", inner.multiply(loop.index, lanes), element)
             there = inner.pointer("%target", inner.multiply(loop.index, lanes), element)
-            columns = [transform([load(here, row, column) for row in range(side)]) for column in range(side)]
-            for row in range(points):
-                for column, value in enumerate(transform([part[row] for part in columns])):
-                    place = inner.pointer(there, (row * points + column) * tiled.point_stride, element)
-                    store_vector(inner, dtype, value, place, lanes)
+            for row, column, value in transforms.square(transform, side, lambda r, c: load(here, r, c)):
+                place = inner.pointer(there, (row * points + column) * tiled.point_stride, element)
+                store_vector(inner, dtype, value, place, lanes)
 
     parameters = [("ptr noalias", "%source"), ("ptr noalias", "%target"), ("i64", "%vectors")]
     if checked:

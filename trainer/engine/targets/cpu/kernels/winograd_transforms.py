@@ -15,7 +15,7 @@ Improving the Accuracy of Winograd Convolution for Deep Neural Networks", 2020.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -77,6 +77,17 @@ class Transforms:
             return self._fma(-squares[0], values[0], values[1])
         low, high = squares
         return self._fma(low * high, values[0], self._fma(-(low + high), values[1], values[2]))
+
+    def square(
+        self, transform: Callable[[Sequence[str]], list[str]], side: int, load: Callable[[int, int], str]
+    ) -> Iterator[tuple[int, int, str]]:
+        """Yield (row, column, value) of a transform in both dimensions of a square, columns first; `load(row, column)`
+        gives its `side` x `side` values.
+        """
+        columns = [transform([load(row, column) for row in range(side)]) for column in range(side)]
+        for row in range(len(columns[0])):
+            for column, value in enumerate(transform([part[row] for part in columns])):
+                yield row, column, value
 
     def data(self, d: Sequence[str]) -> list[str]:
         """B^T d: m + 2 inputs to m + 2 points."""

@@ -195,15 +195,15 @@ class Writer:
             return left
         return self.value(f"mul nsw i64 {left}, {right}", "i")
 
-    def divide(self, left: Integer, right: int) -> tuple[Integer, Integer]:
-        """Quotient and remainder of a non-negative `left` by a known positive `right`."""
-        if isinstance(left, int):
+    def divide(self, left: Integer, right: Integer) -> tuple[Integer, Integer]:
+        """Quotient and remainder of a non-negative `left` by a positive `right`."""
+        if isinstance(left, int) and isinstance(right, int):
             return left // right, left % right
         if right == 1:
             return left, 0
         return self.value(f"udiv i64 {left}, {right}", "i"), self.value(f"urem i64 {left}, {right}", "i")
 
-    def unravel(self, number: Integer, *extents: int) -> list[Integer]:
+    def unravel(self, number: Integer, *extents: Integer) -> list[Integer]:
         """The places of a row-major `number` along axes, of which `extents` are all but the first."""
         places: list[Integer] = []
         for extent in reversed(extents):
