@@ -1,6 +1,6 @@
 """Reverse-mode differentiation, graph to graph: gradients are nodes like any other, so every order of derivative works.
 
-Griewank & Walther, "Evaluating derivatives", 2008, chapter 3. The rules are in the table of primitives.
+Griewank & Walther, "Evaluating derivatives", 2008, chapter 3. The rules are in `graph.derivatives`.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from trainer.engine.graph import primitives as p
+from trainer.engine.graph.derivatives import GRADIENTS
 from trainer.engine.graph.node import Node, topological
 from trainer.engine.graph.primitives.compose import add_all
 
@@ -32,7 +33,7 @@ def gradients(output: Node, wrt: Sequence[Node], cotangent: Node) -> list[Node |
         total = add_all(parts)
         if node in targets:
             found[node] = total
-        gradient = node.operation.gradient
+        gradient = GRADIENTS[node.name]
         if gradient is None or not any(source in varying for source in sources[node]):
             continue
         for source, part in zip(sources[node], gradient(node, total), strict=True):
@@ -68,7 +69,7 @@ def _varying(sources: Mapping[Node, Sequence[Node]], targets: set[Node]) -> set[
     varying = {node for node in targets if node.dtype.is_float}
     for node, inputs in sources.items():
         if (
-            node.operation.gradient is not None
+            GRADIENTS[node.name] is not None
             and node.dtype.is_float
             and node not in varying
             and not varying.isdisjoint(inputs)
@@ -89,7 +90,7 @@ def _reached(output: Node, sources: Mapping[Node, Sequence[Node]], varying: set[
     stack, seen = [output], {output}
     while stack:
         node = stack.pop()
-        if node.operation.gradient is not None:
+        if GRADIENTS[node.name] is not None:
             for source in sources.get(node, ()):
                 if source in varying and source not in seen:
                     seen.add(source)

@@ -4,19 +4,19 @@ to a user who differentiates with respect to one of them. `graph.common` merges 
 
 from __future__ import annotations
 
-import itertools
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
+from trainer.engine.graph import sequence
 from trainer.engine.graph.dtypes import DType
+from trainer.engine.graph.storage import Shape, Storage
 
-if TYPE_CHECKING:
-    from trainer.engine.graph.storage import Storage
-
-Shape = tuple[int, ...]
 Family = Literal["leaf", "source", "elementwise", "movement", "reduction", "contraction", "window", "index", "marker"]
+
+
+Gradient = Callable[["Node", "Node"], Sequence["Node | None"]]
+"""(node, cotangent) -> one node, or None for zero, for each input; see `graph.derivatives`."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -24,7 +24,6 @@ class Primitive:
     """One entry of the table of primitives.
 
     `shape` and `dtype` take (inputs, attributes) and refuse what can't work with a `TrainerError`.
-    `gradient` takes (node, cotangent) and returns one node (or None) for each input, written in primitives.
     `reference` takes (attributes, *arrays), NumPy arrays of the logical shape (bfloat16 widened to float32),
     and returns the result before rounding to the node's dtype.
     """
@@ -33,7 +32,6 @@ class Primitive:
     family: Family
     shape: Callable[[Sequence[Node], tuple[Any, ...]], Shape]
     dtype: Callable[[Sequence[Node], tuple[Any, ...]], DType]
-    gradient: Callable[[Node, Node], Sequence[Node | None]] | None
     reference: Callable[..., Any]
     attributes: tuple[str, ...] = ()
 
@@ -88,29 +86,12 @@ class Node:
         return f"{self.name}{list(self.shape)}:{self.dtype}"
 
 
-BYTES_PER_TICK = 4096
-
-_count = itertools.count()
-_ticks = 0
-_ticking = threading.Lock()
-
-
-def tick(nbytes: int) -> None:
-    """Let `nbytes` of new memory count as one node per `BYTES_PER_TICK` in the sequence of nodes: what bounds the
-    history of unread values then bounds their memory, too.
-    """
-    global _ticks
-    if nbytes >= BYTES_PER_TICK:
-        with _ticking:
-            _ticks += nbytes // BYTES_PER_TICK
-
-
 def make_node(operation: Primitive, inputs: tuple[Node, ...], attributes: tuple[Any, ...] = ()) -> Node:
     """A new node of `operation` on `inputs` with `attributes`; checks shapes and dtypes."""
     node = Node.__new__(Node)
     node.operation, node.inputs, node.attributes = operation, inputs, attributes
     node.shape, node.dtype = operation.shape(inputs, attributes), operation.dtype(inputs, attributes)
-    node.sequence = next(_count) + _ticks
+    node.sequence = next(sequence.count) + sequence.ticks
     node.handle = node.value = node.witness = None
     return node
 

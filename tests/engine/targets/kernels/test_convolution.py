@@ -12,11 +12,11 @@ import pytest
 from tests.engine.targets.kernels.conftest import KernelRunner
 from trainer.engine.graph import dtypes
 from trainer.engine.graph.dtypes import DType
+from trainer.engine.program.epilogue import Epilogue, EpilogueOperand
 from trainer.engine.program.spec import Instruction
 from trainer.engine.targets.cpu import defaults, native
 from trainer.engine.targets.cpu.kernels import convolution, pack, totals, weight_gradient
 from trainer.engine.targets.cpu.kernels.convolution import ConvolutionParameters
-from trainer.engine.targets.cpu.kernels.epilogue import Epilogue, EpilogueOperand
 from trainer.engine.targets.cpu.kernels.geometry import ConvolutionSpec, Direction
 from trainer.engine.targets.cpu.kernels.weight_gradient import WeightGradientParameters
 from trainer.engine.targets.cpu.machine import AVX512, NARROW

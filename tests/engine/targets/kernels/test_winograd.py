@@ -12,9 +12,9 @@ from tests.engine.targets.kernels.conftest import KernelRunner
 from tests.engine.targets.kernels.test_convolution import RECTIFIED, channels_last, draw, trilinear
 from tests.engine.targets.kernels.winograd_matrices import growth, matrices
 from trainer.engine.graph.dtypes import float32
+from trainer.engine.program.epilogue import Epilogue, EpilogueOperand
 from trainer.engine.targets.cpu import defaults, native
 from trainer.engine.targets.cpu.kernels import convolution, pack, winograd, winograd_choice
-from trainer.engine.targets.cpu.kernels.epilogue import Epilogue, EpilogueOperand
 from trainer.engine.targets.cpu.kernels.geometry import ConvolutionSpec, Direction
 from trainer.engine.targets.cpu.kernels.winograd import WinogradParameters
 from trainer.engine.targets.cpu.kernels.winograd_choice import WinogradSpec

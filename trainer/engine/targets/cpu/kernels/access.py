@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from trainer.engine.graph.dtypes import DType
-from trainer.engine.program.spec import Operand
 from trainer.engine.targets.cpu.kernels.expression import LANES, MEMORY, memory_type, narrow, widen
+from trainer.engine.targets.cpu.kernels.loop_kernel import Operand
 from trainer.engine.targets.cpu.kernels.loops import IOTA, Part, broadcast, stepped
 from trainer.engine.targets.cpu.kernels.writer import Integer, Writer, mangled, vector
 

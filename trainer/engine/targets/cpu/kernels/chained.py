@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from trainer.engine.program.spec import LoopKernel, argument_words
+from trainer.engine.targets.cpu.kernels.loop_kernel import LoopKernel, argument_words
 from trainer.engine.targets.cpu.kernels.loops import counted_loop, word
 from trainer.engine.targets.cpu.kernels.modules import internal, joined
 from trainer.engine.targets.cpu.kernels.writer import Writer

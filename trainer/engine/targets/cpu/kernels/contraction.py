@@ -14,8 +14,9 @@ import math
 from dataclasses import dataclass, field
 
 from trainer.engine.graph.dtypes import DType
+from trainer.engine.program.epilogue import Epilogue
 from trainer.engine.targets.cpu.kernels import copies, pack, tile_registers
-from trainer.engine.targets.cpu.kernels.epilogue import Epilogue, OperandPointers
+from trainer.engine.targets.cpu.kernels.epilogue import OperandPointers
 from trainer.engine.targets.cpu.kernels.expression import MEMORY
 from trainer.engine.targets.cpu.kernels.products import products_of
 from trainer.engine.targets.cpu.kernels.quads import Quads

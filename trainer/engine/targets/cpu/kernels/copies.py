@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from trainer.engine.graph.dtypes import DType
+from trainer.engine.program.epilogue import Epilogue
 from trainer.engine.targets.cpu.kernels.access import load_vector, store_vector
-from trainer.engine.targets.cpu.kernels.epilogue import Epilogue, OperandPointers
+from trainer.engine.targets.cpu.kernels.epilogue import OperandPointers
 from trainer.engine.targets.cpu.kernels.expression import MEMORY
 from trainer.engine.targets.cpu.kernels.tile import finish, lanes_of
 from trainer.engine.targets.cpu.kernels.writer import Integer, Writer, vector

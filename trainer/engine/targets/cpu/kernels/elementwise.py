@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from trainer.engine.program.spec import Instruction, LoopKernel
+from trainer.engine.program.spec import Instruction
 from trainer.engine.targets.cpu.kernels import mathematics
 from trainer.engine.targets.cpu.kernels.access import load_inputs, load_operand, load_vector, row_values, store_operand
 from trainer.engine.targets.cpu.kernels.expression import LANES, render_body, widen
+from trainer.engine.targets.cpu.kernels.loop_kernel import LoopKernel
 from trainer.engine.targets.cpu.kernels.loops import (
     Arguments,
     Part,

@@ -17,10 +17,10 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from trainer.engine.graph.dtypes import DType, float32
-from trainer.engine.program.spec import Inner, Operand
 from trainer.engine.targets.cpu.kernels.access import gather as gather_lanes
 from trainer.engine.targets.cpu.kernels.access import load_operand, load_vector, scatter, store_operand, store_vector
 from trainer.engine.targets.cpu.kernels.expression import LANES, MEMORY, cast, combined, widen
+from trainer.engine.targets.cpu.kernels.loop_kernel import Inner, Operand
 from trainer.engine.targets.cpu.kernels.loops import (
     IOTA,
     Arguments,

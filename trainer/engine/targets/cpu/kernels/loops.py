@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from trainer.engine.program.spec import LoopKernel, Operand
 from trainer.engine.targets.cpu.kernels.expression import LANES, MEMORY
+from trainer.engine.targets.cpu.kernels.loop_kernel import LoopKernel, Operand
 from trainer.engine.targets.cpu.kernels.writer import Integer, Loop, Typed, Writer, vector
 
 IOTA = {

@@ -6,10 +6,10 @@ A bfloat16 value may be stored as float32, unrounded, to be combined with other 
 
 from __future__ import annotations
 
-from trainer.engine.program.spec import LoopKernel
 from trainer.engine.targets.cpu.kernels.access import load_inputs, row_values
 from trainer.engine.targets.cpu.kernels.combine import Accumulator, Moments
 from trainer.engine.targets.cpu.kernels.expression import COMPUTE, LANES, render_body
+from trainer.engine.targets.cpu.kernels.loop_kernel import LoopKernel
 from trainer.engine.targets.cpu.kernels.loops import IOTA, Arguments, Part, bounds, broadcast, load_arguments, minimum
 from trainer.engine.targets.cpu.kernels.writer import Integer, Writer, vector
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from trainer.engine.program.spec import LoopKernel
 from trainer.engine.targets.cpu.kernels.access import prefetch, store_operand
 from trainer.engine.targets.cpu.kernels.combine import Moments
 from trainer.engine.targets.cpu.kernels.expression import LANES, cast
+from trainer.engine.targets.cpu.kernels.loop_kernel import LoopKernel
 from trainer.engine.targets.cpu.kernels.loops import (
     advance,
     counted_loop,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from trainer.engine.program.spec import LoopKernel
 from trainer.engine.targets.cpu.kernels.combine import Moments
 from trainer.engine.targets.cpu.kernels.expression import LANES, MEMORY, cast, memory_type, narrow
+from trainer.engine.targets.cpu.kernels.loop_kernel import LoopKernel
 from trainer.engine.targets.cpu.kernels.loops import (
     Part,
     counted_loop,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from trainer.engine.program.spec import LoopKernel, argument_words
+from trainer.engine.targets.cpu.kernels.loop_kernel import LoopKernel, argument_words
 from trainer.engine.targets.cpu.kernels.modules import internal
 
 HEADER_WORDS = 2

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.primitives.resampling import Band
-from trainer.engine.program.spec import Operand
 from trainer.engine.targets.cpu.kernels.access import load_operand, store_operand
 from trainer.engine.targets.cpu.kernels.expression import COMPUTE, LANES, MEMORY, compute_type
+from trainer.engine.targets.cpu.kernels.loop_kernel import Operand
 from trainer.engine.targets.cpu.kernels.loops import Part, bounds, broadcast, counted_loop, stepped, vectors, word
 from trainer.engine.targets.cpu.kernels.writer import Integer, Typed, Writer
 

@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass
 
 from trainer.engine.graph.dtypes import DType, float32
-from trainer.engine.program.spec import Operand
 from trainer.engine.targets.cpu.kernels.access import load_operand, load_vector, store_operand, store_vector
 from trainer.engine.targets.cpu.kernels.expression import (
     cast,
@@ -16,6 +15,7 @@ from trainer.engine.targets.cpu.kernels.expression import (
     narrow,
     widen,
 )
+from trainer.engine.targets.cpu.kernels.loop_kernel import Operand
 from trainer.engine.targets.cpu.kernels.loops import (
     Arguments,
     Part,

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from trainer.engine.program.spec import LoopKernel
 from trainer.engine.targets.cpu.kernels import convolution, reduction
 from trainer.engine.targets.cpu.kernels.convolution import ConvolutionParameters
 from trainer.engine.targets.cpu.kernels.geometry import ConvolutionSpec, correlation
+from trainer.engine.targets.cpu.kernels.loop_kernel import LoopKernel
 from trainer.engine.targets.cpu.kernels.modules import internal, joined
 from trainer.engine.targets.cpu.kernels.tile import lanes_of
 from trainer.engine.targets.cpu.kernels.writer import Writer

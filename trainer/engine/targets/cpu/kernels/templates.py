@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from trainer.engine.graph.dtypes import DType, bfloat16
+from trainer.engine.program.epilogue import Epilogue
 from trainer.engine.targets.cpu.kernels import (
     contraction,
     convolution,
@@ -25,7 +26,6 @@ from trainer.engine.targets.cpu.kernels import (
 )
 from trainer.engine.targets.cpu.kernels.contraction import MatmulSpec
 from trainer.engine.targets.cpu.kernels.depthwise import DepthwiseSpec
-from trainer.engine.targets.cpu.kernels.epilogue import Epilogue
 from trainer.engine.targets.cpu.kernels.few_outputs import FewOutputsSpec
 from trainer.engine.targets.cpu.kernels.geometry import ConvolutionSpec
 from trainer.engine.targets.cpu.kernels.statistics import StatisticsSpec

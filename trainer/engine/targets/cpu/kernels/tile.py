@@ -13,9 +13,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from trainer.engine.graph.dtypes import DType
+from trainer.engine.program.epilogue import Epilogue
 from trainer.engine.targets.cpu.kernels import quads, tile_registers
 from trainer.engine.targets.cpu.kernels.access import load_vector, store_vector
-from trainer.engine.targets.cpu.kernels.epilogue import Epilogue, OperandPointers
+from trainer.engine.targets.cpu.kernels.epilogue import OperandPointers
 from trainer.engine.targets.cpu.kernels.expression import MEMORY, narrow, render_body, widen
 from trainer.engine.targets.cpu.kernels.products import Products, add_pairs
 from trainer.engine.targets.cpu.kernels.writer import Integer, Typed, Writer, vector

@@ -13,9 +13,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from trainer.engine.graph.dtypes import DType, int32, int64
-from trainer.engine.program.spec import Operand
 from trainer.engine.targets.cpu.kernels.access import gather, load_operand, store_operand
 from trainer.engine.targets.cpu.kernels.expression import LANES, MEMORY, compute_type
+from trainer.engine.targets.cpu.kernels.loop_kernel import Operand
 from trainer.engine.targets.cpu.kernels.loops import (
     IOTA,
     Arguments,
