@@ -27,7 +27,8 @@ from trainer.engine.targets.cpu.kernels.epilogue import OperandPointers
 from trainer.engine.targets.cpu.kernels.expression import MEMORY
 from trainer.engine.targets.cpu.kernels.geometry import RSCK, Axis, AxisPhase, ConvolutionSpec, Correlation, correlation
 from trainer.engine.targets.cpu.kernels.products import products_of
-from trainer.engine.targets.cpu.kernels.tile import Level, Run, Tile, cut_columns, lanes_of, run_tile
+from trainer.engine.targets.cpu.kernels.tile import cut_columns, lanes_of, run_tile
+from trainer.engine.targets.cpu.kernels.tile_shape import Level, LevelPart, Tile
 from trainer.engine.targets.cpu.kernels.writer import Integer, Writer
 
 
@@ -383,19 +384,19 @@ def output_pixel(
 
 def _trimmed_runs(
     form: Correlation, source: _Input, places: list[tuple[int, int]], left: int, depth_step: int
-) -> tuple[Run, ...]:
+) -> tuple[LevelPart, ...]:
     """For each tap the pixels of a tile at column `left` that it meets inside the image; neighbouring alike taps in
     one.
     """
     axis, phase, inputs = form.columns, form.columns.phases[0], form.group_inputs
-    runs: list[Run] = []
+    runs: list[LevelPart] = []
     for tap in range(phase.taps):
         first = phase.input_start + left * axis.input_step + tap * axis.tap_step
         rows = tuple(n for n, (_, j) in enumerate(places) if 0 <= first + j * axis.input_step < axis.extent)
         if runs and runs[-1].rows == rows:
             runs[-1] = replace(runs[-1], extent=runs[-1].extent + inputs)  # type: ignore[operator]
         else:
-            runs.append(Run(inputs, tap * axis.tap_step * source.pixel, tap * inputs * depth_step, rows))
+            runs.append(LevelPart(inputs, tap * axis.tap_step * source.pixel, tap * inputs * depth_step, rows))
     return tuple(run for run in runs if run.rows)
 
 

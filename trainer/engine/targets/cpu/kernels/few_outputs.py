@@ -25,7 +25,8 @@ from trainer.engine.targets.cpu.kernels.convolution import Bounds, output_pixel,
 from trainer.engine.targets.cpu.kernels.epilogue import OperandPointers
 from trainer.engine.targets.cpu.kernels.expression import MEMORY
 from trainer.engine.targets.cpu.kernels.geometry import RSCK, Axis, ConvolutionSpec, correlation
-from trainer.engine.targets.cpu.kernels.tile import Level, Tile, finish, lanes_of, odd_lines, run_tile
+from trainer.engine.targets.cpu.kernels.tile import finish, lanes_of, odd_lines, run_tile
+from trainer.engine.targets.cpu.kernels.tile_shape import Level, Tile
 from trainer.engine.targets.cpu.kernels.transpose import exchanged
 from trainer.engine.targets.cpu.kernels.writer import Integer, Writer, vector
 

@@ -10,7 +10,6 @@ fused multiply-adds in the order of the levels: tile shape, unrolling and the ho
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.program.epilogue import Epilogue
@@ -18,7 +17,8 @@ from trainer.engine.targets.cpu.kernels import quads, tile_registers
 from trainer.engine.targets.cpu.kernels.access import load_vector, store_vector
 from trainer.engine.targets.cpu.kernels.epilogue import OperandPointers
 from trainer.engine.targets.cpu.kernels.expression import MEMORY, narrow, render_body, widen
-from trainer.engine.targets.cpu.kernels.products import Products, add_pairs
+from trainer.engine.targets.cpu.kernels.products import add_pairs
+from trainer.engine.targets.cpu.kernels.tile_shape import LevelPart, Tile
 from trainer.engine.targets.cpu.kernels.writer import Integer, Typed, Writer, vector
 
 UNROLLED_INSTRUCTIONS = 400
@@ -36,66 +36,6 @@ def lanes_of(dtype: DType) -> int:
 def odd_lines(elements: int, lanes: int) -> int:
     """Whole cache lines for so many elements, an odd number of them: neighbours spread over the cache's sets."""
     return (-(-elements // lanes) | 1) * lanes
-
-
-@dataclass(frozen=True, slots=True)
-class Level:
-    """A loop of the reduction: its extent, and the elements that `a` and `b` move by at each step.
-
-    An `extent` or step that is a register name becomes a parameter of the tile.
-    """
-
-    extent: Integer
-    a_step: Integer
-    b_step: Integer
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """A part of the innermost level that concerns only some rows: its extent, and where it begins in `a` and `b`."""
-
-    extent: Integer
-    a_shift: int
-    b_shift: int
-    rows: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Tile:
-    """One shape of the micro-kernel.
-
-    rows: displacement of each row in `a`, in elements; outputs: of each row in the output.
-    vectors, b_vector_step: how many vectors, and the elements between them in `b`.
-    lanes: how many lanes of the last vector are stored; b_masked: whether they are also all that may be read.
-    runs: parts of the innermost level, instead of all of it for all rows.
-    accumulate: add what the output holds already to the finished sum (then the output has the accumulator's dtype).
-    products: what one element of `a` and of `b` is, and how two are multiplied (`products.py`).
-    """
-
-    dtype: DType
-    rows: tuple[int, ...]
-    outputs: tuple[int, ...]
-    vectors: int
-    b_vector_step: int
-    lanes: int
-    levels: tuple[Level, ...]
-    unroll: int = 1
-    b_masked: bool = False
-    accumulate: bool = False
-    epilogue: Epilogue = field(default_factory=Epilogue)
-    runs: tuple[Run, ...] = ()
-    products: Products = "single"
-
-    @property
-    def by_tile_registers(self) -> bool:
-        """Whether AMX multiplies."""
-        return self.products.startswith("tile_")
-
-    @property
-    def variables(self) -> tuple[str, ...]:
-        """Registers that the levels use, each once, in order."""
-        names = [value for level in self.levels for value in (level.extent, level.a_step, level.b_step)]
-        return tuple(dict.fromkeys(name for name in names if isinstance(name, str)))
 
 
 def run_tile(
@@ -206,7 +146,7 @@ class _TileWriter:
                 inner_b = w.pointer(b, w.multiply(loop.index, level.b_step), self.element)
                 loop.next = self._reduce(depth + 1, inner_a, inner_b, loop.carried)
             return loop.next
-        for run in tile.runs or (Run(level.extent, 0, 0, tuple(range(len(tile.rows)))),):
+        for run in tile.runs or (LevelPart(level.extent, 0, 0, tuple(range(len(tile.rows)))),):
             chosen = [row * tile.vectors + column for row in run.rows for column in range(tile.vectors)]
             if self.offset_left:
                 if len(run.rows) < len(tile.rows):
@@ -219,7 +159,7 @@ class _TileWriter:
                 sums[place] = value
         return sums
 
-    def _reduce_run(self, run: Run, a: str, b: str, sums: list[str]) -> list[str]:
+    def _reduce_run(self, run: LevelPart, a: str, b: str, sums: list[str]) -> list[str]:
         """The innermost loop over a run, unrolled, and what the unrolled steps leave."""
         unroll = self.tile.unroll if isinstance(run.extent, int) else 1
         whole: Integer = run.extent - run.extent % unroll if isinstance(run.extent, int) else run.extent

@@ -19,14 +19,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import count, pairwise
-from typing import TYPE_CHECKING
+from typing import Protocol
 
+from trainer.engine.targets.cpu.kernels.quads import Quads
+from trainer.engine.targets.cpu.kernels.tile_shape import Tile
 from trainer.engine.targets.cpu.kernels.writer import Integer, Writer
-
-if TYPE_CHECKING:
-    from trainer.engine.targets.cpu.kernels.contraction import MatmulSpec
-    from trainer.engine.targets.cpu.kernels.geometry import ConvolutionSpec
-    from trainer.engine.targets.cpu.kernels.tile import Tile
 
 REGISTERS, ROWS, ROW_BYTES = 8, 16, 64
 STEPS, STEP_BYTES = 16, 4
@@ -150,7 +147,20 @@ def suits(steps: int) -> bool:
     return steps >= LEAST_STEPS
 
 
-def checked(spec: MatmulSpec | ConvolutionSpec, tiles: bool) -> bool:
+class _Specification(Protocol):
+    """What is asked of a contraction's specification here."""
+
+    @property
+    def packed(self) -> bool: ...
+
+    @property
+    def tiled(self) -> bool: ...
+
+    @property
+    def quads(self) -> Quads: ...
+
+
+def checked(spec: _Specification, tiles: bool) -> bool:
     """Whether AMX multiplies, as the parameters of a kernel say.
 
     Raises:

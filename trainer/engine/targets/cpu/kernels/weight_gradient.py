@@ -24,7 +24,8 @@ from trainer.engine.targets.cpu.kernels.epilogue import OperandPointers
 from trainer.engine.targets.cpu.kernels.expression import MEMORY
 from trainer.engine.targets.cpu.kernels.geometry import RSCK, ConvolutionSpec
 from trainer.engine.targets.cpu.kernels.products import products_of
-from trainer.engine.targets.cpu.kernels.tile import Level, Tile, cut_columns, lanes_of, run_tile
+from trainer.engine.targets.cpu.kernels.tile import cut_columns, lanes_of, run_tile
+from trainer.engine.targets.cpu.kernels.tile_shape import Level, Tile
 from trainer.engine.targets.cpu.kernels.totals import TotalsSpec
 from trainer.engine.targets.cpu.kernels.writer import Integer, Writer
 

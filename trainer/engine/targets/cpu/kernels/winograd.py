@@ -20,7 +20,8 @@ from trainer.engine.targets.cpu.kernels.access import load_vector, store_vector
 from trainer.engine.targets.cpu.kernels.epilogue import OperandPointers
 from trainer.engine.targets.cpu.kernels.expression import MEMORY
 from trainer.engine.targets.cpu.kernels.geometry import Correlation
-from trainer.engine.targets.cpu.kernels.tile import Level, Tile, cut_columns, finish, lanes_of, odd_lines, run_tile
+from trainer.engine.targets.cpu.kernels.tile import cut_columns, finish, lanes_of, odd_lines, run_tile
+from trainer.engine.targets.cpu.kernels.tile_shape import Level, Tile
 from trainer.engine.targets.cpu.kernels.winograd_choice import WinogradSpec
 from trainer.engine.targets.cpu.kernels.winograd_tiles import TiledImage, read_tile, tile_place
 from trainer.engine.targets.cpu.kernels.winograd_transforms import Transforms

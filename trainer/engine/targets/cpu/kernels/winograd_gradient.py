@@ -22,7 +22,8 @@ from dataclasses import dataclass
 from trainer.engine.targets.cpu.kernels import copies
 from trainer.engine.targets.cpu.kernels.access import load_vector, store_vector
 from trainer.engine.targets.cpu.kernels.expression import MEMORY
-from trainer.engine.targets.cpu.kernels.tile import Level, Tile, cut_columns, lanes_of, run_tile
+from trainer.engine.targets.cpu.kernels.tile import cut_columns, lanes_of, run_tile
+from trainer.engine.targets.cpu.kernels.tile_shape import Level, Tile
 from trainer.engine.targets.cpu.kernels.totals import TotalsSpec
 from trainer.engine.targets.cpu.kernels.weight_gradient import MOST_GROUPS, TOTALS_ELEMENTS
 from trainer.engine.targets.cpu.kernels.winograd_choice import WinogradSpec
