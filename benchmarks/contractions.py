@@ -22,23 +22,21 @@ from harness import Family, Figure, checkout_environment
 from trainer.engine.graph.dtypes import float32
 from trainer.engine.graph.storage import aligned_empty
 from trainer.engine.targets.cpu import defaults, native
-from trainer.engine.targets.cpu.kernels import (
-    contraction,
-    convolution,
-    depthwise,
-    depthwise_weights,
-    pack,
-    totals,
-    weight_gradient,
-    winograd,
-    winograd_choice,
-    winograd_gradient,
-)
-from trainer.engine.targets.cpu.kernels.contraction import MatmulSpec
+from trainer.engine.targets.cpu.kernels import pack, totals, winograd_choice
 from trainer.engine.targets.cpu.kernels.geometry import ConvolutionSpec
 from trainer.engine.targets.cpu.kernels.totals import TotalsSpec
 from trainer.engine.targets.cpu.machine import host_machine
 from trainer.engine.targets.cpu.pool import BARRIER, RECORD_WORDS, shared_pool
+from trainer.engine.targets.cpu.templates import (
+    contraction,
+    convolution,
+    depthwise,
+    depthwise_weights,
+    weight_gradient,
+    winograd,
+    winograd_gradient,
+)
+from trainer.engine.targets.cpu.templates.contraction import MatmulSpec
 
 REPETITIONS = 5
 PEERS = Path(__file__).parent / "workloads"

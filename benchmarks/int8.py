@@ -20,9 +20,9 @@ from harness import Figure, checkout_environment, run_figures
 from trainer.engine.graph.dtypes import int32
 from trainer.engine.graph.storage import aligned_empty
 from trainer.engine.targets.cpu import defaults, native
-from trainer.engine.targets.cpu.kernels import contraction
-from trainer.engine.targets.cpu.kernels.contraction import MatmulSpec
 from trainer.engine.targets.cpu.pool import BARRIER, RECORD_WORDS, shared_pool
+from trainer.engine.targets.cpu.templates import contraction
+from trainer.engine.targets.cpu.templates.contraction import MatmulSpec
 
 PRODUCTS = {  # rows, columns, depth
     "square_1024": (1024, 1024, 1024),

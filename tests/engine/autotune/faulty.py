@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from trainer.engine.targets.cpu.kernels import contraction, templates
-from trainer.engine.targets.cpu.kernels.templates import Template
+from trainer.engine.targets.cpu import templates
+from trainer.engine.targets.cpu.templates import contraction
 
 KEPT: list[np.ndarray] = []
 """Holds on to memory, as a compiler that goes wrong would."""
@@ -90,4 +90,4 @@ def _any(spec: Any) -> contraction.MatmulParameters:
     return contraction.MatmulParameters(1, 1, 1, 1)
 
 
-TEMPLATE = Template(render, tasks, scratch_bytes, templates.MATMUL.operands)
+TEMPLATE = replace(templates.MATMUL, render=render, tasks=tasks, scratch_bytes=scratch_bytes)

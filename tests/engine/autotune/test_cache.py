@@ -15,7 +15,7 @@ from trainer.engine.autotune import cache as cache_module
 from trainer.engine.autotune.cache import Entry, TuningCache, cache_path, decision_key
 from trainer.engine.graph import dtypes
 from trainer.engine.targets.cpu import native
-from trainer.engine.targets.cpu.kernels.contraction import MatmulSpec
+from trainer.engine.targets.cpu.templates.contraction import MatmulSpec
 
 ENTRY = Entry("key", "matmul", "8x8x8", {"tile_rows": 4}, 1.5, 1.25, 8, {"slower": 3})
 SPEC = MatmulSpec(dtypes.float32, 8, 8, 8, (8, 1), (8, 1))

@@ -12,17 +12,16 @@ import pytest
 from tests.engine.autotune.training import Training
 from tests.engine.networks.training import Pix2Pix, Residual
 from trainer.engine.graph import dtypes
-from trainer.engine.targets.cpu import defaults, native
+from trainer.engine.targets.cpu import defaults, native, templates
 from trainer.engine.targets.cpu.bench import ALIGNMENT, Bench, Guarded
 from trainer.engine.targets.cpu.device import CpuDevice
 from trainer.engine.targets.cpu.executable import Program
-from trainer.engine.targets.cpu.kernels import templates
-from trainer.engine.targets.cpu.kernels.contraction import MatmulSpec
-from trainer.engine.targets.cpu.kernels.depthwise import DepthwiseSpec, depthwise
-from trainer.engine.targets.cpu.kernels.few_outputs import FewOutputsSpec
 from trainer.engine.targets.cpu.kernels.geometry import ConvolutionSpec
 from trainer.engine.targets.cpu.kernels.winograd_choice import WinogradSpec
 from trainer.engine.targets.cpu.lowering.launch import Address, Launch, Tunable
+from trainer.engine.targets.cpu.templates.contraction import MatmulSpec
+from trainer.engine.targets.cpu.templates.depthwise import DepthwiseSpec, depthwise
+from trainer.engine.targets.cpu.templates.few_outputs import FewOutputsSpec
 
 
 @pytest.mark.parametrize("nbytes", [0, 1, 60, 64, mmap.PAGESIZE, mmap.PAGESIZE + 4])

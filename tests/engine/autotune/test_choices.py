@@ -9,11 +9,11 @@ import pytest
 
 from trainer.engine.graph import dtypes
 from trainer.engine.targets.cpu import choices, defaults, identity, native
-from trainer.engine.targets.cpu.kernels.contraction import MatmulSpec
-from trainer.engine.targets.cpu.kernels.depthwise import DepthwiseSpec
 from trainer.engine.targets.cpu.kernels.geometry import ConvolutionSpec
 from trainer.engine.targets.cpu.kernels.winograd_choice import WinogradSpec
 from trainer.engine.targets.cpu.machine import AVX512, NARROW
+from trainer.engine.targets.cpu.templates.contraction import MatmulSpec
+from trainer.engine.targets.cpu.templates.depthwise import DepthwiseSpec
 
 SAME = ((1, 1), (1, 1))
 PLAIN = ConvolutionSpec(dtypes.float32, "forward", 2, 32, (14, 14), 48, (3, 3), padding=SAME)

@@ -10,10 +10,10 @@ from trainer.engine.autotune.helper import Job
 from trainer.engine.autotune.process import Answer
 from trainer.engine.autotune.queue import Decision, Queue
 from trainer.engine.targets.cpu import native
-from trainer.engine.targets.cpu.kernels.templates import Template
 from trainer.engine.targets.cpu.lowering.launch import Tunable
+from trainer.engine.targets.cpu.template import Template
 
-TEMPLATE = Template(lambda *_: "", lambda *_: 8, lambda *_: 0, lambda _: [])
+TEMPLATE = Template(object, object, lambda *_: "", lambda *_: 8, lambda *_: 0, lambda _: [], lambda *_: [])
 
 
 class Scripted:

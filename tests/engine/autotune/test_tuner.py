@@ -18,13 +18,12 @@ from trainer.engine.autotune import tuner as tuner_module
 from trainer.engine.autotune.process import Helper
 from trainer.engine.autotune.record import MODES, Mode, StepTime, TuneRecord
 from trainer.engine.autotune.tuner import RUNS_ALONE, Tuner
-from trainer.engine.targets.cpu import defaults, native
+from trainer.engine.targets.cpu import defaults, native, templates
 from trainer.engine.targets.cpu.crowding import Crowding
 from trainer.engine.targets.cpu.device import CpuDevice
 from trainer.engine.targets.cpu.executable import Program
-from trainer.engine.targets.cpu.kernels import templates
-from trainer.engine.targets.cpu.kernels.contraction import MatmulSpec
 from trainer.engine.targets.cpu.recording import ProgramRun
+from trainer.engine.targets.cpu.templates.contraction import MatmulSpec
 
 
 @pytest.fixture(autouse=True)

@@ -12,8 +12,8 @@ from trainer.engine.profiling.load import load_of
 from trainer.engine.targets.cpu import defaults, native
 from trainer.engine.targets.cpu.bench import Bench
 from trainer.engine.targets.cpu.device import CpuDevice
-from trainer.engine.targets.cpu.kernels.statistics import StatisticsSpec
 from trainer.engine.targets.cpu.lowering.launch import Launch
+from trainer.engine.targets.cpu.templates.statistics import StatisticsSpec
 
 SHAPES = {  # images, channels, size, filters
     "several blocks, odd everything": (3, 21, (23, 19), 77),

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from trainer.engine.program.spec import Instruction
 from trainer.engine.program.work import Work
-from trainer.engine.targets.cpu.kernels.contraction import MatmulSpec
-from trainer.engine.targets.cpu.kernels.depthwise import DepthwiseSpec
-from trainer.engine.targets.cpu.kernels.few_outputs import FewOutputsSpec
 from trainer.engine.targets.cpu.kernels.geometry import ConvolutionSpec
-from trainer.engine.targets.cpu.kernels.statistics import StatisticsSpec
 from trainer.engine.targets.cpu.kernels.winograd_choice import WinogradSpec
 from trainer.engine.targets.cpu.lowering.launch import Templated
+from trainer.engine.targets.cpu.templates.contraction import MatmulSpec
+from trainer.engine.targets.cpu.templates.depthwise import DepthwiseSpec
+from trainer.engine.targets.cpu.templates.few_outputs import FewOutputsSpec
+from trainer.engine.targets.cpu.templates.statistics import StatisticsSpec
 
 _NO_ARITHMETIC = frozenset(
     {"load", "constant", "cast", "bitcast", "where", "equal", "not_equal", "less", "less_equal", "logical_and"}

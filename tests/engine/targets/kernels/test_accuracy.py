@@ -18,9 +18,9 @@ from tests.engine.targets.kernels.test_contraction import multiply
 from tests.engine.targets.kernels.test_convolution import correlate, trilinear, weigh
 from trainer.engine.graph.dtypes import float32
 from trainer.engine.targets.cpu import defaults, native
-from trainer.engine.targets.cpu.kernels.contraction import MatmulSpec
 from trainer.engine.targets.cpu.kernels.geometry import ConvolutionSpec, Direction
 from trainer.engine.targets.cpu.machine import AVX512, NARROW
+from trainer.engine.targets.cpu.templates.contraction import MatmulSpec
 
 MACHINES = {"avx512": AVX512, "narrow": NARROW}
 

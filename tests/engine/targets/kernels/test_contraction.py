@@ -15,8 +15,9 @@ from trainer.engine.graph.dtypes import DType
 from trainer.engine.program.epilogue import Epilogue, EpilogueOperand
 from trainer.engine.program.spec import Instruction
 from trainer.engine.targets.cpu import defaults
-from trainer.engine.targets.cpu.kernels import contraction, pack
-from trainer.engine.targets.cpu.kernels.contraction import MatmulParameters, MatmulSpec
+from trainer.engine.targets.cpu.kernels import pack
+from trainer.engine.targets.cpu.templates import contraction
+from trainer.engine.targets.cpu.templates.contraction import MatmulParameters, MatmulSpec
 
 F32, F64, I32, I64 = dtypes.float32, dtypes.float64, dtypes.int32, dtypes.int64
 ODD = [MatmulParameters(5, 3, 10, 3, unroll=3), MatmulParameters(28, 1, 28, 2, unroll=2)]

@@ -15,11 +15,12 @@ from trainer.engine.graph.dtypes import DType
 from trainer.engine.program.epilogue import Epilogue, EpilogueOperand
 from trainer.engine.program.spec import Instruction
 from trainer.engine.targets.cpu import defaults, native
-from trainer.engine.targets.cpu.kernels import convolution, pack, totals, weight_gradient
-from trainer.engine.targets.cpu.kernels.convolution import ConvolutionParameters
+from trainer.engine.targets.cpu.kernels import pack, totals
 from trainer.engine.targets.cpu.kernels.geometry import ConvolutionSpec, Direction
-from trainer.engine.targets.cpu.kernels.weight_gradient import WeightGradientParameters
 from trainer.engine.targets.cpu.machine import AVX512, NARROW
+from trainer.engine.targets.cpu.templates import convolution, weight_gradient
+from trainer.engine.targets.cpu.templates.convolution import ConvolutionParameters
+from trainer.engine.targets.cpu.templates.weight_gradient import WeightGradientParameters
 
 F32, F64 = dtypes.float32, dtypes.float64
 NONE = ((0, 0), (0, 0))

@@ -13,10 +13,11 @@ from trainer.engine.graph import dtypes
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.program.epilogue import Epilogue, EpilogueOperand
 from trainer.engine.targets.cpu import defaults, native
-from trainer.engine.targets.cpu.kernels import depthwise, depthwise_weights, totals, weight_gradient
-from trainer.engine.targets.cpu.kernels.depthwise import DepthwiseParameters, DepthwiseSpec
+from trainer.engine.targets.cpu.kernels import totals
 from trainer.engine.targets.cpu.kernels.geometry import ConvolutionSpec, Direction
 from trainer.engine.targets.cpu.machine import NARROW
+from trainer.engine.targets.cpu.templates import depthwise, depthwise_weights, weight_gradient
+from trainer.engine.targets.cpu.templates.depthwise import DepthwiseParameters, DepthwiseSpec
 
 F32 = dtypes.float32
 GEOMETRIES = {  # images, channels, spatial, window, strides, padding, dilation

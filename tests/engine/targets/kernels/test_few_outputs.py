@@ -12,10 +12,11 @@ from tests.engine.targets.kernels.test_convolution import RECTIFIED, channels_la
 from trainer.engine.graph import dtypes
 from trainer.engine.program.epilogue import Epilogue, EpilogueOperand
 from trainer.engine.targets.cpu import defaults, native
-from trainer.engine.targets.cpu.kernels import convolution, few_outputs, pack
-from trainer.engine.targets.cpu.kernels.few_outputs import FewOutputsParameters, FewOutputsSpec
+from trainer.engine.targets.cpu.kernels import pack
 from trainer.engine.targets.cpu.kernels.geometry import ConvolutionSpec
 from trainer.engine.targets.cpu.machine import AVX512, NARROW
+from trainer.engine.targets.cpu.templates import convolution, few_outputs
+from trainer.engine.targets.cpu.templates.few_outputs import FewOutputsParameters, FewOutputsSpec
 
 F32, F64 = dtypes.float32, dtypes.float64
 SAME = ((1, 1), (1, 1))

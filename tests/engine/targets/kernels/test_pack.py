@@ -9,11 +9,12 @@ import pytest
 
 from tests.engine.targets.kernels.conftest import KernelRunner
 from trainer.engine.graph import dtypes
-from trainer.engine.targets.cpu.kernels import contraction, convolution, pack
-from trainer.engine.targets.cpu.kernels.contraction import MatmulSpec
+from trainer.engine.targets.cpu.kernels import pack
 from trainer.engine.targets.cpu.kernels.geometry import ConvolutionSpec
 from trainer.engine.targets.cpu.kernels.pack import ROWS, STRIP, PackSpec
 from trainer.engine.targets.cpu.kernels.tile import lanes_of
+from trainer.engine.targets.cpu.templates import contraction, convolution
+from trainer.engine.targets.cpu.templates.contraction import MatmulSpec
 
 F32, F64 = dtypes.float32, dtypes.float64
 

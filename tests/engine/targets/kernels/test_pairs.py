@@ -19,8 +19,8 @@ from trainer.engine.graph.node import Node
 from trainer.engine.graph.storage import Storage
 from trainer.engine.targets.cpu import defaults, native
 from trainer.engine.targets.cpu.device import CpuDevice
-from trainer.engine.targets.cpu.kernels.contraction import MatmulParameters, MatmulSpec
 from trainer.engine.targets.cpu.machine import AVX512, NARROW
+from trainer.engine.targets.cpu.templates.contraction import MatmulParameters, MatmulSpec
 
 HAS_INSTRUCTION = bool(native.host_features().get("avx512bf16"))
 WIDENED = CpuDevice(threads=2, narrow=True)

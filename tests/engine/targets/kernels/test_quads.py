@@ -17,11 +17,11 @@ from trainer.engine.graph.dtypes import DType, float32, int8, int32, uint8
 from trainer.engine.program.epilogue import Epilogue, EpilogueOperand
 from trainer.engine.program.spec import Instruction
 from trainer.engine.targets.cpu import defaults, native
-from trainer.engine.targets.cpu.kernels import contraction
-from trainer.engine.targets.cpu.kernels.contraction import MatmulSpec
 from trainer.engine.targets.cpu.kernels.geometry import ConvolutionSpec
 from trainer.engine.targets.cpu.kernels.quads import Quads
 from trainer.engine.targets.cpu.machine import AVX512, NARROW, Machine
+from trainer.engine.targets.cpu.templates import contraction
+from trainer.engine.targets.cpu.templates.contraction import MatmulSpec
 
 KRSC = (0, 2, 3, 1)
 LEFT: dict[Quads, type] = {"signed": np.int8, "unsigned": np.uint8}

@@ -21,12 +21,13 @@ from trainer.engine.graph import bfloat16, dtypes
 from trainer.engine.program.epilogue import Epilogue, EpilogueOperand
 from trainer.engine.program.spec import Instruction
 from trainer.engine.targets.cpu import defaults, native
-from trainer.engine.targets.cpu.kernels import contraction, convolution, tile_registers
-from trainer.engine.targets.cpu.kernels.contraction import MatmulParameters, MatmulSpec
-from trainer.engine.targets.cpu.kernels.convolution import ConvolutionParameters
+from trainer.engine.targets.cpu.kernels import tile_registers
 from trainer.engine.targets.cpu.kernels.geometry import ConvolutionSpec
 from trainer.engine.targets.cpu.kernels.tile_registers import Rows
 from trainer.engine.targets.cpu.machine import AVX512
+from trainer.engine.targets.cpu.templates import contraction, convolution
+from trainer.engine.targets.cpu.templates.contraction import MatmulParameters, MatmulSpec
+from trainer.engine.targets.cpu.templates.convolution import ConvolutionParameters
 
 HAS_TILES = bool(native.host_features().get("amx-bf16"))
 MACHINE = replace(AVX512, bfloat16=True, int8=True, bfloat16_tiles=True, int8_tiles=True)

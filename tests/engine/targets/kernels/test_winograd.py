@@ -14,12 +14,13 @@ from tests.engine.targets.kernels.winograd_matrices import growth, matrices
 from trainer.engine.graph.dtypes import float32
 from trainer.engine.program.epilogue import Epilogue, EpilogueOperand
 from trainer.engine.targets.cpu import defaults, native
-from trainer.engine.targets.cpu.kernels import convolution, pack, winograd, winograd_choice
+from trainer.engine.targets.cpu.kernels import pack, winograd_choice
 from trainer.engine.targets.cpu.kernels.geometry import ConvolutionSpec, Direction
-from trainer.engine.targets.cpu.kernels.winograd import WinogradParameters
 from trainer.engine.targets.cpu.kernels.winograd_choice import WinogradSpec
 from trainer.engine.targets.cpu.kernels.winograd_transforms import Algorithm
 from trainer.engine.targets.cpu.machine import AVX512, NARROW
+from trainer.engine.targets.cpu.templates import convolution, winograd
+from trainer.engine.targets.cpu.templates.winograd import WinogradParameters
 
 EPSILON = 2.0**-24
 GEOMETRIES = {  # images, channels, spatial, filters, padding

@@ -13,12 +13,13 @@ from tests.engine.targets.kernels.test_convolution import channels_last, draw, t
 from tests.engine.targets.kernels.winograd_matrices import matrices
 from trainer.engine.graph.dtypes import float32
 from trainer.engine.targets.cpu import defaults, native
-from trainer.engine.targets.cpu.kernels import totals, winograd_choice, winograd_gradient
+from trainer.engine.targets.cpu.kernels import totals, winograd_choice
 from trainer.engine.targets.cpu.kernels.geometry import ConvolutionSpec
 from trainer.engine.targets.cpu.kernels.winograd_choice import WinogradSpec
-from trainer.engine.targets.cpu.kernels.winograd_gradient import TILES, WinogradGradientParameters
 from trainer.engine.targets.cpu.kernels.winograd_transforms import Algorithm
 from trainer.engine.targets.cpu.machine import AVX512, NARROW
+from trainer.engine.targets.cpu.templates import winograd_gradient
+from trainer.engine.targets.cpu.templates.winograd_gradient import TILES, WinogradGradientParameters
 
 EPSILON = 2.0**-24
 GEOMETRIES = {  # images, channels, spatial, filters, padding

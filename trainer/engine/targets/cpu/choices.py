@@ -7,54 +7,36 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
+from typing import Any
 
 from trainer.engine.targets.cpu import defaults, identity, native
-from trainer.engine.targets.cpu.defaults import Parameters, Spec
-from trainer.engine.targets.cpu.kernels.contraction import MatmulParameters
-from trainer.engine.targets.cpu.kernels.convolution import ConvolutionParameters
-from trainer.engine.targets.cpu.kernels.depthwise import DepthwiseParameters
-from trainer.engine.targets.cpu.kernels.few_outputs import FewOutputsParameters
-from trainer.engine.targets.cpu.kernels.weight_gradient import WeightGradientParameters
-from trainer.engine.targets.cpu.kernels.winograd import WinogradParameters
-from trainer.engine.targets.cpu.kernels.winograd_gradient import WinogradGradientParameters
 from trainer.engine.targets.cpu.machine import Machine, host_machine
+from trainer.engine.targets.cpu.templates import template_of
 
 CHOICE = ".choice"
-_KINDS: dict[str, type[Parameters]] = {
-    kind.__name__: kind
-    for kind in (
-        MatmulParameters,
-        ConvolutionParameters,
-        DepthwiseParameters,
-        FewOutputsParameters,
-        WeightGradientParameters,
-        WinogradParameters,
-        WinogradGradientParameters,
-    )
-}
 
 
-def choose(spec: Spec, machine: Machine | None = None) -> Parameters:
+def choose(spec: Any, machine: Machine | None = None) -> Any:
     """What `defaults.choose` gives."""
     return _kept(spec, machine or host_machine())[0]
 
 
-def candidates(spec: Spec, machine: Machine | None = None) -> list[Parameters]:
+def candidates(spec: Any, machine: Machine | None = None) -> list[Any]:
     """What `defaults.candidates` gives."""
     return list(_kept(spec, machine or host_machine()))
 
 
 @functools.lru_cache(maxsize=4096)
-def _kept(spec: Spec, machine: Machine) -> tuple[Parameters, ...]:
+def _kept(spec: Any, machine: Machine) -> tuple[Any, ...]:
     """All candidates, the choice first; computed once for all processes that have the same source."""
     key = identity.digest((spec, machine))
     if key is None:
         return tuple(defaults.candidates(spec, machine))
     note = native.kept(key, CHOICE)
     if note is not None:
-        kind, *found = json.loads(note)
-        return tuple(_KINDS[kind](**values) for values in found)
+        parameters = template_of(spec).parameters
+        return tuple(parameters(**values) for values in json.loads(note))
     computed = tuple(defaults.candidates(spec, machine))
-    text = json.dumps([type(computed[0]).__name__, *map(dataclasses.asdict, computed)])
+    text = json.dumps([*map(dataclasses.asdict, computed)])
     native.keep(key, text.encode(), CHOICE)
     return computed

@@ -6,7 +6,7 @@ must fit the registers with v vectors of the right operand and one broadcast. Ti
 remainders win by that. Tasks are sized so that there are enough of them for the threads, copies into scratch stay
 small, and what a task reads again stays in the second-level cache.
 
-What a template's tiles and tasks cost stands in `costs`, a file each.
+What tiles and tasks cost stands in each template's file; what these share, in `costs`.
 
 Any choice gives the same bits: the model can only be slow, never wrong.
 """
@@ -15,38 +15,13 @@ from __future__ import annotations
 
 import functools
 import math
+from typing import Any
 
 from trainer.engine.graph.dtypes import float32
-from trainer.engine.targets.cpu.costs.convolution import convolution_parameters
-from trainer.engine.targets.cpu.costs.depthwise import depthwise_parameters
-from trainer.engine.targets.cpu.costs.few_outputs import few_outputs_parameters
-from trainer.engine.targets.cpu.costs.matmul import matmul_parameters
-from trainer.engine.targets.cpu.costs.statistics import statistics_parameters
-from trainer.engine.targets.cpu.costs.weight_gradient import weight_gradient_parameters
-from trainer.engine.targets.cpu.costs.winograd import winograd_gradient_parameters, winograd_parameters
-from trainer.engine.targets.cpu.kernels import few_outputs
-from trainer.engine.targets.cpu.kernels.contraction import MatmulParameters, MatmulSpec
-from trainer.engine.targets.cpu.kernels.convolution import ConvolutionParameters
-from trainer.engine.targets.cpu.kernels.depthwise import DepthwiseParameters, DepthwiseSpec
-from trainer.engine.targets.cpu.kernels.few_outputs import FewOutputsParameters, FewOutputsSpec
 from trainer.engine.targets.cpu.kernels.geometry import RSCK, ConvolutionSpec
-from trainer.engine.targets.cpu.kernels.statistics import StatisticsSpec
-from trainer.engine.targets.cpu.kernels.weight_gradient import WeightGradientParameters
-from trainer.engine.targets.cpu.kernels.winograd import WinogradParameters
-from trainer.engine.targets.cpu.kernels.winograd_choice import WinogradSpec
-from trainer.engine.targets.cpu.kernels.winograd_gradient import WinogradGradientParameters
 from trainer.engine.targets.cpu.machine import Machine, host_machine
-
-Spec = MatmulSpec | ConvolutionSpec | StatisticsSpec | DepthwiseSpec | FewOutputsSpec | WinogradSpec
-Parameters = (
-    MatmulParameters
-    | ConvolutionParameters
-    | DepthwiseParameters
-    | FewOutputsParameters
-    | WeightGradientParameters
-    | WinogradParameters
-    | WinogradGradientParameters
-)
+from trainer.engine.targets.cpu.templates import few_outputs, template_of
+from trainer.engine.targets.cpu.templates.contraction import MatmulSpec
 
 PACKED_ROWS, PACKED_COLUMNS = 256, 1024
 """Each row of a wider right operand lies on a page of its own; packing it pays from so many rows of the left one on."""
@@ -57,30 +32,17 @@ than the product. For more pixels it didn't pay (pix2pix's step with 256: 565 ms
 """
 
 
-def choose(spec: Spec, machine: Machine | None = None) -> Parameters:
+def choose(spec: Any, machine: Machine | None = None) -> Any:
     """The parameters to begin with."""
     return candidates(spec, machine)[0]
 
 
 @functools.lru_cache(maxsize=4096)
-def _ranked(spec: Spec, machine: Machine) -> tuple[Parameters, ...]:
-    if isinstance(spec, MatmulSpec):
-        return matmul_parameters(spec, machine)
-    if isinstance(spec, WinogradSpec):
-        backward = spec.convolution.direction == "weight_gradient"
-        return winograd_gradient_parameters(spec, machine) if backward else winograd_parameters(spec, machine)
-    if isinstance(spec, DepthwiseSpec):
-        return depthwise_parameters(spec, machine)
-    if isinstance(spec, FewOutputsSpec):
-        return few_outputs_parameters(spec, machine)
-    if isinstance(spec, StatisticsSpec):
-        return statistics_parameters(spec, machine)
-    if spec.direction == "weight_gradient":
-        return weight_gradient_parameters(spec, machine)
-    return convolution_parameters(spec, machine)
+def _ranked(spec: Any, machine: Machine) -> tuple[Any, ...]:
+    return tuple(template_of(spec).candidates(spec, machine))
 
 
-def candidates(spec: Spec, machine: Machine | None = None) -> list[Parameters]:
+def candidates(spec: Any, machine: Machine | None = None) -> list[Any]:
     """Parameters worth trying, best first by the model; all of one numerics class."""
     return list(_ranked(spec, machine or host_machine()))
 

@@ -82,9 +82,9 @@ def source_hash() -> str:
 
 @functools.cache
 def templates_hash() -> str:
-    """The hash of the source of all kernel templates."""
-    root = ROOT / "targets" / "cpu" / "kernels"
-    return hash_of_files(root, root.glob("*.py"))
+    """The hash of the source of all templates, and of what their kernels are made of."""
+    root = ROOT / "targets" / "cpu"
+    return hash_of_files(root, (path for folder in ("kernels", "templates") for path in (root / folder).glob("*.py")))
 
 
 def hash_of_files(root: Path, paths: Iterable[Path]) -> str:

@@ -17,11 +17,8 @@ from trainer.engine.program.schedule import schedule
 from trainer.engine.program.statistics import with_statistics
 from trainer.engine.program.target import Features
 from trainer.engine.program.work import Buffer, Pass, Work
-from trainer.engine.targets.cpu import defaults
-from trainer.engine.targets.cpu.kernels import templates
-from trainer.engine.targets.cpu.kernels.depthwise import SMALL_GROUPS
+from trainer.engine.targets.cpu import defaults, templates
 from trainer.engine.targets.cpu.kernels.geometry import ConvolutionSpec, Direction
-from trainer.engine.targets.cpu.kernels.statistics import StatisticsSpec, is_possible
 from trainer.engine.targets.cpu.lowering.convolutions import specification
 from trainer.engine.targets.cpu.lowering.expand import expand
 from trainer.engine.targets.cpu.lowering.expansion import Bfloat16, Numerics
@@ -29,6 +26,8 @@ from trainer.engine.targets.cpu.lowering.launch import Launch, Templated
 from trainer.engine.targets.cpu.lowering.loops import kernel_of, words_of_pass
 from trainer.engine.targets.cpu.lowering.lower import lower
 from trainer.engine.targets.cpu.machine import Machine
+from trainer.engine.targets.cpu.templates.depthwise import SMALL_GROUPS
+from trainer.engine.targets.cpu.templates.statistics import StatisticsSpec, is_possible
 
 
 @dataclass

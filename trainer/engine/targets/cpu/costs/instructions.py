@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
-from trainer.engine.targets.cpu.kernels.contraction import MatmulSpec
-from trainer.engine.targets.cpu.kernels.geometry import ConvolutionSpec
+from typing import Protocol
+
+from trainer.engine.targets.cpu.kernels.quads import Quads
 from trainer.engine.targets.cpu.machine import Machine
 
 
-def uses_tile_registers(spec: MatmulSpec | ConvolutionSpec, machine: Machine) -> bool:
+class Multiplied(Protocol):
+    """What a specification says of the elements that it multiplies."""
+
+    @property
+    def pairs(self) -> bool: ...
+    @property
+    def tiled(self) -> bool: ...
+    @property
+    def quads(self) -> Quads: ...
+
+
+def uses_tile_registers(spec: Multiplied, machine: Machine) -> bool:
     """Whether AMX multiplies: pairs where the class says so, quads where it can."""
     return spec.tiled or (bool(spec.quads) and machine.int8_tiles)
 
 
-def instructions(spec: MatmulSpec | ConvolutionSpec, machine: Machine) -> tuple[bool, bool]:
+def instructions(spec: Multiplied, machine: Machine) -> tuple[bool, bool]:
     """(whether one instruction multiplies the elements of pairs or quads, whether the tile needs further registers)."""
     if uses_tile_registers(spec, machine):
         return False, False

@@ -12,28 +12,23 @@ from trainer.engine.program.epilogues import exchanges
 from trainer.engine.program.layouts import CHANNELS_LAST, WEIGHTS
 from trainer.engine.program.views import is_dense
 from trainer.engine.program.work import NOTHING, Buffer, Call, KernelSource, View, Work
-from trainer.engine.targets.cpu import defaults
-from trainer.engine.targets.cpu.kernels import (
-    contraction,
-    convolution,
-    depthwise,
-    interleave,
-    pack,
-    templates,
-    tile_registers,
-    totals,
-    weight_gradient,
-    winograd,
-    winograd_choice,
-    winograd_gradient,
-)
-from trainer.engine.targets.cpu.kernels.depthwise import DepthwiseSpec
-from trainer.engine.targets.cpu.kernels.few_outputs import few_outputs
+from trainer.engine.targets.cpu import defaults, templates
+from trainer.engine.targets.cpu.kernels import interleave, pack, tile_registers, totals, winograd_choice
 from trainer.engine.targets.cpu.kernels.geometry import ConvolutionSpec, Direction, correlation
 from trainer.engine.targets.cpu.kernels.winograd_choice import WinogradSpec
 from trainer.engine.targets.cpu.lowering.convolutions import specification
 from trainer.engine.targets.cpu.lowering.expansion import Expansion
 from trainer.engine.targets.cpu.lowering.launch import Routine, Templated
+from trainer.engine.targets.cpu.templates import (
+    contraction,
+    convolution,
+    depthwise,
+    weight_gradient,
+    winograd,
+    winograd_gradient,
+)
+from trainer.engine.targets.cpu.templates.depthwise import DepthwiseSpec
+from trainer.engine.targets.cpu.templates.few_outputs import few_outputs
 
 
 def expand_matmul(expansion: Expansion, work: Work) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from trainer.engine.program.work import Buffer, KernelSource, View, Work
-from trainer.engine.targets.cpu.kernels.templates import Template
+from trainer.engine.targets.cpu.template import Template
 
 
 @dataclass(frozen=True, slots=True)

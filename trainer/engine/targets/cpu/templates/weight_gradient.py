@@ -15,9 +15,22 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 
+from trainer.engine.targets.cpu.costs.cycles import (
+    COPY_BYTES_PER_CYCLE,
+    PADDING,
+    SCRATCH_LIMIT,
+    STREAM_BYTES_PER_CYCLE,
+    TASK_OVERHEAD,
+    balance,
+    cut_cycles,
+    fits_registers,
+    pieces,
+    steps,
+)
+from trainer.engine.targets.cpu.costs.ranking import best, cheapest_sizes, cheapest_tiles
 from trainer.engine.targets.cpu.kernels import copies
 from trainer.engine.targets.cpu.kernels.access import prefetch
 from trainer.engine.targets.cpu.kernels.epilogue import OperandPointers
@@ -28,6 +41,8 @@ from trainer.engine.targets.cpu.kernels.tile import cut_columns, lanes_of, run_t
 from trainer.engine.targets.cpu.kernels.tile_shape import Level, Tile
 from trainer.engine.targets.cpu.kernels.totals import TotalsSpec
 from trainer.engine.targets.cpu.kernels.writer import Integer, Writer
+from trainer.engine.targets.cpu.machine import Machine
+from trainer.engine.targets.cpu.template import Argument, Template, activations, epilogue_arguments, prepared
 
 BLOCK_PIXELS = 256
 MOST_GROUPS = 16
@@ -405,3 +420,68 @@ def _copy_input(
         count.append(w.add(steps, (spec.window[axis] - 1) * spec.dilation[axis] + 1))
     images = starts[0], w.add(starts[0], extents[0])
     copies.copy_window(w, window, x, images, (first[0], count[0]), (first[1], count[1]), applied)
+
+
+def candidates(spec: ConvolutionSpec, machine: Machine) -> tuple[WeightGradientParameters, ...]:
+    """Tiles of weights by their cycles over all pixels, tasks by the windows that they copy or read."""
+    native = spec.pairs and machine.bfloat16
+    vectors = -(-(spec.filters // spec.groups) // lanes_of(spec.dtype))
+    channels, (taps_rows, taps_columns) = spec.channels // spec.groups, spec.window
+    blocks = pixel_blocks(spec)
+    pixels, count = math.prod(blocks.block), math.prod(blocks.counts)
+    weights = taps_rows * taps_columns * channels
+    tiles = []
+    for v in range(1, min(vectors, 4) + 1):
+        for m in range(1, min(weights, machine.vectors) + 1):
+            if fits_registers(m, v, machine, widened=spec.pairs and not native):
+                run = weights if weights <= m else channels * (taps_columns if spec.dilation[1] == 1 else 1)
+                lines = weights // run
+                cycles = lines * cut_cycles([pieces(run, min(m, run))], pieces(vectors, v), pixels)
+                tiles.append((count * spec.groups * cycles, (min(m, run), v)))
+    options: list[tuple[float, WeightGradientParameters]] = []
+    for cycles, (m, v) in cheapest_tiles(tiles):
+        sizes = []
+        for task_vectors in steps(v, vectors):
+            for task_lines in steps(1, weights // max(1, min(channels, weights))):
+                parameters = WeightGradientParameters(m, v, task_lines, task_vectors, native=native)
+                scratch = scratch_bytes(spec, parameters)
+                task_count = tasks(spec, parameters)
+                per_task = blocks.blocks_per_group * (scratch or pixels * channels * spec.dtype.itemsize)
+                rate = COPY_BYTES_PER_CYCLE if scratch else STREAM_BYTES_PER_CYCLE
+                total = (cycles + task_count * (TASK_OVERHEAD + per_task / rate)) * balance(task_count)
+                sizes.append((total, task_count, parameters))
+        options += cheapest_sizes(sizes)
+    return best(options, functools.partial(_weight_gradient_variants, spec))
+
+
+def _weight_gradient_variants(
+    spec: ConvolutionSpec, choice: WeightGradientParameters
+) -> Iterator[WeightGradientParameters]:
+    for padding in (0, PADDING):
+        copied = replace(choice, copy=True, pixel_padding=padding)
+        scratch = scratch_bytes(spec, copied)
+        if scratch <= SCRATCH_LIMIT and (padding or not scratch_bytes(spec, choice)):
+            yield copied
+
+
+def operands(spec: ConvolutionSpec) -> list[Argument]:
+    """The arrays in the order of the argument block."""
+    x, y = activations(spec)
+    totals = Argument(spec.dtype, totals_of(spec).size, written=True)
+    if spec.pairs:  # of images, interleaved
+        x, y = (elements // max(1, spec.images) * -(-spec.images // 2) for elements in (x, y))
+    others = epilogue_arguments(spec.prologue, x, spec.channels)
+    return [prepared(spec.dtype, x, spec.pairs), prepared(spec.dtype, y, spec.pairs), totals, *others]
+
+
+TEMPLATE = Template(
+    ConvolutionSpec,
+    WeightGradientParameters,
+    render,
+    tasks,
+    scratch_bytes,
+    operands,
+    candidates,
+    words,
+    ("weight_gradient",),
+)

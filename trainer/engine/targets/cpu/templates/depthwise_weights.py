@@ -13,12 +13,16 @@ from __future__ import annotations
 
 import math
 
-from trainer.engine.targets.cpu.kernels import weight_gradient
+from trainer.engine.targets.cpu.costs.cycles import TASK_OVERHEAD, balance, steps
+from trainer.engine.targets.cpu.costs.ranking import best
 from trainer.engine.targets.cpu.kernels.access import load_vector, store_vector
-from trainer.engine.targets.cpu.kernels.depthwise import DepthwiseParameters, DepthwiseSpec, spread, vectors_of
 from trainer.engine.targets.cpu.kernels.expression import MEMORY
 from trainer.engine.targets.cpu.kernels.tile import cut_columns, lanes_of
 from trainer.engine.targets.cpu.kernels.writer import Integer, Writer, vector
+from trainer.engine.targets.cpu.machine import Machine
+from trainer.engine.targets.cpu.template import Argument, Template
+from trainer.engine.targets.cpu.templates import weight_gradient
+from trainer.engine.targets.cpu.templates.depthwise import DepthwiseParameters, DepthwiseSpec, spread, vectors_of
 
 MOST_SUMS = 25
 """Sums that a pass over a row holds in registers; larger windows take several passes, each some rows of taps."""
@@ -152,3 +156,32 @@ def _define_row(w: Writer, spec: DepthwiseSpec, taps_rows: tuple[int, int], acti
 
     parameters = [("ptr noalias", "%sums"), ("ptr noalias", "%x"), ("ptr noalias", "%dy")]
     return w.function(f"row_{taps_rows[0]}_{taps_rows[1]}_{active}", parameters, build)
+
+
+def candidates(spec: DepthwiseSpec, machine: Machine) -> tuple[DepthwiseParameters, ...]:
+    """Tasks by how evenly they divide the work."""
+    plain, panels = spec.convolution, vectors_of(spec)
+    products = math.prod(plain.window) * math.prod(plain.output_spatial) * plain.images * spec.group
+    options: list[tuple[float, DepthwiseParameters]] = []
+    for task_vectors in steps(1, panels):
+        parameters = DepthwiseParameters(1, 1, task_vectors)
+        count = tasks(spec, parameters)
+        options.append(((products * panels / 2 + count * TASK_OVERHEAD) * balance(count), parameters))
+    return best(options)
+
+
+def operands(spec: DepthwiseSpec) -> list[Argument]:
+    """The arrays in the order of the argument block."""
+    return weight_gradient.operands(spec.convolution)
+
+
+TEMPLATE = Template(
+    DepthwiseSpec,
+    DepthwiseParameters,
+    render,
+    tasks,
+    scratch_bytes,
+    operands,
+    candidates,
+    directions=("weight_gradient",),
+)

@@ -17,14 +17,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from trainer.engine.graph.dtypes import float32, float64
-from trainer.engine.targets.cpu.kernels import weight_gradient
+from trainer.engine.targets.cpu.costs.cycles import TASK_OVERHEAD, balance, pieces, steps
+from trainer.engine.targets.cpu.costs.ranking import best
 from trainer.engine.targets.cpu.kernels.access import load_vector, store_vector
-from trainer.engine.targets.cpu.kernels.convolution import output_pixel, taps_inside
 from trainer.engine.targets.cpu.kernels.epilogue import OperandPointers
 from trainer.engine.targets.cpu.kernels.expression import MEMORY
 from trainer.engine.targets.cpu.kernels.geometry import RSCK, Axis, AxisPhase, ConvolutionSpec, Phase, correlation
 from trainer.engine.targets.cpu.kernels.tile import cut_columns, finish, lanes_of
 from trainer.engine.targets.cpu.kernels.writer import Integer, Writer, vector
+from trainer.engine.targets.cpu.machine import Machine
+from trainer.engine.targets.cpu.template import Argument, Template
+from trainer.engine.targets.cpu.templates import convolution, weight_gradient
+from trainer.engine.targets.cpu.templates.convolution import output_pixel, taps_inside
 
 SMALL_GROUPS = (1, 2, 4, 8)
 """Channels of a group that these templates take: several groups in a vector."""
@@ -263,3 +267,43 @@ def render_weights(spec: DepthwiseSpec, name: str) -> str:
             there = w.pointer(target, w.add(loop.index, filter_ * channels), element)
             w.emit(f"store {element} {value}, ptr {there}")
     return w.module(name, scratch=True)
+
+
+def candidates(spec: DepthwiseSpec, machine: Machine) -> tuple[DepthwiseParameters, ...]:
+    """Tiles along a row by what they read, tasks by their rows."""
+    plain, panels = spec.convolution, vectors_of(spec)
+    products = math.prod(plain.window) * math.prod(plain.output_spatial) * plain.images * spec.group
+    form = correlation(plain)
+    rows = max(phase.count for phase in form.rows.phases)
+    width = max(phase.count for phase in form.columns.phases)
+    factors = plain.window[1] * spec.group
+    most = max(1, min(width, machine.vectors - 2 - (factors if 2 * factors < machine.vectors else spec.group)))
+    options: list[tuple[float, DepthwiseParameters]] = []
+    for tile_columns in range(max(1, most // 2), most + 1):
+        reads = sum(size + plain.window[1] + 4 for size, many in pieces(width, tile_columns) for _ in range(many))
+        for task_rows in steps(1, rows):
+            for task_vectors in {panels, -(-panels // 2)}:
+                parameters = DepthwiseParameters(tile_columns, task_rows, task_vectors)
+                task_count = tasks(spec, parameters)
+                total = (products * panels * reads / width + task_count * TASK_OVERHEAD) * balance(task_count)
+                options.append((total * (2 - task_vectors / panels), parameters))
+    return best(options)
+
+
+def operands(spec: DepthwiseSpec) -> list[Argument]:
+    """The arrays in the order of the argument block."""
+    plain = spec.convolution
+    source, _, *others = convolution.operands(plain)
+    return [source, Argument(plain.dtype, math.prod(plain.window) * spec.group * plain.filters), *others]
+
+
+TEMPLATE = Template(
+    DepthwiseSpec,
+    DepthwiseParameters,
+    render,
+    tasks,
+    scratch_bytes,
+    operands,
+    candidates,
+    directions=("forward", "input_gradient"),
+)

@@ -19,9 +19,20 @@ import math
 from dataclasses import dataclass
 
 from trainer.engine.graph.dtypes import float32, float64
+from trainer.engine.targets.cpu.costs.cycles import (
+    COPY_BYTES_PER_CYCLE,
+    FMA_LATENCY,
+    SHARED_BYTES_PER_CYCLE,
+    TASK_OVERHEAD,
+    TILE_OVERHEAD,
+    balance,
+    fits_registers,
+    pieces,
+    steps,
+)
+from trainer.engine.targets.cpu.costs.ranking import best, cheapest_sizes
 from trainer.engine.targets.cpu.kernels import copies
 from trainer.engine.targets.cpu.kernels.access import load_vector, store_vector
-from trainer.engine.targets.cpu.kernels.convolution import Bounds, output_pixel, phase_bounds
 from trainer.engine.targets.cpu.kernels.epilogue import OperandPointers
 from trainer.engine.targets.cpu.kernels.expression import MEMORY
 from trainer.engine.targets.cpu.kernels.geometry import RSCK, Axis, ConvolutionSpec, correlation
@@ -29,6 +40,10 @@ from trainer.engine.targets.cpu.kernels.tile import finish, lanes_of, odd_lines,
 from trainer.engine.targets.cpu.kernels.tile_shape import Level, Tile
 from trainer.engine.targets.cpu.kernels.transpose import exchanged
 from trainer.engine.targets.cpu.kernels.writer import Integer, Writer, vector
+from trainer.engine.targets.cpu.machine import Machine
+from trainer.engine.targets.cpu.template import Argument, Template
+from trainer.engine.targets.cpu.templates import convolution
+from trainer.engine.targets.cpu.templates.convolution import Bounds, output_pixel, phase_bounds
 
 SCRATCH_LIMIT = 2 << 20
 
@@ -250,3 +265,45 @@ def _define_square(w: Writer, spec: ConvolutionSpec, source_step: int, target_st
             store_vector(inner, spec.dtype, value, inner.pointer("%target", lane * target_step, element), lanes)
 
     return w.function("square", [("ptr noalias", "%source"), ("ptr noalias", "%target")], build)
+
+
+GATHER_CYCLES = 12
+"""Of a pixel whose channels are gathered, finished and stored."""
+
+
+def candidates(spec: FewOutputsSpec, machine: Machine) -> tuple[FewOutputsParameters, ...]:
+    """Tiles along pixels whose accumulators stay in registers."""
+    form = correlation(spec.convolution)
+    width, height = width_of(form.columns), width_of(form.rows)
+    depth = form.packing.depth / len(form.phases)
+    options: list[tuple[float, FewOutputsParameters]] = []
+    for task_rows in steps(1, height):
+        vectors, sizes = vectors_of(spec, task_rows), []
+        for v in range(1, min(vectors, machine.vectors) + 1):
+            parameters = FewOutputsParameters(v, task_rows)
+            scratch = scratch_bytes(spec, parameters)
+            spills = v > 1 and not fits_registers(form.outputs, v, machine)  # no tile is smaller than v = 1
+            if spills or scratch > SCRATCH_LIMIT:
+                continue
+            task_count = tasks(spec, parameters)
+            cycles = sum(many * _line_cycles(form.outputs, size, depth) for size, many in pieces(vectors, v))
+            cycles += TASK_OVERHEAD + scratch / COPY_BYTES_PER_CYCLE + task_rows * width * GATHER_CYCLES
+            again = vectors / v * scratch if scratch > machine.level2_bytes else 0
+            total = task_count * (cycles + again / SHARED_BYTES_PER_CYCLE) * balance(task_count)
+            sizes.append((total, task_count, parameters))
+        options += cheapest_sizes(sizes) if sizes else []
+    return best(options)
+
+
+def _line_cycles(channels: int, vectors: int, depth: float) -> float:
+    """Of a tile along pixels: each of its vectors lies across two cache lines, and is loaded once for each step."""
+    step = max(channels * vectors / 2, (channels + 2 * vectors) / 2, FMA_LATENCY)
+    return depth * step + TILE_OVERHEAD
+
+
+def operands(spec: FewOutputsSpec) -> list[Argument]:
+    """The arrays in the order of the argument block."""
+    return convolution.operands(spec.convolution)
+
+
+TEMPLATE = Template(FewOutputsSpec, FewOutputsParameters, render, tasks, scratch_bytes, operands, candidates)

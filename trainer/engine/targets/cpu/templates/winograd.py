@@ -16,16 +16,30 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from trainer.engine.targets.cpu.costs.cycles import (
+    SCRATCH_LIMIT,
+    SHARED_BYTES_PER_CYCLE,
+    TASK_OVERHEAD,
+    balance,
+    cut_cycles,
+    fits_registers,
+    pieces,
+    steps,
+)
+from trainer.engine.targets.cpu.costs.ranking import best, cheapest_sizes, cheapest_tiles
 from trainer.engine.targets.cpu.kernels.access import load_vector, store_vector
 from trainer.engine.targets.cpu.kernels.epilogue import OperandPointers
 from trainer.engine.targets.cpu.kernels.expression import MEMORY
-from trainer.engine.targets.cpu.kernels.geometry import Correlation
+from trainer.engine.targets.cpu.kernels.geometry import Correlation, correlation
 from trainer.engine.targets.cpu.kernels.tile import cut_columns, finish, lanes_of, odd_lines, run_tile
 from trainer.engine.targets.cpu.kernels.tile_shape import Level, Tile
 from trainer.engine.targets.cpu.kernels.winograd_choice import WinogradSpec
 from trainer.engine.targets.cpu.kernels.winograd_tiles import TiledImage, read_tile, tile_place
 from trainer.engine.targets.cpu.kernels.winograd_transforms import Transforms
 from trainer.engine.targets.cpu.kernels.writer import Writer, vector
+from trainer.engine.targets.cpu.machine import Machine
+from trainer.engine.targets.cpu.template import Argument, Template
+from trainer.engine.targets.cpu.templates import convolution
 
 WEIGHT_CHUNK = 32
 """Input channels whose weights one task transforms."""
@@ -256,3 +270,64 @@ def _define_output(w: Writer, spec: WinogradSpec, shape: _Shape, scratch: _Scrat
 
     parameters = [("ptr noalias", "%products"), ("ptr", "%output"), *bases.typed]
     return w.function(f"output_{active}", [*parameters, ("i64", "%height"), ("i64", "%width")], build)
+
+
+WINOGRAD_CYCLES = 4
+"""Of one transformed vector of inputs or products."""
+
+
+def candidates(spec: WinogradSpec, machine: Machine) -> tuple[WinogradParameters, ...]:
+    """Tiles of the product in the transformed domain; tasks also pay for transforms."""
+    form, lanes = correlation(spec.convolution), lanes_of(spec.convolution.dtype)
+    points, panels, tiles = spec.algorithm.points**2, -(-form.outputs // lanes), spec.tiles
+    shapes = cheapest_tiles(
+        [
+            (points * cut_cycles([pieces(tiles, m)], pieces(panels, v), form.inputs), (m, v))
+            for v in range(1, min(panels, 4) + 1)
+            for m in range(1, min(tiles, machine.vectors) + 1)
+            if fits_registers(m, v, machine)
+        ]
+    )
+    options: list[tuple[float, WinogradParameters]] = []
+    for cycles, (m, v) in shapes:
+        sizes = []
+        for task_vectors in steps(v, panels):
+            for block_vectors in steps(v, task_vectors):
+                for task_tiles in range(m, min(tiles, 64) + m, m):
+                    parameters = WinogradParameters(m, v, task_tiles, task_vectors, block_vectors)
+                    scratch = scratch_bytes(spec, parameters)
+                    if scratch > SCRATCH_LIMIT:
+                        continue
+                    task_count = tasks(spec, parameters)
+                    inputs = tiles * -(-form.inputs // lanes) * -(-panels // task_vectors)
+                    transforms = (inputs + tiles * panels) * points * WINOGRAD_CYCLES
+                    block = points * form.inputs * min(block_vectors, panels) * 64
+                    share = points * form.inputs * min(task_vectors, panels) * 64
+                    blocks = -(-min(task_vectors, panels) // block_vectors)
+                    weights = task_count * share if share + scratch > machine.level2_bytes else task_count * share / 4
+                    again = task_count * blocks * max(0, scratch + block - machine.level2_bytes)
+                    total = (
+                        cycles + transforms + task_count * TASK_OVERHEAD + (weights + again) / SHARED_BYTES_PER_CYCLE
+                    )
+                    total *= balance(task_count)
+                    sizes.append((total, task_count, parameters))
+        options += cheapest_sizes(sizes)
+    return best(options)
+
+
+def operands(spec: WinogradSpec) -> list[Argument]:
+    """The arrays in the order of the argument block."""
+    source, _, *others = convolution.operands(spec.convolution)
+    return [source, Argument(spec.convolution.dtype, weights_size(spec)), *others]
+
+
+TEMPLATE = Template(
+    WinogradSpec,
+    WinogradParameters,
+    render,
+    tasks,
+    scratch_bytes,
+    operands,
+    candidates,
+    directions=("forward", "input_gradient"),
+)

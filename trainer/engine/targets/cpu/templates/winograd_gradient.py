@@ -19,17 +19,31 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from trainer.engine.targets.cpu.costs.cycles import (
+    SCRATCH_LIMIT,
+    SHARED_BYTES_PER_CYCLE,
+    TASK_OVERHEAD,
+    balance,
+    cut_cycles,
+    fits_registers,
+    pieces,
+    steps,
+)
+from trainer.engine.targets.cpu.costs.ranking import best, cheapest_sizes, cheapest_tiles
 from trainer.engine.targets.cpu.kernels import copies
 from trainer.engine.targets.cpu.kernels.access import load_vector, store_vector
 from trainer.engine.targets.cpu.kernels.expression import MEMORY
 from trainer.engine.targets.cpu.kernels.tile import cut_columns, lanes_of, run_tile
 from trainer.engine.targets.cpu.kernels.tile_shape import Level, Tile
 from trainer.engine.targets.cpu.kernels.totals import TotalsSpec
-from trainer.engine.targets.cpu.kernels.weight_gradient import MOST_GROUPS, TOTALS_ELEMENTS
 from trainer.engine.targets.cpu.kernels.winograd_choice import WinogradSpec
 from trainer.engine.targets.cpu.kernels.winograd_tiles import TiledImage, read_tile
 from trainer.engine.targets.cpu.kernels.winograd_transforms import Transforms
 from trainer.engine.targets.cpu.kernels.writer import Integer, Writer
+from trainer.engine.targets.cpu.machine import Machine
+from trainer.engine.targets.cpu.template import Argument, Template, activations
+from trainer.engine.targets.cpu.templates import winograd
+from trainer.engine.targets.cpu.templates.weight_gradient import MOST_GROUPS, TOTALS_ELEMENTS
 
 TILES = 32
 """Tiles of a block: more leave less room in the cache, fewer add to the sums there more often."""
@@ -242,3 +256,57 @@ def _define_weights(w: Writer, spec: WinogradSpec, shape: _Shape, active: int) -
             store_vector(inner, dtype, value, place, lanes, active)
 
     return w.function(f"weights_{active}", [("ptr noalias", "%sums"), ("ptr noalias", "%totals")], build)
+
+
+def candidates(spec: WinogradSpec, machine: Machine) -> tuple[WinogradGradientParameters, ...]:
+    """Tiles of channels and filters at each point; tasks also pay for transforms there and back."""
+    plain, blocks, lanes = spec.convolution, tile_blocks(spec), lanes_of(spec.convolution.dtype)
+    points, panels, inputs = spec.algorithm.points**2, -(-plain.filters // lanes), -(-plain.channels // lanes)
+    tiles = min(TILES, spec.tiles)
+    shapes = cheapest_tiles(
+        [
+            (cut_cycles([pieces(plain.channels, m)], pieces(panels, v), tiles), (m, v))
+            for v in range(1, min(panels, 4) + 1)
+            for m in range(1, min(plain.channels, machine.vectors) + 1)
+            if fits_registers(m, v, machine)
+        ]
+    )
+    options: list[tuple[float, WinogradGradientParameters]] = []
+    for cycles, (m, v) in shapes:
+        sizes = []
+        for task_channels in steps(1, inputs):
+            for task_vectors in steps(v, panels):
+                parameters = WinogradGradientParameters(m, v, task_channels, task_vectors)
+                scratch = scratch_bytes(spec, parameters)
+                if scratch > SCRATCH_LIMIT:
+                    continue
+                task_count = tasks(spec, parameters)
+                vectors = min(task_vectors, panels)
+                read = points * tiles * (task_channels + vectors) * winograd.WINOGRAD_CYCLES
+                again = max(0, scratch - machine.level2_bytes) * 2 / SHARED_BYTES_PER_CYCLE
+                back = points * task_channels * lanes * vectors * winograd.WINOGRAD_CYCLES
+                total = task_count * (blocks.blocks_per_group * (read + again) + back + TASK_OVERHEAD)
+                total += blocks.count * points * cycles
+                sizes.append((total * balance(task_count), task_count, parameters))
+        options += cheapest_sizes(sizes)
+    return best(options)
+
+
+def operands(spec: WinogradSpec) -> list[Argument]:
+    """The arrays in the order of the argument block."""
+    x, y = activations(spec.convolution)
+    dtype = spec.convolution.dtype
+    totals = Argument(dtype, totals_of(spec).size, written=True)
+    return [Argument(dtype, x), Argument(dtype, y), totals]
+
+
+TEMPLATE = Template(
+    WinogradSpec,
+    WinogradGradientParameters,
+    render,
+    tasks,
+    scratch_bytes,
+    operands,
+    candidates,
+    directions=("weight_gradient",),
+)

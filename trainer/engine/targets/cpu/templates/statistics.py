@@ -11,15 +11,27 @@ the reduction's outputs.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 
-from trainer.engine.targets.cpu.kernels import convolution, reduction
-from trainer.engine.targets.cpu.kernels.convolution import ConvolutionParameters
+from trainer.engine.targets.cpu.costs.cycles import (
+    SHARED_BYTES_PER_CYCLE,
+    STREAM_BYTES_PER_CYCLE,
+    TASK_OVERHEAD,
+    VARIANT_PENALTY,
+    balance,
+)
+from trainer.engine.targets.cpu.costs.ranking import best
+from trainer.engine.targets.cpu.kernels import reduction
 from trainer.engine.targets.cpu.kernels.geometry import ConvolutionSpec, correlation
 from trainer.engine.targets.cpu.kernels.loop_kernel import LoopKernel
 from trainer.engine.targets.cpu.kernels.modules import internal, joined
 from trainer.engine.targets.cpu.kernels.tile import lanes_of
 from trainer.engine.targets.cpu.kernels.writer import Writer
+from trainer.engine.targets.cpu.machine import Machine
+from trainer.engine.targets.cpu.template import Argument, Template
+from trainer.engine.targets.cpu.templates import convolution
+from trainer.engine.targets.cpu.templates.convolution import ConvolutionParameters
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,3 +111,45 @@ def render(spec: StatisticsSpec, parameters: ConvolutionParameters, name: str) -
         w.emit(f"store i64 {word}, ptr {w.pointer(block, place, 'i64')}")
     w.call("void", "reduce", ("ptr", block), ("i64", "%task"))
     return joined([*texts, w.module(name, scratch=True)])
+
+
+BLOCK_TILES = 8
+"""Tiles whose pixels a task takes through all its vectors before the next ones: they stay in the first-level cache."""
+
+
+def candidates(spec: StatisticsSpec, machine: Machine) -> tuple[ConvolutionParameters, ...]:
+    """The tiles that the convolution would have alone, its tasks cut as the reduction's blocks are."""
+    plain = spec.convolution
+    form = correlation(plain)
+    vectors, pixels = form.packing.panels, form.columns.output_extent
+    part = part_vectors(spec)
+    options: list[tuple[float, ConvolutionParameters]] = []
+    for place, tile in enumerate(convolution.candidates(plain, machine)):
+        share = math.lcm(tile.tile_vectors, part)
+        for task_vectors in sorted({min(share * count, -(-vectors // tile.tile_vectors) * tile.tile_vectors)
+                                    for count in (1, 2, 4, 8, 16, 32)}):  # fmt: skip
+            parameters = replace(
+                tile,
+                task_columns=spec.block,
+                task_vectors=task_vectors,
+                trim=False,
+                block_columns=BLOCK_TILES * tile.tile_columns,
+            )
+            task_count, output = tasks(spec, parameters), min(spec.block, pixels) * task_vectors * 64
+            reads = min(spec.block, pixels) * form.inputs * plain.dtype.itemsize
+            far = max(0, output + reads - machine.level2_bytes) / SHARED_BYTES_PER_CYCLE
+            total = task_count * (far + TASK_OVERHEAD + reads / STREAM_BYTES_PER_CYCLE) * balance(task_count)
+            cycles = vectors * pixels * form.packing.depth / 2 * (1 + VARIANT_PENALTY * place)
+            options.append((total + cycles * balance(task_count), parameters))
+    return best(options)
+
+
+def operands(spec: StatisticsSpec) -> list[Argument]:
+    """The arrays in the order of the argument block."""
+    blocks = -(-spec.words[0] // spec.block)
+    elements = blocks * spec.convolution.filters
+    partials = [Argument(operand.dtype, elements, written=True) for _, operand in spec.reduction.outputs]
+    return [*convolution.operands(spec.convolution), *partials]
+
+
+TEMPLATE = Template(StatisticsSpec, ConvolutionParameters, render, tasks, scratch_bytes, operands, candidates)
