@@ -26,8 +26,11 @@ def work(
     in_place: Sequence[tuple[Buffer, Buffer]] = (),
 ) -> Work:
     """A loop that reads and writes whole buffers."""
-    sides = (tuple(View(each, each.dtype, (each.size,), (1,)) for each in side) for side in (reads, writes))
-    return Work("loop", None, *sides, label, (points,), code=code, in_place=tuple(in_place))
+    return Work("loop", None, whole(reads), whole(writes), label, (points,), code=code, in_place=tuple(in_place))
+
+
+def whole(buffers: Iterable[Buffer]) -> tuple[View, ...]:
+    return tuple(View(each, each.dtype, (each.size,), (1,)) for each in buffers)
 
 
 @st.composite
