@@ -8,13 +8,13 @@ import pytest
 
 from trainer.engine.graph import dtypes
 from trainer.engine.targets.cpu import defaults
-from trainer.engine.targets.cpu.costs.convolution import WAYS
 from trainer.engine.targets.cpu.costs.cycles import PADDING
 from trainer.engine.targets.cpu.costs.ranking import best
 from trainer.engine.targets.cpu.kernels.geometry import ConvolutionSpec
 from trainer.engine.targets.cpu.machine import AVX512, NARROW
 from trainer.engine.targets.cpu.templates import contraction, convolution, weight_gradient
 from trainer.engine.targets.cpu.templates.contraction import MatmulSpec
+from trainer.engine.targets.cpu.templates.convolution import WAYS
 
 SAME = ((1, 1), (1, 1))
 CONVOLUTIONS = [
