@@ -80,6 +80,7 @@ from trainer.engine.functions.elementwise import (
     trunc,
     where,
 )
+from trainer.engine.functions.host import host_call
 from trainer.engine.functions.linear import matmul, matrix_transpose, tensordot, vecdot
 from trainer.engine.functions.movement import (
     bincount,
@@ -209,6 +210,7 @@ __all__ = [
     "gradients",
     "greater",
     "greater_equal",
+    "host_call",
     "inf",
     "int32",
     "int64",

@@ -16,7 +16,11 @@ if TYPE_CHECKING:
     from trainer.engine.graph.storage import Storage
 
 Shape = tuple[int, ...]
-Family = Literal["leaf", "source", "elementwise", "movement", "reduction", "contraction", "window", "index", "marker"]
+Outputs = tuple[tuple[Shape, DType], ...]
+Family = Literal[
+    "leaf", "source", "elementwise", "movement", "reduction", "contraction", "window", "index", "marker",
+    "bundle", "output",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -27,15 +31,22 @@ class Primitive:
     `gradient` takes (node, cotangent) and returns one node (or None) for each input, written in primitives.
     `reference` takes (attributes, *arrays), NumPy arrays of the logical shape (bfloat16 widened to float32),
     and returns the result before rounding to the node's dtype.
+
+    A primitive with `outputs` makes bundles: nodes without a value of their own, whose outputs are read by nodes of
+    the primitive "output". `outputs` takes (inputs, attributes) and gives each one's shape and dtype, `reference` a
+    tuple of arrays, and `gradient` takes one cotangent, or None, for each output. Nodes of an `effect` are never
+    merged: each computes once what it does.
     """
 
     name: str
     family: Family
     shape: Callable[[Sequence[Node], tuple[Any, ...]], Shape]
     dtype: Callable[[Sequence[Node], tuple[Any, ...]], DType]
-    gradient: Callable[[Node, Node], Sequence[Node | None]] | None
+    gradient: Callable[[Node, Any], Sequence[Node | None]] | None
     reference: Callable[..., Any]
     attributes: tuple[str, ...] = ()
+    outputs: Callable[[Sequence[Node], tuple[Any, ...]], Outputs] | None = None
+    effect: bool = False
 
     def __repr__(self) -> str:
         return self.name
@@ -68,6 +79,11 @@ class Node:
     @property
     def name(self) -> str:
         return self.operation.name
+
+    @property
+    def is_bundle(self) -> bool:
+        """Whether it stands for several outputs and has no value itself."""
+        return self.operation.outputs is not None
 
     @property
     def ndim(self) -> int:
@@ -113,6 +129,12 @@ def make_node(operation: Primitive, inputs: tuple[Node, ...], attributes: tuple[
     node.sequence = next(_count) + _ticks
     node.handle = node.value = node.witness = None
     return node
+
+
+def equality_key(node: Node, inputs: tuple[Node, ...]) -> tuple[Any, ...]:
+    """What nodes on `inputs` that compute the same have in common."""
+    key = (node.operation, *map(id, inputs), node.attributes)
+    return (*key, id(node)) if node.operation.effect else key
 
 
 def nobody() -> None:

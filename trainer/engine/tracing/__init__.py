@@ -17,6 +17,12 @@ if TYPE_CHECKING:
 class Recorder(Protocol):
     """Hears what happens to values while a step is traced."""
 
+    effect: Node | None
+    """The token of the last effect."""
+
+    def on_effect(self, token: Node) -> None:
+        """An effect is called, which `token` stands for: the step runs it, whatever becomes of its results."""
+
     def on_read(self, operation: str) -> None:
         """A tensor's value is asked for; there is none yet: raises (see `refuse_read`)."""
 

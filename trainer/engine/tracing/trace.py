@@ -172,6 +172,7 @@ class Traced(Generic[Parameters, Result]):
                 results.append(value.node)
             else:
                 given_back.append((None, value))
+        results += recorder.effects
         updated = recorder.updated()
         news = [recorder.assigned[state] for state in updated]
         outputs = detached([*results, *news], {*placeholders, *recorder.leaves.values()})

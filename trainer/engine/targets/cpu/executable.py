@@ -203,11 +203,11 @@ class Program:
             stamps = room(1 if alone else pool.threads, count)
             place = stamps.ctypes.data
         start = time.perf_counter()
+        for storage in self._updated:
+            storage.version += 1
         pool.run(tape, count, alone=alone, flush=self.flush, stamps=place)
         spent = time.perf_counter() - start
         self._versions = versions
-        for storage in self._updated:
-            storage.version += 1
         if stamped and first:
             stamps = skipped(stamps, first)
         if crowding is not None and not together:

@@ -12,6 +12,7 @@ from trainer.engine.targets.cpu.control import (
     BARRIER,
     COUNT,
     CPU,
+    FAILED,
     FLUSH,
     GENERATION,
     LAUNCH,
@@ -114,7 +115,7 @@ record:
   %p.claimed = getelementptr i64, ptr %r, i64 4
   %function = load ptr, ptr %r
   %arguments = load ptr, ptr %p.arguments
-  %tasks = load i64, ptr %p.tasks
+  %tasks.all = load i64, ptr %p.tasks
   %flags = load i64, ptr %p.flags
   %wants = and i64 %flags, {BARRIER}
   %waits0 = icmp ne i64 %wants, 0
@@ -127,6 +128,9 @@ meet:
   br label %begin
 begin:
   call void @stamp(i64 %profile, i64 %count, i64 %thread, i64 %i, i64 1)
+{field("failed", FAILED)}  %failure = load atomic i64, ptr %failed monotonic, align 8
+  %goes.on = icmp eq i64 %failure, 0
+  %tasks = select i1 %goes.on, i64 %tasks.all, i64 0
   %s = and i64 %flags, {SINGLE}
   %single0 = icmp ne i64 %s, 0
   %single = or i1 %single0, %alone

@@ -16,6 +16,7 @@ from trainer.engine.targets.cpu.lowering.contraction import (
     expand_weight_gradient,
 )
 from trainer.engine.targets.cpu.lowering.expansion import Bfloat16, Expansion, Numerics
+from trainer.engine.targets.cpu.lowering.host import expand_host
 from trainer.engine.targets.cpu.lowering.indexing import expand_index
 from trainer.engine.targets.cpu.lowering.order import expand_order
 from trainer.engine.targets.cpu.lowering.reductions import expand_reduction
@@ -40,6 +41,8 @@ _EXPANSIONS: dict[str, Callable[[Expansion, Work], None]] = {
     "cumulative_sum": expand_cumulative_sum,
     "argsort": expand_order,
     "suppress": expand_order,
+    "host_call": expand_host,
+    "host_effect": expand_host,
 }
 
 

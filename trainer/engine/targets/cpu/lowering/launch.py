@@ -29,11 +29,14 @@ def word_of(view: View) -> int | Address:
 
 @dataclass(frozen=True, slots=True)
 class Routine:
-    """The spec of an item whose kernel has no parameters: its code, argument block and grid of tasks."""
+    """The spec of an item whose kernel has no parameters: its code, argument block and grid of tasks; `keep` is what
+    must live as long as the code runs.
+    """
 
     code: KernelSource
     words: tuple[int | View, ...]
     tasks: int
+    keep: object = None
 
 
 @dataclass(frozen=True, slots=True)
