@@ -17,8 +17,8 @@ from trainer.engine.graph import primitives as p
 from trainer.engine.profiling import Profile, Row
 from trainer.engine.profiling.measure import Call, put_together
 from trainer.engine.profiling.timeline import Span
-from trainer.engine.program.plan import barriers
 from trainer.engine.targets.cpu import peaks as peaks_module
+from trainer.engine.targets.cpu.barriers import barriers
 from trainer.engine.targets.cpu.device import CpuDevice
 from trainer.engine.targets.cpu.peaks import Peaks
 from trainer.engine.targets.cpu.recording import Clock, ProgramRun

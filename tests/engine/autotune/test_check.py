@@ -12,7 +12,6 @@ import pytest
 from tests.engine.autotune.training import Training
 from tests.engine.networks.training import Pix2Pix, Residual
 from trainer.engine.graph import dtypes
-from trainer.engine.program.launch import Address, Launch, Tunable
 from trainer.engine.targets.cpu import defaults, native
 from trainer.engine.targets.cpu.bench import ALIGNMENT, Bench, Guarded
 from trainer.engine.targets.cpu.device import CpuDevice
@@ -23,6 +22,7 @@ from trainer.engine.targets.cpu.kernels.depthwise import DepthwiseSpec, depthwis
 from trainer.engine.targets.cpu.kernels.few_outputs import FewOutputsSpec
 from trainer.engine.targets.cpu.kernels.geometry import ConvolutionSpec
 from trainer.engine.targets.cpu.kernels.winograd_choice import WinogradSpec
+from trainer.engine.targets.cpu.lowering.launch import Address, Launch, Tunable
 
 
 @pytest.mark.parametrize("nbytes", [0, 1, 60, 64, mmap.PAGESIZE, mmap.PAGESIZE + 4])

@@ -13,9 +13,9 @@ from tests.engine.autotune import faulty
 from trainer.engine.autotune.helper import Job
 from trainer.engine.autotune.process import Answer, Helper
 from trainer.engine.graph import dtypes
-from trainer.engine.program.launch import Tunable
 from trainer.engine.targets.cpu import defaults, native
 from trainer.engine.targets.cpu.kernels.contraction import MatmulSpec
+from trainer.engine.targets.cpu.lowering.launch import Tunable
 
 SPEC = MatmulSpec(dtypes.float32, 3, 5, 7, (7, 1), (5, 1), packed=False)
 DEFAULT = Tunable(faulty.TEMPLATE, SPEC, defaults.choose(SPEC))

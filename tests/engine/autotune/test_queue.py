@@ -9,9 +9,9 @@ import pytest
 from trainer.engine.autotune.helper import Job
 from trainer.engine.autotune.process import Answer
 from trainer.engine.autotune.queue import Decision, Queue
-from trainer.engine.program.launch import Tunable
 from trainer.engine.targets.cpu import native
 from trainer.engine.targets.cpu.kernels.templates import Template
+from trainer.engine.targets.cpu.lowering.launch import Tunable
 
 TEMPLATE = Template(lambda *_: "", lambda *_: 8, lambda *_: 0, lambda _: [])
 

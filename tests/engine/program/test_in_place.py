@@ -12,9 +12,9 @@ from trainer.engine.graph import primitives as p
 from trainer.engine.graph.dtypes import float32
 from trainer.engine.graph.node import Node
 from trainer.engine.graph.storage import Storage
-from trainer.engine.program.launch import Launch
 from trainer.engine.targets.cpu import defaults
 from trainer.engine.targets.cpu.device import CpuDevice
+from trainer.engine.targets.cpu.lowering.launch import Launch
 from trainer.engine.targets.reference import evaluate
 
 POINTWISE = {"strides": (1, 1), "padding": ((0, 0), (0, 0)), "dilation": (1, 1), "groups": 1}
@@ -65,7 +65,7 @@ def closing(node: Node) -> Node:
 def sum_of(device: CpuDevice, total: Node) -> tuple[Launch, bool]:
     """The launch that adds in its epilogue, and whether its output lies where one of its inputs lay."""
     program = device.compile([total], [], [])
-    (launch,) = (each for each in program.launches if each.in_place)
+    (launch,) = (each for each in program.launches if each.work.in_place)
     offsets = program.memory.offsets
     (output,) = launch.writes
     return launch, any(read.in_arena and offsets[read] == offsets[output] for read in launch.reads)
@@ -90,7 +90,7 @@ def test_a_term_that_the_product_itself_reads_is_not_overwritten() -> None:
     term = p.matmul(leaf(37, 3), leaf(3, 37))
     total = closing(p.add(p.matmul(term, leaf(37, 37)), term))
     device = CpuDevice(threads=2, poison=False)
-    assert not any(each.in_place for each in device.compile([total], [], []).launches)
+    assert not any(each.work.in_place for each in device.compile([total], [], []).launches)
     np.testing.assert_allclose(device.evaluate([total])[0].view(), evaluate([total])[0], rtol=1e-4, atol=1e-3)
 
 

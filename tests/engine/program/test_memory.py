@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 
 from tests.engine.networks.networks import ResNet, UNet
+from tests.engine.program.works import work
 from trainer import TrainerError, engine
 from trainer.engine import nn
 from trainer.engine.graph.dtypes import float32
 from trainer.engine.graph.storage import Storage
 from trainer.engine.profiling.memory import MemoryReport
-from trainer.engine.program.launch import Address, Buffer, KernelSource, Launch
 from trainer.engine.program.layout_copies import layout_copies
+from trainer.engine.program.work import Buffer, KernelSource, Work
 from trainer.engine.targets.cpu.device import CpuDevice
 from trainer.learner.optimizers import SGD
 
@@ -76,14 +77,13 @@ def test_a_u_net_moves_only_its_input_and_weights() -> None:
 
 
 def test_what_is_copied_again_after_an_update_is_no_repetition() -> None:
-    """Two launches pack one weight; between the first and a third it is written."""
+    """Two items pack one weight; between the first and a third it is written."""
     weight = Buffer(64, float32, "weight", Storage((64,), float32))
 
-    def pack() -> Launch:
-        target = Buffer(64, float32, "panels")
-        return Launch(KernelSource("pack", str), [Address(weight), Address(target)], 1, (weight,), (target,), "pack")
+    def pack() -> Work:
+        return work([weight], [Buffer(64, float32, "panels")], "pack", code=KernelSource("pack", str))
 
-    update = Launch(KernelSource("update", str), [Address(weight)], 1, (weight,), (weight,), "subtract")
+    update = work([weight], [weight], "subtract", code=KernelSource("update", str))
     assert [each.repeats for each in layout_copies([pack(), pack(), update, pack()])] == [False, True, False]
 
 

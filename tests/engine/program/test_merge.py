@@ -1,4 +1,4 @@
-"""Equal independent loops become one launch, and nothing else changes."""
+"""Equal independent loops become one item, and nothing else changes."""
 
 from __future__ import annotations
 
@@ -9,44 +9,35 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.engine.program.test_plan import buffer, launch, programs
-from tests.engine.program.test_schedule import conflict
+from tests.engine.program.works import buffer, conflict, programs, work
 from trainer import engine
 from trainer.engine import nn
-from trainer.engine.graph.dtypes import float32
-from trainer.engine.program import lower
-from trainer.engine.program.launch import KernelSource, Launch
-from trainer.engine.program.merge import HELD_BYTES, merged
-from trainer.engine.program.spec import Instruction, LoopKernel, Operand, pack_arguments
+from trainer.engine.program.merge import merged
+from trainer.engine.program.target import Features
+from trainer.engine.program.work import KernelSource, Work
+from trainer.engine.targets.cpu import target
 from trainer.engine.targets.cpu.device import CpuDevice
+from trainer.engine.targets.cpu.lowering.launch import Launch
 from trainer.learner.optimizers import Adam
 
-KERNELS = [
-    LoopKernel(1, (), (Instruction("constant", (), float32, (value,)),), ((0, Operand(float32, "contiguous")),))
-    for value in (0.0, 1.0)
-]
-
-
-def as_loops(launches: list[Launch], kinds: list[int]) -> list[Launch]:
-    for each, kind in zip(launches, kinds, strict=False):
-        each.source = KernelSource(KERNELS[kind], str)
-        each.words = list(pack_arguments(KERNELS[kind], [0], [each.tasks * 16384], [[1]], 16384))
-    return launches
+CODES = [KernelSource(name, str) for name in ("first kernel", "second kernel")]
 
 
 @settings(max_examples=80, deadline=None, derandomize=True, database=None)
-@given(programs(), st.lists(st.integers(0, 1), min_size=20, max_size=20))
-def test_every_launch_runs_once_and_conflicting_ones_in_order_and_apart(
-    launches: list[Launch], kinds: list[int]
+@given(programs(), st.lists(st.sampled_from(CODES), min_size=20, max_size=20))
+def test_every_item_runs_once_and_conflicting_ones_in_order_and_apart(
+    works: list[Work], codes: list[KernelSource]
 ) -> None:
+    for each, code in zip(works, codes, strict=False):
+        each.code = code
     place = {}
-    for index, each in enumerate(merged(as_loops(launches, kinds))):
+    for index, each in enumerate(merged(works, Features())):
         for part in each.parts or (each,):
             assert id(part) not in place
             place[id(part)] = index
-    assert place.keys() == {id(each) for each in launches}
-    for later, second in enumerate(launches):
-        for first in launches[:later]:
+    assert place.keys() == {id(each) for each in works}
+    for later, second in enumerate(works):
+        for first in works[:later]:
             assert not conflict(first, second) or place[id(first)] < place[id(second)]
 
 
@@ -73,28 +64,16 @@ def adam_steps() -> tuple[list[Launch], list[np.ndarray]]:
 def test_the_updates_of_all_weights_are_one_launch_and_so_are_those_of_all_biases() -> None:
     launches, states = adam_steps()
     updates = [each for each in launches if any("exp_avg" in written.label for written in each.writes)]
-    assert len(updates) <= 2 and sum(len(each.parts) for each in updates) == 10
+    assert len(updates) <= 2 and sum(len(each.work.parts) for each in updates) == 10
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lower, "merged", list)
+        patch.setattr(target, "merged", lambda works, features: works)
         apart, expected = adam_steps()
     assert len(apart) >= len(launches) + 8
     for value, other in zip(states, expected, strict=True):
         np.testing.assert_array_equal(value, other)
 
 
-def test_many_tiny_loops_stay_on_the_calling_thread_and_large_ones_share_out_their_work() -> None:
-    def joined(tasks: int, count: int, elements: int) -> Launch:
-        launches = as_loops([launch([], [], tasks) for _ in range(count)], [0] * count)
-        for each in launches:
-            each.words[1] = elements
-        (found,) = merged(launches)
-        return found
-
-    tiny = joined(1, 50, 64)
-    assert tiny.tasks == 1 and len(tiny.parts) == 50
-    assert joined(10, 3, 10 * 16384).tasks == 30
-
-
 def test_loops_that_would_keep_much_memory_alive_do_not_wait() -> None:
-    launches = [launch([], [buffer(HELD_BYTES // 2 + 1)]) for _ in range(4)]
-    assert all(not each.parts for each in merged(as_loops(launches, [0] * 4)))
+    works = [work([], [buffer(1000)], code=CODES[0]) for _ in range(4)]
+    assert [len(each.parts) for each in merged(works, Features(held_bytes=2000))] == [2, 2]
+    assert all(not each.parts for each in merged(works, Features(held_bytes=999)))

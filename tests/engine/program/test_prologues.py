@@ -14,6 +14,8 @@ from trainer.engine.graph.node import Node, topological
 from trainer.engine.graph.storage import Storage
 from trainer.engine.program.partition import Policy, partition
 from trainer.engine.targets.cpu.device import CpuDevice
+from trainer.engine.targets.cpu.machine import AVX512
+from trainer.engine.targets.cpu.target import CpuTarget
 from trainer.engine.targets.reference import evaluate
 
 PLAIN: dict[str, Any] = {"strides": (1, 1), "padding": ((1, 1), (1, 1)), "dilation": (1, 1), "groups": 1}
@@ -50,7 +52,8 @@ def step(geometry: dict[str, Any], activation: Callable[[Node], Node] = rectifie
 
 
 def is_stored(node: Node, results: list[Node], **policy: bool) -> bool:
-    return node in partition(topological(results), results, Policy(**policy)).roots
+    takes_prologue = CpuTarget(AVX512).takes_prologue
+    return node in partition(topological(results), results, Policy(**policy), takes_prologue=takes_prologue).roots
 
 
 @pytest.mark.parametrize("name", GEOMETRIES)

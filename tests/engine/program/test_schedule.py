@@ -1,94 +1,82 @@
-"""The order of launches: conflicts keep theirs, and what frees memory does not wait."""
+"""The order of items: conflicts keep theirs, and what frees memory does not wait."""
 
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 
-from tests.engine.program.test_plan import buffer, launch, programs
+from tests.engine.program.works import buffer, conflict, is_single, programs, work
 from trainer import engine
 from trainer.engine import nn
 from trainer.engine.graph.dtypes import float32, uint8
 from trainer.engine.graph.storage import Storage
-from trainer.engine.program import schedule as scheduling
-from trainer.engine.program.launch import Buffer, Launch, place_of
 from trainer.engine.program.plan import plan_memory
 from trainer.engine.program.schedule import schedule
+from trainer.engine.program.target import Features
+from trainer.engine.program.work import Buffer, Work
 from trainer.engine.targets.cpu.device import CpuDevice
 from trainer.learner.optimizers import SGD
 
 LARGE = 8 << 20
 
 
-def conflict(first: Launch, second: Launch) -> bool:
-    writes, touched = {place_of(b) for b in first.writes}, {place_of(b) for b in (*first.reads, *first.writes)}
-    others, all_others = {place_of(b) for b in second.writes}, {place_of(b) for b in (*second.reads, *second.writes)}
-    return bool(writes & all_others or touched & others)
-
-
 @settings(max_examples=80, deadline=None, derandomize=True, database=None)
 @given(programs())
-def test_conflicting_launches_keep_their_order(launches: list[Launch]) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(scheduling, "CACHED_BYTES", 0)
-        patch.setattr(scheduling, "WORTH_MOVING", 1)
-        after = schedule(launches)
-    assert sorted(map(id, after)) == sorted(map(id, launches))
+def test_conflicting_items_keep_their_order(works: list[Work]) -> None:
+    after = schedule(works, Features(cached_bytes=0, freed_bytes=1), is_single)
+    assert sorted(map(id, after)) == sorted(map(id, works))
     place = {id(each): index for index, each in enumerate(after)}
-    for later, second in enumerate(launches):
-        for first in launches[:later]:
+    for later, second in enumerate(works):
+        for first in works[:later]:
             assert not conflict(first, second) or place[id(first)] < place[id(second)]
 
 
-def two_layers() -> tuple[list[Launch], Launch]:
+def two_layers() -> tuple[list[Work], Work]:
     """Two layers' gradients, then both updates, which read a rate that is only made before them."""
     states = [Storage((LARGE,), uint8) for _ in range(2)]
     gradients, rate = [buffer(LARGE) for _ in range(2)], buffer(4)
-    launches = [launch([], [gradient]) for gradient in gradients] + [launch([], [rate], tasks=1)]
+    works = [work([], [gradient]) for gradient in gradients] + [work([], [rate], points=1)]
     for state, gradient in zip(states, gradients, strict=True):
         old, new = (buffer(LARGE, storage=state) for _ in range(2))
-        launches.append(launch([old, gradient, rate], [new]))
-    return launches, launches[3]
+        works.append(work([old, gradient, rate], [new]))
+    return works, works[3]
 
 
 def test_an_update_follows_its_gradient_and_takes_along_what_it_waits_for() -> None:
-    launches, update = two_layers()
-    after = schedule(launches)
-    assert after.index(update) == 2 and after.index(launches[2]) < 2
-    assert plan_memory(after).size < LARGE + 4096 < plan_memory(launches).size
+    works, update = two_layers()
+    after = schedule(works, Features(), is_single)
+    assert after.index(update) == 2 and after.index(works[2]) < 2
+    assert plan_memory(after).size < LARGE + 4096 < plan_memory(works).size
 
 
 def test_a_small_program_keeps_its_order() -> None:
-    launches = [launch([], [buffer(1 << 20)]) for _ in range(3)]
-    assert schedule(launches) == launches
+    works = [work([], [buffer(1 << 20)]) for _ in range(3)]
+    assert schedule(works, Features(), is_single) == works
 
 
-def exchange(size: int) -> tuple[list[Launch], Buffer, Buffer]:
+def exchange(size: int) -> tuple[list[Work], Buffer, Buffer]:
     source, target = buffer(size), buffer(size)
-    middle = launch([source], [target])
-    middle.in_place = ((target, source),)
-    return [launch([], [source]), middle, launch([target], [buffer(1, result=0)])], source, target
+    middle = work([source], [target], in_place=[(target, source)])
+    return [work([], [source]), middle, work([target], [buffer(1, result=0)])], source, target
 
 
 def test_an_output_takes_the_place_of_an_input_that_ends() -> None:
-    launches, source, target = exchange(5000)
-    plan = plan_memory(launches)
+    works, source, target = exchange(5000)
+    plan = plan_memory(works)
     assert plan.offsets[source] == plan.offsets[target] and plan.size == 5120
 
 
 def test_an_input_that_lives_on_keeps_its_place() -> None:
-    launches, source, target = exchange(5000)
-    launches.append(launch([source], [buffer(1, result=1)]))
-    plan = plan_memory(launches)
+    works, source, target = exchange(5000)
+    works.append(work([source], [buffer(1, result=1)]))
+    plan = plan_memory(works)
     assert plan.offsets[source] != plan.offsets[target] and plan.size == 2 * 5120
 
 
 def test_two_outputs_never_take_the_same_place() -> None:
     source, first, second = (buffer(5000) for _ in range(3))
-    both = launch([source], [first, second])
-    both.in_place = ((first, source), (second, source))
-    plan = plan_memory([launch([], [source]), both, launch([first, second], [buffer(1, result=0)])])
+    both = work([source], [first, second], in_place=[(first, source), (second, source)])
+    plan = plan_memory([work([], [source]), both, work([first, second], [buffer(1, result=0)])])
     assert plan.offsets[first] != plan.offsets[second] and plan.size == 2 * 5120
 
 

@@ -8,7 +8,7 @@ import pytest
 from trainer import engine
 from trainer.engine import State
 from trainer.engine.graph.storage import Layout
-from trainer.engine.program.convolutions import WEIGHTS
+from trainer.engine.program.layouts import WEIGHTS
 from trainer.engine.targets.cpu.device import CpuDevice
 
 ROW_MAJOR = Layout.row_major(4)

@@ -9,11 +9,11 @@ import pytest
 
 from trainer import engine
 from trainer.engine.profiling.load import load_of
-from trainer.engine.program.launch import Launch
 from trainer.engine.targets.cpu import defaults, native
 from trainer.engine.targets.cpu.bench import Bench
 from trainer.engine.targets.cpu.device import CpuDevice
 from trainer.engine.targets.cpu.kernels.statistics import StatisticsSpec
+from trainer.engine.targets.cpu.lowering.launch import Launch
 
 SHAPES = {  # images, channels, size, filters
     "several blocks, odd everything": (3, 21, (23, 19), 77),

@@ -11,7 +11,7 @@ from tests.engine.program.graphs import leaf, movement
 from trainer.engine.graph import primitives as p
 from trainer.engine.graph.node import Node
 from trainer.engine.graph.storage import Layout
-from trainer.engine.program.views import View, identity, is_dense, reshape_groups, through, view_through
+from trainer.engine.program.views import NodeView, identity, is_dense, reshape_groups, through, view_through
 from trainer.engine.targets.reference import evaluate
 
 shapes = st.lists(st.integers(1, 6), max_size=4).map(tuple)
@@ -32,7 +32,7 @@ def test_a_view_reads_the_elements_that_numpy_moves(data: st.DataObject) -> None
     layout = Layout(tuple(data.draw(st.permutations(range(source.ndim)))))
     storage = source.attributes[0]
     storage.lay_out(layout)
-    view = View.dense(source, layout)
+    view = NodeView.dense(source, layout)
     for node in chain(data, source)[1:]:
         found = view_through(node, view)
         if found is None:
@@ -70,7 +70,7 @@ def test_coordinates_lead_from_every_element_back_to_its_source(data: st.DataObj
 def test_a_view_of_a_reshape_exists_where_numpy_needs_no_copy(shape: tuple[int, ...], data: st.DataObject) -> None:
     source = leaf(shape)
     moved = p.permute(source, tuple(data.draw(st.permutations(range(len(shape))))))
-    view = view_through(moved, View.dense(source, Layout.row_major(source.ndim)))
+    view = view_through(moved, NodeView.dense(source, Layout.row_major(source.ndim)))
     assert view is not None
     half = (2, source.size // 2) if source.size % 2 == 0 else (source.size, 1)
     target = data.draw(st.sampled_from([(source.size,), half, half[::-1], moved.shape[::-1]]))

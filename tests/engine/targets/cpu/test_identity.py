@@ -19,15 +19,18 @@ from trainer.engine.graph import dtypes
 from trainer.engine.graph import primitives as p
 from trainer.engine.graph.primitives import TABLE
 from trainer.engine.graph.storage import Storage
-from trainer.engine.program.launch import KernelSource
+from trainer.engine.program.build import Request
 from trainer.engine.program.legalise import legalise
-from trainer.engine.program.lower import Request, lower
 from trainer.engine.program.partition import Policy
 from trainer.engine.program.spec import Instruction, LoopKernel, Operand
+from trainer.engine.program.work import KernelSource
 from trainer.engine.targets.cpu import identity, loaded, native
 from trainer.engine.targets.cpu.kernels import contraction, elementwise
 from trainer.engine.targets.cpu.loaded import Kernels
+from trainer.engine.targets.cpu.machine import host_machine
+from trainer.engine.targets.cpu.target import CpuTarget
 
+TARGET = CpuTarget(host_machine())
 SEEN: dict[str, KernelSource] = {}
 
 SECOND_PROCESS = """
@@ -79,7 +82,7 @@ def count(monkeypatch: pytest.MonkeyPatch) -> list[object]:
 def load() -> None:
     """Load the kernel of `tanh`, as a process that has loaded nothing yet does."""
     x = p.buffer(Storage.of(np.zeros(3, np.float32), dtypes.float32))
-    Kernels(native.host_target()).of(lower(Request((p.tanh(x),)), Policy()).launches)
+    Kernels(native.host_target()).of(TARGET.lower(Request((p.tanh(x),)), Policy()).launches)
 
 
 def test_a_second_process_renders_chooses_and_compiles_nothing(tmp_path: Path) -> None:
@@ -100,8 +103,8 @@ def test_a_second_process_renders_chooses_and_compiles_nothing(tmp_path: Path) -
 @settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True, database=None)
 @given(data=st.data())
 def test_kernels_of_one_digest_are_one_and_all_have_one(name: str, data: st.DataObject) -> None:
-    (node,) = legalise([data.draw(samples(name)).node()])
-    for launch in lower(Request((node,)), Policy()).launches:
+    (node,) = legalise([data.draw(samples(name)).node()], TARGET.features.wide_groups)
+    for launch in TARGET.lower(Request((node,)), Policy()).launches:
         digest = identity.digest(launch.source.key)
         assert digest is not None
         other = SEEN.setdefault(digest, launch.source)
@@ -160,7 +163,12 @@ def test_the_hash_covers_what_renders_and_what_chooses(monkeypatch: pytest.Monke
         identity, "hash_of_files", lambda root, paths: hashed.extend(str(path.relative_to(root)) for path in paths)
     )
     identity.source_hash.__wrapped__()
-    wanted = {"targets/cpu/kernels/tile.py", "program/calls/windows.py", "targets/cpu/defaults.py", "graph/dtypes.py"}
+    wanted = {
+        "targets/cpu/kernels/tile.py",
+        "targets/cpu/lowering/windows.py",
+        "targets/cpu/defaults.py",
+        "graph/dtypes.py",
+    }
     assert wanted <= set(hashed)
 
 

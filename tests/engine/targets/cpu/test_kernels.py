@@ -8,30 +8,34 @@ from trainer.engine.graph import dtypes
 from trainer.engine.graph import primitives as p
 from trainer.engine.graph.node import Node
 from trainer.engine.graph.storage import Storage
-from trainer.engine.program.lower import Request, lower
+from trainer.engine.program.build import Request
 from trainer.engine.program.partition import Policy
 from trainer.engine.targets.cpu import native
 from trainer.engine.targets.cpu.device import CpuDevice
 from trainer.engine.targets.cpu.loaded import Kernels
+from trainer.engine.targets.cpu.lowering.launch import Launch
+from trainer.engine.targets.cpu.machine import host_machine
+from trainer.engine.targets.cpu.target import CpuTarget
 
 
 def leaf(values: np.ndarray) -> Node:
     return p.buffer(Storage.of(values, dtypes.float32))
 
 
+def launches(node: Node) -> list[Launch]:
+    return CpuTarget(host_machine()).lower(Request((node,)), Policy()).launches
+
+
 def test_equal_kernels_are_loaded_once_whatever_their_sizes() -> None:
     kernels = Kernels(native.host_target())
-    found = [
-        kernels.of(lower(Request((p.exp(leaf(np.zeros(size, np.float32))),)), Policy()).launches)[0]
-        for size in (7, 70_000)
-    ]
+    found = [kernels.of(launches(p.exp(leaf(np.zeros(size, np.float32)))))[0] for size in (7, 70_000)]
     assert found[0] is found[1]
 
 
 def test_progress_counts_what_is_compiled_and_says_what_it_is() -> None:
     heard: list[tuple[int, int, str]] = []
-    launches = lower(Request((p.tanh(leaf(np.zeros(3, np.float32))),)), Policy()).launches
-    Kernels(native.host_target()).of(launches, lambda *what: heard.append(what))
+    tanh = p.tanh(leaf(np.zeros(3, np.float32)))
+    Kernels(native.host_target()).of(launches(tanh), lambda *what: heard.append(what))
     assert heard == [(0, 1, "tanh"), (1, 1, "")]
 
 

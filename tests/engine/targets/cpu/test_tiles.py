@@ -17,11 +17,12 @@ from tests.engine.movement import deviation
 from tests.engine.targets.kernels import amx
 from trainer import TrainerError, engine
 from trainer.engine import nn
-from trainer.engine.program.launch import KernelSource
+from trainer.engine.program.work import KernelSource
 from trainer.engine.targets.cpu import defaults, native, permission
 from trainer.engine.targets.cpu.device import CpuDevice
 from trainer.engine.targets.cpu.loaded import Kernels
 from trainer.engine.targets.cpu.machine import AVX512
+from trainer.engine.targets.cpu.target import CpuTarget
 from trainer.learner.optimizers import SGD
 
 MACHINE = replace(AVX512, bfloat16=bool(native.host_features().get("avx512bf16")), bfloat16_tiles=True)
@@ -37,7 +38,7 @@ class EmulatingKernels(Kernels):
 def emulating(choose: Callable[..., Any] = defaults.choose) -> CpuDevice:
     """A device that sums bfloat16 by tiles."""
     device = CpuDevice(threads=1, choose=lambda spec: choose(spec, MACHINE))
-    device.bfloat16 = "tiles"
+    device.bfloat16, device.target = "tiles", CpuTarget(MACHINE, bfloat16="tiles")
     device.kernels = EmulatingKernels(device.kernels.target)
     return device
 

@@ -6,18 +6,20 @@ import numpy as np
 import pytest
 
 from tests.engine.program.graphs import leaf
+from tests.engine.program.works import work
 from trainer.engine.graph import primitives as p
 from trainer.engine.graph.dtypes import float32
 from trainer.engine.graph.storage import Storage
-from trainer.engine.program.launch import Buffer, KernelSource, Launch
 from trainer.engine.program.plan import MemoryPlan, plan_memory
-from trainer.engine.program.poison import poisoned
+from trainer.engine.program.work import Buffer, KernelSource, Work
 from trainer.engine.targets.cpu import executable as program_module
 from trainer.engine.targets.cpu.device import CpuDevice
+from trainer.engine.targets.cpu.lowering.launch import Launch
+from trainer.engine.targets.cpu.poison import poisoned
 
 
 def launch(reads: list[Buffer], writes: list[Buffer], label: str) -> Launch:
-    return Launch(KernelSource(label, str), [], 2, tuple(reads), tuple(writes), label)
+    return Launch(work(reads, writes, label), KernelSource(label, str), [], 2)
 
 
 def test_every_buffer_of_the_arena_is_filled_after_its_last_use_and_only_then() -> None:
@@ -53,8 +55,8 @@ def test_a_plan_that_ends_a_buffer_too_early_shows(monkeypatch: pytest.MonkeyPat
     x, y = graph()
     expected = CpuDevice(threads=1).compile([y], inputs=[x]).run([x.attributes[0]])[0].view()
 
-    def everything_at_one_place(launches: list[Launch]) -> MemoryPlan:
-        plan = plan_memory(launches)
+    def everything_at_one_place(works: list[Work]) -> MemoryPlan:
+        plan = plan_memory(works)
         return MemoryPlan(dict.fromkeys(plan.offsets, 0), plan.size, plan.peak)
 
     monkeypatch.setattr(program_module, "plan_memory", everything_at_one_place)

@@ -10,10 +10,10 @@ from trainer.engine.graph import primitives as p
 from trainer.engine.graph.dtypes import float32, int32
 from trainer.engine.graph.node import Node
 from trainer.engine.graph.storage import Storage
-from trainer.engine.program import loops
-from trainer.engine.program.loops import ENOUGH_TASKS, STREAMED_BYTES, column_strip
 from trainer.engine.targets.cpu.device import CpuDevice
 from trainer.engine.targets.cpu.kernels.reduction import STRIP_PARTS
+from trainer.engine.targets.cpu.lowering import loops
+from trainer.engine.targets.cpu.lowering.loops import ENOUGH_TASKS, STREAMED_BYTES, column_strip, kernel_of
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ LARGE = STREAMED_BYTES // 4 // 1024
 
 def is_streamed(node: Node, updates: list[tuple[Storage, Node]] | None = None) -> list[bool]:
     program = CpuDevice(threads=1).compile([] if updates else [node], updates or [])
-    return [launch.source.key.streamed for launch in program.launches]
+    return [kernel_of(launch.work).streamed for launch in program.launches]
 
 
 def test_large_outputs_in_whole_lines_that_the_loop_does_not_read_are_stored_past_the_caches() -> None:
