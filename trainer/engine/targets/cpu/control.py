@@ -1,8 +1,8 @@
 """What the pool and its runtime share: records of a tape, their flags and stamps, the words of the control block."""
 
 RECORD_WORDS = 8
-BARRIER, SINGLE = 1, 2
-"""Flags of a record: wait for all earlier ones; run on the calling thread alone."""
+BARRIER, SINGLE, REPEAT = 1, 2, 4
+"""Flags of a record: wait for all earlier ones; run on the calling thread alone; walk a body again and again."""
 
 STAMPS = 3
 """Time stamps that a thread leaves for each record: it arrived, it began (past the barrier), it ended."""

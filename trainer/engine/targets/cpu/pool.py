@@ -5,7 +5,9 @@ tens of microseconds and then sleeps on a futex, so that a busy machine costs li
 atomic counter; results never depend on who ran a task, because tasks write disjoint memory and their split comes from
 the shape alone.
 
-Record of a tape (8 words): function, argument block, tasks, flags, claimed tasks, 3 spare.
+Record of a tape (8 words): function, argument block, tasks, flags, claimed tasks, 3 spare. Kinds of records:
+kernels, which all threads share; kernels of one task, which run on the calling thread, host calls among them, which may
+stop the walk; and repeats (`repeats`). Copies are kernels like any other loop.
 """
 
 from __future__ import annotations

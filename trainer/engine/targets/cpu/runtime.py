@@ -19,11 +19,13 @@ from trainer.engine.targets.cpu.control import (
     PROFILE,
     READY,
     RECORD_WORDS,
+    REPEAT,
     SINGLE,
     SLEEPERS,
     TAPE,
     THREADS,
 )
+from trainer.engine.targets.cpu.repeats import repeat_ir
 from trainer.engine.targets.cpu.system import clock_ir, floating_point_ir, placement_ir, waiting_ir
 
 _SPIN = 500
@@ -134,6 +136,19 @@ begin:
   %s = and i64 %flags, {SINGLE}
   %single0 = icmp ne i64 %s, 0
   %single = or i1 %single0, %alone
+  %again = and i64 %flags, {REPEAT}
+  %is.repeat = icmp ne i64 %again, 0
+  br i1 %is.repeat, label %rounds, label %kernel
+rounds:
+  %crew = select i1 %single, i64 1, i64 %threads
+  %joins = icmp slt i64 %thread, %crew
+  %some = icmp sgt i64 %tasks, 0
+  %repeats = and i1 %joins, %some
+  br i1 %repeats, label %repeat, label %after
+repeat:
+  call void @repeat(ptr %pool, ptr %r, i64 %crew, i64 %thread, ptr %scratch)
+  br label %after
+kernel:
   br i1 %single, label %only, label %claim
 only:
   %mine = icmp sgt i64 %tasks, 0
@@ -273,4 +288,5 @@ define void @leave(ptr %pool) {{
   ret void
 }}
 """
-    return leave + clock_ir() + placement_ir() + floating_point_ir() + waiting_ir() + wait + walk + worker + run
+    system = clock_ir() + placement_ir() + floating_point_ir() + waiting_ir()
+    return leave + system + wait + repeat_ir() + walk + worker + run
