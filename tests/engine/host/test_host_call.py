@@ -375,3 +375,43 @@ def test_programs_with_host_calls_are_not_saved(tmp_path: Any) -> None:
     for function in (step, lambda x: engine.host_call(doubled, x, results=[ONE])):
         with pytest.raises(TrainerError, match="a host call runs Python code"):
             engine.save_program(tmp_path / "program", function, X)
+
+
+# --- guards -----------------------------------------------------------------------------------------------------------
+
+SHARED: dict[str, Any] = {}
+
+
+def test_what_a_host_function_sees_may_change_and_what_the_step_sees_may_not() -> None:
+    log: list[float] = []
+    factors, own = {"host": 1.0}, {"step": 1.0}
+
+    class Counter:
+        count = 0
+
+        def note(self, x: np.ndarray) -> None:
+            self.count += 1
+
+    counter = Counter()
+
+    def nested(x: np.ndarray) -> None:
+        (lambda: log.append(float(x[0]) * factors["host"]))()
+        SHARED["last"] = x
+
+    @engine.trace
+    def step(x: Any) -> Any:
+        engine.host_call(nested, x, effect=True)
+        engine.host_call(lambda x: log.append(-1), x, effect=True)
+        engine.host_call(counter.note, x, effect=True)
+        return x * own["step"]
+
+    programs = []
+    for number in range(4):
+        factors["host"] = float(number)
+        step(X)
+        programs += step.programs
+    assert len(set(map(id, programs))) == 1
+    assert log == [0, -1, 1, -1, 2, -1, 3, -1] and counter.count == 4
+    own["step"] = 2.0
+    with pytest.raises(TrainerError, match="changed after the step that uses it was traced"):
+        step(X)

@@ -31,7 +31,8 @@ def host_call(
     Args:
         function: takes a NumPy array for each tensor, its own copy (bfloat16 as float32), and returns an array, or a
             tuple of several, of exactly the shapes and dtypes of `results`. It must not compute with tensors, nor wait
-            for a thread that does. Without `results` its return value is ignored.
+            for a thread that does. Without `results` its return value is ignored. What it reads elsewhere may change
+            from call to call: guards of a traced step do not look into it.
         tensors: tensors, arrays, numbers.
         results: shape and dtype of each result.
         effect: the function does more than compute its results: a traced step runs it once for each call, in the order
@@ -59,8 +60,7 @@ def host_call(
         sources = [operand.node for operand in operands]
         token = recorder.effect if effect else None
         outputs = _outputs(call, sources if token is None else [*sources, token])
-        if effect:
-            recorder.on_effect(outputs[-1])
+        recorder.on_host_call(function, outputs[-1] if effect else None)
         found = [wrapped(node, *operands) for node in outputs[: len(kinds)]]
     return tuple(found) if len(found) > 1 else found[0] if found else None
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from trainer.engine.graph.errors import refusal
 from trainer.engine.graph.node import Node
@@ -20,8 +20,8 @@ class Recorder(Protocol):
     effect: Node | None
     """The token of the last effect."""
 
-    def on_effect(self, token: Node) -> None:
-        """An effect is called, which `token` stands for: the step runs it, whatever becomes of its results."""
+    def on_host_call(self, function: Callable[..., Any], token: Node | None) -> None:
+        """`function` is called on arrays; `token` stands for an effect, which runs whatever becomes of its results."""
 
     def on_read(self, operation: str) -> None:
         """A tensor's value is asked for; there is none yet: raises (see `refuse_read`)."""

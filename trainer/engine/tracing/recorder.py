@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from types import CodeType
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ class Recorder:
         self.leaves: dict[State, Node] = {}
         self.assigned: dict[State, Node] = {}
         self.effect: Node | None = None
+        self.hosts: set[CodeType] = set()
 
     def on_read(self, operation: str) -> None:
         """There is no value to read while a step is traced."""
@@ -48,9 +50,11 @@ class Recorder:
         self.current[state] = self.assigned[state] = node
         node.handle = weakref.ref(state)
 
-    def on_effect(self, token: Node) -> None:
-        """It comes after the effects so far: each reads the token of the one before."""
-        self.effect = token
+    def on_host_call(self, function: Callable[..., Any], token: Node | None) -> None:
+        """An effect comes after the effects so far: each reads the token of the one before."""
+        code = getattr(getattr(function, "__func__", function), "__code__", None)
+        self.hosts |= set() if code is None else {code}
+        self.effect = token or self.effect
 
     @property
     def effects(self) -> list[Node]:
