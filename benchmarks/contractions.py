@@ -37,6 +37,7 @@ from trainer.engine.targets.cpu.kernels import (
 from trainer.engine.targets.cpu.kernels.contraction import MatmulSpec
 from trainer.engine.targets.cpu.kernels.geometry import ConvolutionSpec
 from trainer.engine.targets.cpu.kernels.totals import TotalsSpec
+from trainer.engine.targets.cpu.machine import host_machine
 from trainer.engine.targets.cpu.pool import BARRIER, RECORD_WORDS, shared_pool
 
 REPETITIONS = 5
@@ -105,8 +106,8 @@ DIRECTIONS = {
 }
 SIDES = {"matmul": "product", "matmul_left_gradient": "left_gradient", "matmul_right_gradient": "right_gradient"}
 
-Call = tuple[str, list[np.ndarray], int]
-"""The module of a kernel named `kernel`, its arrays and its tasks."""
+Call = tuple[str, list[np.ndarray | int], int]
+"""The module of a kernel named `kernel`, its arrays, the words that follow their addresses, and its tasks."""
 
 
 def _random(*shape: int) -> np.ndarray:
@@ -129,10 +130,12 @@ def _specification(kind: str, numbers: tuple[int, ...]) -> ConvolutionSpec:
     )  # fmt: skip
 
 
-def _gradient_calls(ir: str, arrays: list[np.ndarray], tasks: int, sums: TotalsSpec) -> list[Call]:
+def _gradient_calls(
+    ir: str, arrays: list[np.ndarray], tasks: int, sums: TotalsSpec, words: tuple[int, ...] = ()
+) -> list[Call]:
     """A weight gradient, and the adding of what its groups of blocks leave where there are several."""
     parts = _random(sums.size)
-    calls = [(ir, [*arrays, parts], tasks)]
+    calls: list[Call] = [(ir, [*arrays, parts, *words], tasks)]
     if sums.is_needed:
         calls.append((totals.render(sums, "kernel"), [parts, _random(sums.weights)], totals.tasks(sums)))
     return calls
@@ -179,18 +182,18 @@ def _fast_calls(kind: str, numbers: tuple[int, ...]) -> list[Call]:
 
 def _convolution_calls(kind: str, numbers: tuple[int, ...]) -> list[Call]:
     spec = _specification(kind, numbers)
-    spec = replace(spec, packed=defaults.prefers_packed(spec))
+    spec = replace(spec, packed=defaults.prefers_packed(spec, host_machine()))
     x, y = _random(spec.images, *spec.spatial, spec.channels), _random(spec.images, *spec.output_spatial, spec.filters)
     w, parameters, calls = _random(*spec.window, spec.channels, spec.filters), defaults.choose(spec), []
     if kind == "weight_gradient":
         ir, tasks = weight_gradient.render(spec, parameters, "kernel"), weight_gradient.tasks(spec, parameters)
-        return _gradient_calls(ir, [x, y], tasks, weight_gradient.totals_of(spec))
+        return _gradient_calls(ir, [x, y], tasks, weight_gradient.totals_of(spec), weight_gradient.words(spec))
     if spec.packed:
         call, w = _packing(convolution.pack_spec(spec), w)
         calls.append(call)
     arrays = [x, w, y] if kind == "forward" else [y, w, x]
     ir = convolution.render(spec, parameters, "kernel")
-    return [*calls, (ir, arrays, convolution.tasks(spec, parameters))]
+    return [*calls, (ir, [*arrays, *convolution.words(spec)], convolution.tasks(spec, parameters))]
 
 
 def _product_calls(kind: str, numbers: tuple[int, ...]) -> list[Call]:
@@ -200,7 +203,7 @@ def _product_calls(kind: str, numbers: tuple[int, ...]) -> list[Call]:
         "left_gradient": MatmulSpec(float32, m, k, n, (n, 1), (1, n)),
         "right_gradient": MatmulSpec(float32, k, n, m, (1, k), (n, 1)),
     }[kind]
-    spec = replace(spec, packed=defaults.prefers_packed(spec))
+    spec = replace(spec, packed=defaults.prefers_packed(spec, host_machine()))
     a, b, output = _random(spec.rows, spec.depth), _random(spec.depth, spec.columns), _random(spec.rows, spec.columns)
     calls: list[Call] = []
     if spec.packed:
@@ -219,7 +222,10 @@ def _program(kind: str, numbers: tuple[int, ...]) -> Callable[[], None]:
     else:
         calls = {3: _product_calls, 7: _convolution_calls, 8: _grouped_calls}[len(numbers)](kind, numbers)
     libraries = [native.link({"kernel": native.compile_object(ir)}) for ir, _, _ in calls]
-    blocks = [np.array([array.ctypes.data for array in arrays], np.int64) for _, arrays, _ in calls]
+    blocks = [
+        np.array([each if isinstance(each, int) else each.ctypes.data for each in arrays], np.int64)
+        for _, arrays, _ in calls
+    ]
     tape = aligned_empty(RECORD_WORDS * len(calls), np.dtype(np.int64))
     tape[:] = 0
     for number, (library, block, (_, _, tasks)) in enumerate(zip(libraries, blocks, calls, strict=True)):

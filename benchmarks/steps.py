@@ -12,6 +12,10 @@ from harness import Companion, Figure, checkout_environment
 
 FOLDER = Path(__file__).parent / "workloads"
 STEPS = {"conv_bn_relu_conv": 5, "mlp": 50, "resnet50": 1, "pix2pix": 1, "lsgan": 1}
+OTHERS = {"resnet50_inference_1": 10, "resnet50_inference_8": 2, "resnet18": 1}
+"""Workloads that older checkouts lack."""
+
+REPEATS = STEPS | OTHERS
 VARIANTS = ("", "--channels-last", "--compiled", "--channels-last --compiled")
 """How PyTorch may run a step; the fastest is the peer."""
 
@@ -22,7 +26,7 @@ FASTER = 1.3
 
 def command(workload: str, *options: str) -> list[str]:
     """Our side of a workload."""
-    return [sys.executable, str(FOLDER / "ours.py"), workload, "--steps", str(STEPS[workload]), *options]
+    return [sys.executable, str(FOLDER / "ours.py"), workload, "--steps", str(REPEATS[workload]), *options]
 
 
 def ours(workload: str, measure: str = "step_ms", *options: str) -> Callable[[], float]:
@@ -45,7 +49,7 @@ class TorchPeer:
     def _find(self, python: str) -> Companion:
         least, best = float("inf"), None
         for variant in VARIANTS:
-            script = (str(FOLDER / "torch_peer.py"), self._workload, "--steps", str(STEPS[self._workload]))
+            script = (str(FOLDER / "torch_peer.py"), self._workload, "--steps", str(REPEATS[self._workload]))
             companion = Companion(python, *script, *variant.split(), *self._options)
             try:
                 value = min(companion() for _ in range(TRIALS))
@@ -87,10 +91,16 @@ class SecondRun:
         return _once(self._measure, self._folder.name)
 
 
-def _once(measure: str, cache: str) -> float:
+def second_signature() -> float:
+    """The first step of ResNet-18 with a batch twice as large as before, where no kernel was ever compiled."""
+    with tempfile.TemporaryDirectory() as folder:
+        return _once("second_signature", folder, "resnet18")
+
+
+def _once(measure: str, cache: str, workload: str = "resnet50") -> float:
     environment = checkout_environment(TRAINER_CACHE_DIR=cache)
     answer = subprocess.run(
-        command("resnet50", "--measure", measure), env=environment, check=True, stdout=subprocess.PIPE, text=True
+        command(workload, "--measure", measure), env=environment, check=True, stdout=subprocess.PIPE, text=True
     )
     return float(answer.stdout)
 
@@ -101,6 +111,16 @@ FIGURES = [
         Figure(f"{name}_bfloat16", ours(name, "step_ms", "--bfloat16"), TorchPeer(name, "--bfloat16"), FASTER)
         for name in ("resnet50", "lsgan")
     ),
+    *(
+        Figure(
+            f"resnet50_inference_{batch}",
+            ours(f"resnet50_inference_{batch}"),
+            TorchPeer(f"resnet50_inference_{batch}"),
+            bar,
+        )
+        for batch, bar in ((1, 2.0), (8, 1.35))
+    ),
+    Figure("second_signature", second_signature, bar=0.4, unit="of the first step", rounds=3),
     Figure("conv_bn_relu_conv", ours("conv_bn_relu_conv"), TorchPeer("conv_bn_relu_conv"), FASTER),
     Figure(
         "resnet50_memory",

@@ -1,13 +1,16 @@
 """The floors of the house: a room imports only from floors below it, and some names nowhere.
 
-The imports are read from the source, those inside functions included.
+The engine has floors of its own, and no import cycles. The imports are read from the source, those inside functions and
+those for type checking included.
 """
 
 from __future__ import annotations
 
 import ast
+import graphlib
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,6 +26,24 @@ FLOORS = {
     "cli": 4, "recipes": 4,
 }  # fmt: skip
 
+# Inside the engine: folders and files, each importing only from lower floors. A package's `__init__` hands on names of
+# modules inside it, so it is above them: nothing inside the engine imports `trainer.engine` itself. Only that of
+# `tracing`, which says what is being traced now, is below the rest of its folder, because tensors ask it.
+ENGINE_FLOORS = {
+    "graph": 0,                                                                     # nodes, primitives, derivatives
+    "program": 1,                                                                   # graph -> items of work, memory
+    "targets": 2,                                                                   # devices: kernels and running
+    "collection": 3, "history": 3, "promotion": 3, "safetensors": 3, "tracing/__init__": 3,
+    "evaluation": 4,
+    "tensor": 5,
+    "autocast": 6, "gradients": 6, "state": 6,
+    "functions": 7,
+    "random": 8,
+    "nn": 9, "tracing": 9,                                                          # layers; the tracer
+    "autotune": 10, "export": 10, "profiling": 10,                                  # what looks at compiled steps
+    "__init__": 11,
+}  # fmt: skip
+
 # Narrower than the floors: all that a room may import of the package; and names that it may not import at all.
 ONLY: dict[str, set[str]] = {"tui": {"rundir", "configs"}, "engine": set(), "configs": set(), "rundir": set()}
 NEVER = {"configs": {"numpy", "llvmlite", "textual"}, "rundir": {"numpy", "llvmlite", "textual"}}
@@ -35,7 +56,7 @@ def files_of(room: str) -> list[Path]:
 
 
 def imports_of(file: Path) -> Iterator[tuple[str, int]]:
-    """Every module that a file imports, by its full name, with the line."""
+    """The full name of every module that a file imports, or of what it takes from one, with the line."""
     package = [PACKAGE.name, *file.relative_to(PACKAGE).parts[:-1]]
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
@@ -44,10 +65,7 @@ def imports_of(file: Path) -> Iterator[tuple[str, int]]:
         elif isinstance(node, ast.ImportFrom):
             base = ".".join(package[: len(package) - node.level + 1]) if node.level else ""
             module = ".".join(part for part in (base, node.module) if part)
-            if module == PACKAGE.name:  # `from trainer import engine` imports a room, `TrainerError` doesn't
-                yield from ((f"{module}.{alias.name}", node.lineno) for alias in node.names)
-            else:
-                yield module, node.lineno
+            yield from ((f"{module}.{alias.name}", node.lineno) for alias in node.names)
 
 
 def rooms_of(file: Path) -> Iterator[tuple[str, int]]:
@@ -67,9 +85,69 @@ def violations(room: str) -> list[str]:
     return found
 
 
+def module_of(name: str) -> str | None:
+    """The path inside the engine, without its suffix, of the module that a full name is in; None outside."""
+    place = PACKAGE.parent.joinpath(*name.split("."))
+    while (PACKAGE / "engine") in (place, *place.parents):
+        for file in (place.with_suffix(".py"), place / "__init__.py"):
+            if file.exists():
+                return file.relative_to(PACKAGE / "engine").with_suffix("").as_posix()
+        place = place.parent
+    return None
+
+
+def engine_imports() -> dict[str, dict[str, int]]:
+    """For each module of the engine those that it imports, with the line."""
+    found: dict[str, dict[str, int]] = {}
+    for file in files_of("engine"):
+        modules = ((module_of(name), line) for name, line in imports_of(file))
+        own = file.relative_to(PACKAGE / "engine").with_suffix("").as_posix()
+        found[own] = {module: line for module, line in modules if module is not None}
+    return found
+
+
+def engine_room(module: str) -> str:
+    """The entry of `ENGINE_FLOORS` that a module of the engine belongs to."""
+    return module if module in ENGINE_FLOORS else module.split("/")[0]
+
+
+def engine_violations() -> list[str]:
+    found = []
+    for module, imported in engine_imports().items():
+        own = engine_room(module)
+        for other, line in imported.items():
+            room = engine_room(other)
+            if room != own and ENGINE_FLOORS[room] >= ENGINE_FLOORS[own]:
+                found.append(f"{module}.py:{line} imports {other}")
+    return found
+
+
+def classes_of_one_name() -> list[str]:
+    """Public classes of the engine that share a folder and a name."""
+    names = Counter(
+        f"{file.parent.relative_to(PACKAGE).as_posix()}: {node.name}"
+        for file in files_of("engine")
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    )
+    return [name for name, count in names.items() if count > 1]
+
+
 @pytest.mark.parametrize("room", FLOORS)
 def test_a_room_imports_only_from_floors_below(room):
     assert violations(room) == []
+
+
+def test_a_room_of_the_engine_imports_only_from_floors_below():
+    assert engine_violations() == []
+
+
+def test_the_engine_has_no_import_cycle():
+    graphlib.TopologicalSorter(engine_imports()).prepare()  # the error names the modules of a cycle
+
+
+def test_no_two_classes_of_one_folder_of_the_engine_have_one_name():
+    assert classes_of_one_name() == []
 
 
 @pytest.mark.parametrize("room", NEVER)
@@ -122,3 +200,30 @@ def test_the_walk_sees_every_way_to_import(tmp_path, monkeypatch):
     assert [line.split(":")[1] for line in violations("metrics")] == [
         "1 imports trainer.learner", "2 imports trainer.tui", "3 imports trainer.cli", "5 imports trainer.recipes",
     ]  # fmt: skip
+
+
+def test_the_walk_sees_floors_and_cycles_inside_the_engine(tmp_path, monkeypatch):
+    """The test of the test: above, beside, the engine itself, inside a function, and for type checking."""
+    monkeypatch.setattr(sys.modules[__name__], "PACKAGE", tmp_path / "trainer")
+    sources = {
+        "__init__": "from trainer.engine.nn.linear import Linear\n",
+        "tensor": "from trainer.engine.graph.node import Node\nclass Tensor: ...\n",
+        "graph/node": "def f():\n    from trainer.engine.tensor import Tensor\n",
+        "graph/storage": "from trainer.engine.graph import node\nclass Storage: ...\n",
+        "graph/layout": "class Storage: ...\nclass _Private: ...\n",
+        "nn/linear": "from trainer import TrainerError, engine\nfrom trainer.engine import Tensor\n",
+        "autotune/tuner": "if TYPE_CHECKING:\n    from ..export import save\n",
+        "export/save": "import trainer.engine.nn.linear\n",
+    }
+    for path, source in sources.items():
+        file = tmp_path / "trainer" / "engine" / f"{path}.py"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(source)
+    assert sorted(engine_violations()) == [
+        "autotune/tuner.py:2 imports export/save",
+        "graph/node.py:2 imports tensor",
+        "nn/linear.py:2 imports __init__",
+    ]
+    with pytest.raises(graphlib.CycleError, match="in a cycle"):
+        graphlib.TopologicalSorter(engine_imports()).prepare()
+    assert classes_of_one_name() == ["engine/graph: Storage"]

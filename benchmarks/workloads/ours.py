@@ -4,7 +4,7 @@ several), or another measure of it.
 Usage: ours.py WORKLOAD [--measure NAME] [--threads N] [--steps N] [--bfloat16] [--numerics exact|fast]
 
 Before the first answer, standard error says what the first step took and where a step's time goes. With
-`--measure first_step` or `compiled` there is one answer, and no line is waited for.
+`--measure first_step`, `compiled` or `second_signature` there is one answer, and no line is waited for.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from trainer.engine import Tensor, nn, targets
 from trainer.engine.targets.cpu.device import CpuDevice
 from trainer.engine.targets.cpu.executable import Program
 from trainer.learner.optimizers import SGD, Adam
+from trainer.recipes.parts.resnet import ResNet as BasicResNet
 
 
 @dataclass(frozen=True)
@@ -96,6 +97,47 @@ def resnet50() -> Workload:
     return Workload(engine.trace(step), (x, y))
 
 
+def inference(batch: int) -> Workload:
+    """ResNet-50 on `batch` x 3 x 224 x 224, as in an evaluation."""
+    network = ResNet().eval()
+    x = np.random.default_rng(0).standard_normal((batch, 3, 224, 224), dtype=np.float32)
+    return Workload(engine.trace(lambda image: engine.max(network(image))), (x,))
+
+
+def resnet50_inference_1() -> Workload:
+    return inference(1)
+
+
+def resnet50_inference_8() -> Workload:
+    return inference(8)
+
+
+def resnet18() -> Workload:
+    """ResNet-18 on 8 x 3 x 224 x 224, 1,000 classes, SGD with momentum."""
+    network = BasicResNet((2, 2, 2, 2))
+    optimizer = SGD(network, 0.1, momentum=0.9)
+
+    def step(image: Tensor, label: Tensor) -> Tensor:
+        loss = nn.cross_entropy(network(image), label)
+        optimizer.minimize(loss)
+        return loss
+
+    random = np.random.default_rng(0)
+    arguments = random.standard_normal((8, 3, 224, 224), dtype=np.float32), random.integers(0, 1000, 8)
+    return Workload(engine.trace(step), arguments)
+
+
+def second_signature(workload: Workload) -> float:
+    """What the first step with a batch twice as large takes, as a share of the very first step."""
+    seconds = []
+    for copies in (1, 2):
+        arguments = tuple(np.concatenate([argument] * copies) for argument in workload.arguments)
+        began = time.perf_counter()
+        replace(workload, arguments=arguments)()
+        seconds.append(time.perf_counter() - began)
+    return seconds[1] / seconds[0]
+
+
 def pix2pix() -> Workload:
     """pix2pix on one pair of 256 x 256: U-Net of depth 8 and PatchGAN of 64 filters, an Adam for each."""
     generator, discriminator = UNet(), patch_discriminator()
@@ -136,7 +178,8 @@ def lsgan() -> Workload:
     return Workload(engine.trace(step), (x, z))
 
 
-WORKLOADS = {function.__name__: function for function in (conv_bn_relu_conv, mlp, resnet50, pix2pix, lsgan)}
+STEPS = (conv_bn_relu_conv, mlp, resnet50, resnet50_inference_1, resnet50_inference_8, resnet18, pix2pix, lsgan)
+WORKLOADS = {function.__name__: function for function in STEPS}
 
 
 def step_ms(run: Callable[[], object], steps: int) -> float:
@@ -195,7 +238,7 @@ def peak_memory(run: Callable[[], object], steps: int) -> float:
 
 
 MEASURES = {function.__name__: function for function in (step_ms, python_share, stamped, kept_beside_busy, peak_memory)}
-ONCE = ("first_step", "compiled")
+ONCE = ("first_step", "compiled", "second_signature")
 
 
 def main() -> None:
@@ -212,6 +255,9 @@ def main() -> None:
     workload = WORKLOADS[arguments.workload]()
     if arguments.bfloat16:
         workload = replace(workload, precision="bfloat16")
+    if arguments.measure == "second_signature":
+        print(second_signature(workload), flush=True)
+        return
     made = time.perf_counter()
     workload()
     first_step = time.perf_counter() - made

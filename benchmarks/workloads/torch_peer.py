@@ -108,6 +108,26 @@ def resnet50(options: Options) -> Callable[[], object]:
     return step
 
 
+def inference(options: Options, batch: int) -> Callable[[], object]:
+    """ResNet-50 on `batch` x 3 x 224 x 224 in inference mode."""
+    network, x = options.network(ResNet().eval()), options.images(batch, 3, 224, 224)
+
+    @torch.inference_mode()
+    def call() -> float:
+        with options.precision:
+            return network(x).max().item()
+
+    return call
+
+
+def resnet50_inference_1(options: Options) -> Callable[[], object]:
+    return inference(options, 1)
+
+
+def resnet50_inference_8(options: Options) -> Callable[[], object]:
+    return inference(options, 8)
+
+
 def pix2pix(options: Options) -> Callable[[], object]:
     """pix2pix on one pair of 256 x 256: U-Net of depth 8 and PatchGAN of 64 filters, a fused Adam for each."""
     generator, discriminator = options.network(UNet()), options.network(patch_discriminator())
@@ -168,7 +188,8 @@ def _adams(*networks: nn.Module) -> list[torch.optim.Adam]:
     return [torch.optim.Adam(network.parameters(), 2e-4, betas=(0.5, 0.999), fused=True) for network in networks]
 
 
-WORKLOADS = {function.__name__: function for function in (conv_bn_relu_conv, mlp, resnet50, pix2pix, lsgan)}
+STEPS = (conv_bn_relu_conv, mlp, resnet50, resnet50_inference_1, resnet50_inference_8, pix2pix, lsgan)
+WORKLOADS = {function.__name__: function for function in STEPS}
 
 
 def main() -> None:

@@ -13,7 +13,9 @@ import weakref
 from collections.abc import Iterable
 
 from trainer.engine.graph import primitives as p
-from trainer.engine.graph.node import BYTES_PER_TICK, Node, uncomputed
+from trainer.engine.graph.derivatives import GRADIENTS
+from trainer.engine.graph.node import Node, uncomputed
+from trainer.engine.graph.sequence import BYTES_PER_TICK
 
 UNREAD_LIMIT = 4096
 """How many nodes a value that is never read may gather before it is computed; `BYTES_PER_TICK` count as one."""
@@ -109,7 +111,7 @@ def _witnesses(roots: Iterable[Node]) -> dict[Node, Node | None]:
 
 
 def _witness(node: Node, found: dict[Node, Node | None]) -> Node | None:
-    if node.dtype.is_float and node.operation.gradient is not None:
+    if node.dtype.is_float and GRADIENTS[node.name] is not None:
         for source in node.inputs:
             witness = source if _is_named(source) else found[source]
             if witness is not None:

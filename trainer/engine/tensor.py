@@ -15,7 +15,7 @@ from trainer.engine.evaluation import compute
 from trainer.engine.graph import bfloat16, dtypes, half
 from trainer.engine.graph import primitives as p
 from trainer.engine.graph.dtypes import DType
-from trainer.engine.graph.errors import check_dtype, refusal
+from trainer.engine.graph.errors import check_dtype, describe, refusal
 from trainer.engine.graph.node import Node, Shape
 from trainer.engine.graph.primitives.compose import transpose_last
 from trainer.engine.graph.storage import Storage
@@ -89,9 +89,9 @@ class Tensor:
     @property
     def mT(self) -> Tensor:
         """The last two axes swapped."""
-        from trainer.engine.functions.linear import matrix_transpose
-
-        return matrix_transpose(self)
+        if self.ndim < 2:
+            raise refusal("matrix_transpose", "swaps two axes", found=describe([self]), expected="at least two axes")
+        return wrapped(transpose_last(self.node), self)
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
@@ -130,9 +130,7 @@ class Tensor:
         return (1, 0)  # kDLCPU
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
-        from trainer import engine
-
-        return engine
+        return sys.modules["trainer.engine"]
 
     def __bool__(self) -> bool:
         return bool(self._scalar("bool"))
@@ -162,11 +160,6 @@ class Tensor:
         if not self.shape:
             raise TypeError("iteration over a tensor of no axes")
         return (self[index] for index in range(self.shape[0]))
-
-    def __contains__(self, value: Any) -> bool:
-        from trainer.engine.functions.reductions import any as any_of
-
-        return bool(any_of(self == value))
 
     def _read(self, operation: str) -> Storage:
         """The storage of the value, evaluated if it has not been; from here on the handle stands for that memory."""
@@ -252,6 +245,7 @@ class Tensor:
     __abs__: Callable[..., Tensor]
     __invert__: Callable[..., Tensor]
     __getitem__: Callable[..., Tensor]
+    __contains__: Callable[..., bool]
     reshape: Callable[..., Tensor]
     sum: Callable[..., Tensor]
     mean: Callable[..., Tensor]

@@ -57,9 +57,10 @@ def assert_declared(launches: Sequence[Launch]) -> None:
     assert tunable
     for launch in tunable:
         assert launch.tunable is not None
-        operands = launch.tunable.template.operands(launch.tunable.spec)
-        assert len(operands) == len(launch.words)
-        for operand, word in zip(operands, launch.words, strict=True):
+        template, spec = launch.tunable.template, launch.tunable.spec
+        operands, words = template.operands(spec), template.words(spec)
+        assert launch.words[len(operands) :] == [*words]
+        for operand, word in zip(operands, launch.words, strict=not words):
             assert isinstance(word, Address) and operand.dtype == word.buffer.dtype
             assert operand.elements <= word.buffer.size - word.byte_offset // operand.dtype.itemsize
             assert word.buffer in (launch.writes if operand.written else launch.reads)

@@ -18,14 +18,14 @@ SHAPE = (4, 32, 20, 24)
 
 
 def passes(step: Callable[[Tensor], Any], shape: tuple[int, ...] = SHAPE) -> list[tuple[str, int, int]]:
-    """(kind, arrays of `shape` that are read, that are written) of each launch that touches any."""
+    """(kind, arrays of `shape` that are read, that are written) of each launch of every run that touches any."""
     with engine.device("cpu"):
         traced = engine.trace(step)
         traced(np.random.default_rng(0).standard_normal(shape).astype(np.float32))
     (program,) = traced.programs
     size = int(np.prod(shape))
     counted = []
-    for launch in program.launches:
+    for launch in program.launches[program.constant :]:
         read, written = (sum(b.size == size for b in buffers) for buffers in (launch.reads, launch.writes))
         if read or written:
             counted.append((launch.label.split(" ")[0], read, written))

@@ -6,16 +6,14 @@ import weakref
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainer.engine.autotune.contest import Contest
 from trainer.engine.autotune.helper import Job
 from trainer.engine.autotune.process import Answer, Helper
 from trainer.engine.targets.cpu import native
+from trainer.engine.targets.cpu.executable import Program
 from trainer.engine.targets.cpu.lowering.launch import Tunable
-
-if TYPE_CHECKING:
-    from trainer.engine.targets.cpu.executable import Program
 
 FINALISTS = 3
 """How many challengers, the fastest in the helper, are measured in real steps."""

@@ -18,7 +18,7 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -31,11 +31,9 @@ from trainer.engine.autotune.process import Helper
 from trainer.engine.autotune.queue import Decision, Queue
 from trainer.engine.autotune.record import MODES, Mode, OnProgress, OnRecord, OnStepTime, Source, StepTime, TuneRecord
 from trainer.engine.targets.cpu import choices
-
-if TYPE_CHECKING:
-    from trainer.engine.targets.cpu.device import CpuDevice
-    from trainer.engine.targets.cpu.executable import Program
-    from trainer.engine.targets.cpu.recording import ProgramRun
+from trainer.engine.targets.cpu.device import CpuDevice
+from trainer.engine.targets.cpu.executable import Program
+from trainer.engine.targets.cpu.recording import ProgramRun
 
 DEFAULT_SHARE = 0.05
 """Measured on two busy cores: a helper of idle priority that never pauses slows steps by less than their noise."""
@@ -233,7 +231,7 @@ class Tuner:
         if self.mode == "upfront" and not self._open.keys().isdisjoint(self._specs(program)):
             self._tune_upfront(program)
 
-    def after(self, run: ProgramRun) -> None:
+    def after(self, run: ProgramRun[Program]) -> None:
         """A program has just run; change what its next run will be, within a few milliseconds."""
         if not self._open and not self._unsaved and not len(run.stamps):
             return
@@ -283,7 +281,7 @@ class Tuner:
         home = None if decision.home is None else decision.home()
         return home is program or (home is None and spec in self._programs.get(program, ()))
 
-    def _learn(self, run: ProgramRun) -> None:
+    def _learn(self, run: ProgramRun[Program]) -> None:
         """What the run that has just ended shows of each kernel.
 
         One that went alone, beside a busy process, shows nothing of what the threads do together.
@@ -398,7 +396,7 @@ class Tuner:
         if self._on_step_time is not None:
             self._untimed[program] = after_runs
 
-    def _tell_time(self, run: ProgramRun, seconds: np.ndarray, places: Mapping[Any, np.ndarray]) -> None:
+    def _tell_time(self, run: ProgramRun[Program], seconds: np.ndarray, places: Mapping[Any, np.ndarray]) -> None:
         program = run.program
         self._untimed[program] -= 1
         if self._untimed[program] >= 0:

@@ -12,7 +12,6 @@ from trainer.engine.functions.movement import moveaxis, permute_dims, reshape
 from trainer.engine.functions.reductions import sum as sum_of
 from trainer.engine.graph import primitives as p
 from trainer.engine.graph.errors import describe, refusal
-from trainer.engine.graph.primitives.compose import transpose_last
 from trainer.engine.promotion import promoted
 from trainer.engine.tensor import Tensor, as_tensor, broadcast_shape, cast, wrapped
 
@@ -49,10 +48,7 @@ def matmul(x1: Any, x2: Any, /) -> Tensor:
 
 def matrix_transpose(x: Any, /) -> Tensor:
     """The last two axes swapped."""
-    tensor = as_tensor(x)
-    if tensor.ndim < 2:
-        raise refusal("matrix_transpose", "swaps two axes", found=describe([tensor]), expected="at least two axes")
-    return wrapped(transpose_last(tensor.node), tensor)
+    return as_tensor(x).mT
 
 
 def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Tensor:

@@ -36,8 +36,9 @@ _COMPARISONS = {
 }
 _UNARY = {"neg": e.negative, "pos": e.positive, "abs": e.abs, "invert": e.bitwise_invert}
 
-_METHODS: dict[str, Callable[..., Tensor]] = {
+_METHODS: dict[str, Callable[..., Any]] = {
     "__getitem__": indexing.getitem,
+    "__contains__": lambda self, value: bool(reductions.any(self == value)),
     "sum": reductions.sum,
     "mean": reductions.mean,
     "max": reductions.max,

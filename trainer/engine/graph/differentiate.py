@@ -1,6 +1,6 @@
 """Reverse-mode differentiation, graph to graph: gradients are nodes like any other, so every order of derivative works.
 
-Griewank & Walther, "Evaluating derivatives", 2008, chapter 3. The rules are in the table of primitives.
+Griewank & Walther, "Evaluating derivatives", 2008, chapter 3. The rules are in `graph.derivatives`.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from trainer.engine.graph import primitives as p
+from trainer.engine.graph.derivatives import GRADIENTS
 from trainer.engine.graph.node import Node, equality_key, topological
 from trainer.engine.graph.primitives.compose import add_all
 
@@ -39,7 +40,7 @@ def gradients(output: Node, wrt: Sequence[Node], cotangent: Node) -> list[Node |
         if node.operation.family == "output":
             of_outputs.setdefault(sources[node][0], {}).setdefault(node.attributes[0], []).append(total)
             continue
-        gradient = node.operation.gradient
+        gradient = GRADIENTS[node.name]
         if gradient is None or not any(source in varying for source in sources[node]):
             continue
         _add_parts(cotangents, sources[node], varying, gradient(node, total))
@@ -57,10 +58,9 @@ def _add_parts(
 
 def _bundle_gradient(node: Node, parts: Mapping[int, list[Node]]) -> Sequence[Node | None]:
     """What a bundle's gradient makes of the cotangents of its outputs, where there are any."""
-    assert node.operation.outputs is not None and node.operation.gradient is not None
-    count = len(node.operation.outputs(node.inputs, node.attributes))
-    totals = tuple([add_all(parts[index]) if index in parts else None for index in range(count)])
-    return node.operation.gradient(node, totals)
+    gradient = GRADIENTS[node.name]
+    assert gradient is not None
+    return gradient(node, tuple([add_all(parts[at]) if at in parts else None for at in range(len(p.outputs_of(node)))]))
 
 
 def _distinct(output: Node, targets: set[Node]) -> tuple[dict[Node, tuple[Node, ...]], Node]:
@@ -89,7 +89,7 @@ def _varying(sources: Mapping[Node, Sequence[Node]], targets: set[Node]) -> set[
     varying = {node for node in targets if node.dtype.is_float}
     for node, inputs in sources.items():
         if (
-            node.operation.gradient is not None
+            GRADIENTS[node.name] is not None
             and node.dtype.is_float
             and node not in varying
             and not varying.isdisjoint(inputs)
@@ -110,7 +110,7 @@ def _reached(output: Node, sources: Mapping[Node, Sequence[Node]], varying: set[
     stack, seen = [output], {output}
     while stack:
         node = stack.pop()
-        if node.operation.gradient is not None:
+        if GRADIENTS[node.name] is not None:
             for source in sources.get(node, ()):
                 if source in varying and source not in seen:
                     seen.add(source)

@@ -4,18 +4,14 @@ to a user who differentiates with respect to one of them. `graph.common` merges 
 
 from __future__ import annotations
 
-import itertools
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
+from trainer.engine.graph import sequence
 from trainer.engine.graph.dtypes import DType
+from trainer.engine.graph.storage import Shape, Storage
 
-if TYPE_CHECKING:
-    from trainer.engine.graph.storage import Storage
-
-Shape = tuple[int, ...]
 Outputs = tuple[tuple[Shape, DType], ...]
 Family = Literal[
     "leaf", "source", "elementwise", "movement", "reduction", "contraction", "window", "index", "marker",
@@ -23,26 +19,29 @@ Family = Literal[
 ]  # fmt: skip
 
 
+Gradient = Callable[["Node", Any], Sequence["Node | None"]]
+"""(node, cotangent) -> one node, or None for zero, for each input; see `graph.derivatives`. The cotangent of a
+bundle is a tuple: one node, or None, for each output.
+"""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Primitive:
     """One entry of the table of primitives.
 
     `shape` and `dtype` take (inputs, attributes) and refuse what can't work with a `TrainerError`.
-    `gradient` takes (node, cotangent) and returns one node (or None) for each input, written in primitives.
     `reference` takes (attributes, *arrays), NumPy arrays of the logical shape (bfloat16 widened to float32),
     and returns the result before rounding to the node's dtype.
 
     A primitive with `outputs` makes bundles: nodes without a value of their own, whose outputs are read by nodes of
     the primitive "output". `outputs` takes (inputs, attributes) and gives each one's shape and dtype, `reference` a
-    tuple of arrays, and `gradient` takes one cotangent, or None, for each output. Nodes of an `effect` are never
-    merged: each computes once what it does.
+    tuple of arrays. Nodes of an `effect` are never merged: each computes once what it does.
     """
 
     name: str
     family: Family
     shape: Callable[[Sequence[Node], tuple[Any, ...]], Shape]
     dtype: Callable[[Sequence[Node], tuple[Any, ...]], DType]
-    gradient: Callable[[Node, Any], Sequence[Node | None]] | None
     reference: Callable[..., Any]
     attributes: tuple[str, ...] = ()
     outputs: Callable[[Sequence[Node], tuple[Any, ...]], Outputs] | None = None
@@ -104,29 +103,12 @@ class Node:
         return f"{self.name}{list(self.shape)}:{self.dtype}"
 
 
-BYTES_PER_TICK = 4096
-
-_count = itertools.count()
-_ticks = 0
-_ticking = threading.Lock()
-
-
-def tick(nbytes: int) -> None:
-    """Let `nbytes` of new memory count as one node per `BYTES_PER_TICK` in the sequence of nodes: what bounds the
-    history of unread values then bounds their memory, too.
-    """
-    global _ticks
-    if nbytes >= BYTES_PER_TICK:
-        with _ticking:
-            _ticks += nbytes // BYTES_PER_TICK
-
-
 def make_node(operation: Primitive, inputs: tuple[Node, ...], attributes: tuple[Any, ...] = ()) -> Node:
     """A new node of `operation` on `inputs` with `attributes`; checks shapes and dtypes."""
     node = Node.__new__(Node)
     node.operation, node.inputs, node.attributes = operation, inputs, attributes
     node.shape, node.dtype = operation.shape(inputs, attributes), operation.dtype(inputs, attributes)
-    node.sequence = next(_count) + _ticks
+    node.sequence = next(sequence.count) + sequence.ticks
     node.handle = node.value = node.witness = None
     return node
 

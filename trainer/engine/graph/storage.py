@@ -11,7 +11,9 @@ import numpy as np
 from trainer import TrainerError
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.errors import refusal
-from trainer.engine.graph.node import Shape, tick
+from trainer.engine.graph.sequence import tick
+
+Shape = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)

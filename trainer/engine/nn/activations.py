@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from trainer.engine import Tensor
 from trainer.engine.nn import functional
 from trainer.engine.nn.module import Module
+from trainer.engine.tensor import Tensor
 
 
 class ReLU(Module):

@@ -5,10 +5,11 @@ Boxes are [..., 4]: x_min, y_min, x_max, y_max.
 
 from __future__ import annotations
 
-from trainer import TrainerError, engine
-from trainer.engine import Tensor
+from trainer import TrainerError
+from trainer.engine import functions
 from trainer.engine.autocast import widened
 from trainer.engine.nn.losses import reduced
+from trainer.engine.tensor import Tensor
 
 EPSILON = 1e-7
 """Added to areas that are divided by: two boxes without any area have the IoU 0."""
@@ -24,9 +25,9 @@ def box_iou(boxes: Tensor, others: Tensor) -> Tensor:
     """Intersection over union of each of `boxes` [..., N, 4] with each of `others` [..., M, 4]: [..., N, M]; 0 where
     both are empty.
     """
-    rows, columns = engine.expand_dims(boxes, axis=-2), engine.expand_dims(others, axis=-3)
+    rows, columns = functions.expand_dims(boxes, axis=-2), functions.expand_dims(others, axis=-3)
     shared, union = _shared(rows, columns)
-    return engine.where(union > 0, shared / engine.where(union > 0, union, 1), 0)
+    return functions.where(union > 0, shared / functions.where(union > 0, union, 1), 0)
 
 
 def box_iou_loss(
@@ -86,15 +87,15 @@ def nms(boxes: Tensor, scores: Tensor, iou_threshold: float, *, classes: Tensor 
             "" if classes is None else f", classes {classes.shape}"
         )
         raise TrainerError("nms needs a score for each box", found=found)
-    order = engine.argsort(scores, descending=True)
-    ranked = engine.take_along_axis(
-        boxes, engine.broadcast_to(engine.expand_dims(order, axis=-1), boxes.shape), axis=-2
+    order = functions.argsort(scores, descending=True)
+    ranked = functions.take_along_axis(
+        boxes, functions.broadcast_to(functions.expand_dims(order, axis=-1), boxes.shape), axis=-2
     )
     overlaps = box_iou(ranked, ranked) > iou_threshold
     if classes is not None:
-        labels = engine.take_along_axis(classes, order, axis=-1)
-        overlaps = overlaps & (engine.expand_dims(labels, axis=-1) == engine.expand_dims(labels, axis=-2))
-    return engine.take_along_axis(engine.suppress(overlaps), engine.argsort(order), axis=-1)
+        labels = functions.take_along_axis(classes, order, axis=-1)
+        overlaps = overlaps & (functions.expand_dims(labels, axis=-1) == functions.expand_dims(labels, axis=-2))
+    return functions.take_along_axis(functions.suppress(overlaps), functions.argsort(order), axis=-1)
 
 
 def _checked(name: str, boxes: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
@@ -113,15 +114,15 @@ def _sides(name: str, boxes: Tensor) -> tuple[Tensor, ...]:
 def _shared(boxes: Tensor, others: Tensor) -> tuple[Tensor, Tensor]:
     """Areas of intersection and union; both broadcast."""
     one, other = _sides("boxes", boxes), _sides("boxes", others)
-    width = engine.minimum(one[2], other[2]) - engine.maximum(one[0], other[0])
-    height = engine.minimum(one[3], other[3]) - engine.maximum(one[1], other[1])
-    shared = engine.where((width > 0) & (height > 0), width * height, 0)
+    width = functions.minimum(one[2], other[2]) - functions.maximum(one[0], other[0])
+    height = functions.minimum(one[3], other[3]) - functions.maximum(one[1], other[1])
+    shared = functions.where((width > 0) & (height > 0), width * height, 0)
     return shared, box_area(boxes) + box_area(others) - shared
 
 
 def _around(boxes: Tensor, others: Tensor) -> tuple[Tensor, Tensor]:
     """Width and height of the smallest box around both."""
     one, other = _sides("boxes", boxes), _sides("boxes", others)
-    width = engine.maximum(one[2], other[2]) - engine.minimum(one[0], other[0])
-    height = engine.maximum(one[3], other[3]) - engine.minimum(one[1], other[1])
+    width = functions.maximum(one[2], other[2]) - functions.minimum(one[0], other[0])
+    height = functions.maximum(one[3], other[3]) - functions.minimum(one[1], other[1])
     return width, height

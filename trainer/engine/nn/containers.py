@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from trainer import TrainerError
-from trainer.engine import Tensor, reshape
+from trainer.engine.functions import reshape
 from trainer.engine.nn.module import Module
+from trainer.engine.tensor import Tensor
 
 
 class ModuleList(Module):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 
-from trainer import TrainerError, engine
-from trainer.engine import Tensor
+from trainer import TrainerError
+from trainer.engine import functions
 from trainer.engine.nn.initializers import fan_in_bias, kaiming_uniform
 from trainer.engine.nn.module import Module
 from trainer.engine.nn.parameter import declare
+from trainer.engine.tensor import Tensor
 
 Pair = int | tuple[int, int]
 
@@ -45,7 +46,7 @@ class _Convolution(Module):
     def _with_bias(self, y: Tensor) -> Tensor:
         if self.bias is None:
             return y
-        return (y + engine.reshape(self.bias, (1, self.out_channels, 1, 1))).astype(y.dtype)
+        return (y + functions.reshape(self.bias, (1, self.out_channels, 1, 1))).astype(y.dtype)
 
     def _check(self, x: Tensor) -> None:
         if x.ndim != 4 or x.shape[1] != self.in_channels:
@@ -79,7 +80,7 @@ class Conv2d(_Convolution):
 
     def forward(self, x: Tensor) -> Tensor:
         self._check(x)
-        y = engine.convolution(
+        y = functions.convolution(
             x, self.weight, stride=self.stride, padding=self.padding, dilation=self.dilation, groups=self.groups
         )
         return self._with_bias(y)
@@ -109,7 +110,7 @@ class ConvTranspose2d(_Convolution):
 
     def forward(self, x: Tensor) -> Tensor:
         self._check(x)
-        y = engine.convolution_transpose(
+        y = functions.convolution_transpose(
             x,
             self.weight,
             stride=self.stride,

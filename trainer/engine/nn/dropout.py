@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from trainer import TrainerError, engine
-from trainer.engine import Tensor
+from trainer import TrainerError
+from trainer.engine import functions
 from trainer.engine.nn import random
 from trainer.engine.nn.module import Module
+from trainer.engine.tensor import Tensor
 
 
 class Dropout(Module):
@@ -21,9 +22,9 @@ class Dropout(Module):
 
     def _drop(self, x: Tensor, mask_shape: tuple[int, ...]) -> Tensor:
         if self.p == 1:
-            return engine.zeros_like(x)
+            return functions.zeros_like(x)
         keep = random.active().bernoulli(self.path, 1 - self.p, mask_shape)
-        return engine.where(keep, x * (1 / (1 - self.p)), 0)
+        return functions.where(keep, x * (1 / (1 - self.p)), 0)
 
     def extra_repr(self) -> str:
         return f"{self.p}"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from trainer import engine
-from trainer.engine import Tensor
+from trainer.engine import functions
 from trainer.engine.autocast import widened
 from trainer.engine.nn.functional import sigmoid
 from trainer.engine.nn.losses import binary_cross_entropy_with_logits, reduced
+from trainer.engine.tensor import Tensor
 
 
 def sigmoid_focal_loss(
@@ -55,11 +55,11 @@ def quality_focal_loss(
     """
     logits, targets = widened(logits), widened(targets)
     loss = binary_cross_entropy_with_logits(logits, targets, reduction="none")
-    return reduced(loss * _power(engine.abs(targets - sigmoid(logits)), beta), None, reduction, sample_weight)
+    return reduced(loss * _power(functions.abs(targets - sigmoid(logits)), beta), None, reduction, sample_weight)
 
 
 def _power(x: Tensor, exponent: float) -> Tensor:
     """x to a power; of 1 and 2 by products, which cost nothing beside the exponentials."""
     if exponent in (1.0, 2.0):
         return x if exponent == 1 else x * x
-    return engine.ones_like(x) if exponent == 0 else engine.pow(x, exponent)
+    return functions.ones_like(x) if exponent == 0 else functions.pow(x, exponent)

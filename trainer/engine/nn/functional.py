@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
-from trainer import engine
-from trainer.engine import Tensor
+from trainer.engine import functions
 from trainer.engine.autocast import widened
 from trainer.engine.nn.resampling import interpolate, pixel_shuffle, pixel_unshuffle
+from trainer.engine.tensor import Tensor
 
 __all__ = [
     "elu",
@@ -29,24 +29,24 @@ __all__ = [
 
 def relu(x: Tensor) -> Tensor:
     """max(x, 0), as where(x <= 0, 0, x): its derivative at 0 is 0, and NaN stays NaN (x > 0 would hide it)."""
-    return engine.where(x <= 0, 0, x)
+    return functions.where(x <= 0, 0, x)
 
 
 def leaky_relu(x: Tensor, negative_slope: float = 0.01) -> Tensor:
     """x where positive, `negative_slope`·x elsewhere."""
-    return engine.where(x > 0, x, x * negative_slope)
+    return functions.where(x > 0, x, x * negative_slope)
 
 
 def elu(x: Tensor, alpha: float = 1.0) -> Tensor:
     """x where positive, `alpha`·(exp(x) − 1) elsewhere."""
-    return engine.where(x > 0, x, engine.expm1(engine.where(x > 0, 0, x)) * alpha)
+    return functions.where(x > 0, x, functions.expm1(functions.where(x > 0, 0, x)) * alpha)
 
 
 def gelu(x: Tensor, approximate: str = "none") -> Tensor:
     """x·Φ(x) (Hendrycks & Gimpel 2016); `approximate="tanh"` gives the tanh form."""
     if approximate == "tanh":
-        return x * 0.5 * (1 + engine.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)))
-    return x * 0.5 * (1 + engine.erf(x * math.sqrt(0.5)))
+        return x * 0.5 * (1 + functions.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)))
+    return x * 0.5 * (1 + functions.erf(x * math.sqrt(0.5)))
 
 
 def silu(x: Tensor) -> Tensor:
@@ -56,33 +56,33 @@ def silu(x: Tensor) -> Tensor:
 
 def tanh(x: Tensor) -> Tensor:
     """Hyperbolic tangent."""
-    return engine.tanh(x)
+    return functions.tanh(x)
 
 
 def sigmoid(x: Tensor) -> Tensor:
     """1 / (1 + exp(−x))."""
-    return engine.logistic(x)
+    return functions.logistic(x)
 
 
 def softplus(x: Tensor) -> Tensor:
     """log(1 + exp(x)), as max(x, 0) + log1p(exp(−|x|))."""
-    return relu(x) + engine.log1p(engine.exp(-engine.abs(x)))
+    return relu(x) + functions.log1p(functions.exp(-functions.abs(x)))
 
 
 def softmax(x: Tensor, axis: int = -1) -> Tensor:
     """exp(x) / sum(exp(x)) along `axis`, with the maximum taken off first."""
     x = widened(x)
-    exponentials = engine.exp(x - largest(x, axis))
-    return exponentials / engine.sum(exponentials, axis=axis, keepdims=True)
+    exponentials = functions.exp(x - largest(x, axis))
+    return exponentials / functions.sum(exponentials, axis=axis, keepdims=True)
 
 
 def log_softmax(x: Tensor, axis: int = -1) -> Tensor:
     """log(softmax(x)) along `axis`, without forming the quotient."""
     x = widened(x)
     shifted = x - largest(x, axis)
-    return shifted - engine.log(engine.sum(engine.exp(shifted), axis=axis, keepdims=True))
+    return shifted - functions.log(functions.sum(functions.exp(shifted), axis=axis, keepdims=True))
 
 
 def largest(x: Tensor, axis: int) -> Tensor:
     """The maximum along `axis`, kept as an axis of 1, as a constant: where it cancels out no gradient need pass it."""
-    return engine.stop_gradient(engine.max(x, axis=axis, keepdims=True))
+    return functions.stop_gradient(functions.max(x, axis=axis, keepdims=True))

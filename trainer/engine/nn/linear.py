@@ -6,12 +6,13 @@ import math
 
 import numpy as np
 
-from trainer import TrainerError, engine
-from trainer.engine import Tensor
+from trainer import TrainerError
+from trainer.engine import functions
 from trainer.engine.functions.movement import take_rows
 from trainer.engine.nn.initializers import Initializer, fan_in_bias, kaiming_uniform, normal
 from trainer.engine.nn.module import Module
 from trainer.engine.nn.parameter import declare
+from trainer.engine.tensor import Tensor
 
 
 class Linear(Module):
@@ -26,11 +27,11 @@ class Linear(Module):
         if x.ndim == 0 or x.shape[-1] != self.in_features:
             raise TrainerError(f"{self.path or 'Linear'} got another number of features", found=f"shape {x.shape}",
                                expected=f"[..., {self.in_features}]")  # fmt: skip
-        rows = x if x.ndim == 2 else engine.reshape(x, (-1, self.in_features))
-        y = engine.matmul(rows, engine.matrix_transpose(self.weight))
+        rows = x if x.ndim == 2 else functions.reshape(x, (-1, self.in_features))
+        y = functions.matmul(rows, functions.matrix_transpose(self.weight))
         if self.bias is not None:
             y = (y + self.bias).astype(y.dtype)
-        return y if x.ndim == 2 else engine.reshape(y, (*x.shape[:-1], self.out_features))
+        return y if x.ndim == 2 else functions.reshape(y, (*x.shape[:-1], self.out_features))
 
     def extra_repr(self) -> str:
         return f"{self.in_features}, {self.out_features}, bias={self.bias is not None}"
@@ -57,7 +58,9 @@ class Embedding(Module):
         rows = take_rows(self.weight, indices)
         if self.padding_idx is None:
             return rows
-        return engine.where(engine.expand_dims(indices == self.padding_idx, axis=-1), engine.stop_gradient(rows), rows)
+        return functions.where(
+            functions.expand_dims(indices == self.padding_idx, axis=-1), functions.stop_gradient(rows), rows
+        )
 
     def extra_repr(self) -> str:
         padding = "" if self.padding_idx is None else f", padding_idx={self.padding_idx}"

@@ -6,10 +6,11 @@ last batch have weight 0 and leave loss and gradient alone.
 
 from __future__ import annotations
 
-from trainer import TrainerError, engine
-from trainer.engine import Tensor
+from trainer import TrainerError
+from trainer.engine import functions
 from trainer.engine.autocast import widened
 from trainer.engine.nn.functional import largest, relu
+from trainer.engine.tensor import Tensor
 
 
 def cross_entropy(
@@ -49,24 +50,24 @@ def cross_entropy(
     logits = widened(logits)
     classes = logits.shape[1]
     one_class = (1, classes, *(1,) * (logits.ndim - 2))
-    is_label = engine.expand_dims(labels, axis=1) == engine.reshape(
-        engine.arange(classes, dtype=labels.dtype), one_class
+    is_label = functions.expand_dims(labels, axis=1) == functions.reshape(
+        functions.arange(classes, dtype=labels.dtype), one_class
     )
     shifted = logits - largest(logits, 1)
-    log_total = engine.log(engine.sum(engine.exp(shifted), axis=1))
-    picked = engine.sum(engine.where(is_label, shifted, 0), axis=1)
+    log_total = functions.log(functions.sum(functions.exp(shifted), axis=1))
+    picked = functions.sum(functions.where(is_label, shifted, 0), axis=1)
     loss = log_total - picked
     normalizer = (labels != ignore_index).astype(logits.dtype)
     if weight is not None:
-        factors = engine.reshape(weight, one_class)
-        normalizer = normalizer * engine.sum(engine.where(is_label, factors, 0), axis=1)
+        factors = functions.reshape(weight, one_class)
+        normalizer = normalizer * functions.sum(functions.where(is_label, factors, 0), axis=1)
     target_loss = loss * normalizer
     if label_smoothing:
         kept = (labels != ignore_index).astype(logits.dtype)
         if weight is None:
-            spread = log_total * classes - engine.sum(shifted, axis=1)
+            spread = log_total * classes - functions.sum(shifted, axis=1)
         else:
-            spread = log_total * engine.sum(weight) - engine.sum(shifted * factors, axis=1)
+            spread = log_total * functions.sum(weight) - functions.sum(shifted * factors, axis=1)
         target_loss = target_loss * (1 - label_smoothing) + spread * kept * (label_smoothing / classes)
     return reduced(target_loss, normalizer, reduction, sample_weight)
 
@@ -83,10 +84,10 @@ def _soft_cross_entropy(
     if label_smoothing:
         shares = shares * (1 - label_smoothing) + label_smoothing / classes
     if weight is not None:
-        shares = shares * engine.reshape(weight, (1, classes, *(1,) * (logits.ndim - 2)))
+        shares = shares * functions.reshape(weight, (1, classes, *(1,) * (logits.ndim - 2)))
     shifted = logits - largest(logits, 1)
-    log_total = engine.log(engine.sum(engine.exp(shifted), axis=1, keepdims=True))
-    return reduced(engine.sum((log_total - shifted) * shares, axis=1), None, reduction, sample_weight)
+    log_total = functions.log(functions.sum(functions.exp(shifted), axis=1, keepdims=True))
+    return reduced(functions.sum((log_total - shifted) * shares, axis=1), None, reduction, sample_weight)
 
 
 def binary_cross_entropy_with_logits(
@@ -104,7 +105,7 @@ def binary_cross_entropy_with_logits(
     """
     _check_same("binary_cross_entropy_with_logits", logits, targets)
     logits, targets = widened(logits), widened(targets)
-    softplus_of_negative_abs = engine.log1p(engine.exp(-engine.abs(logits)))
+    softplus_of_negative_abs = functions.log1p(functions.exp(-functions.abs(logits)))
     if pos_weight is None:
         loss = relu(logits) - logits * targets + softplus_of_negative_abs
     else:
@@ -116,7 +117,7 @@ def binary_cross_entropy_with_logits(
 def l1_loss(x: Tensor, y: Tensor, *, reduction: str = "mean", sample_weight: Tensor | None = None) -> Tensor:
     """|x − y|; shapes are equal."""
     _check_same("l1_loss", x, y)
-    return reduced(engine.abs(widened(x) - widened(y)), None, reduction, sample_weight)
+    return reduced(functions.abs(widened(x) - widened(y)), None, reduction, sample_weight)
 
 
 def mse_loss(x: Tensor, y: Tensor, *, reduction: str = "mean", sample_weight: Tensor | None = None) -> Tensor:
@@ -140,13 +141,13 @@ def reduced(loss: Tensor, normalizer: Tensor | None, reduction: str, sample_weig
             raise TrainerError(
                 "sample_weight holds one number a sample", found=sample_weight.shape, expected=loss.shape[:1]
             )
-        per_sample = engine.reshape(sample_weight.astype(loss.dtype), (*loss.shape[:1], *(1,) * (loss.ndim - 1)))
+        per_sample = functions.reshape(sample_weight.astype(loss.dtype), (*loss.shape[:1], *(1,) * (loss.ndim - 1)))
         loss = loss * per_sample
-        elsewhere = engine.broadcast_to(per_sample, loss.shape)
+        elsewhere = functions.broadcast_to(per_sample, loss.shape)
         normalizer = elsewhere if normalizer is None else normalizer * elsewhere
     if reduction == "none":
         return loss
-    total = engine.sum(loss)
+    total = functions.sum(loss)
     if reduction == "sum":
         return total
-    return total * (1.0 / max(1, loss.size)) if normalizer is None else total / engine.sum(normalizer)
+    return total * (1.0 / max(1, loss.size)) if normalizer is None else total / functions.sum(normalizer)

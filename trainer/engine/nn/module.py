@@ -9,9 +9,10 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from trainer import TrainerError
-from trainer.engine import DType, State
+from trainer.engine.graph.dtypes import DType
 from trainer.engine.nn.initializers import generator_for
 from trainer.engine.nn.parameter import Declaration, Parameter
+from trainer.engine.state import State
 
 Self = TypeVar("Self", bound="Module")
 

@@ -5,12 +5,14 @@ Ioffe & Szegedy 2015; Ulyanov, Vedaldi & Lempitsky 2016.
 
 from __future__ import annotations
 
-from trainer import TrainerError, engine
-from trainer.engine import Tensor, int64
+from trainer import TrainerError
+from trainer.engine import functions
+from trainer.engine.graph.dtypes import int64
 from trainer.engine.nn import initializers
 from trainer.engine.nn.module import Module
 from trainer.engine.nn.parameter import declare, declare_buffer
 from trainer.engine.nn.statistics import Moments, moments, standardized
+from trainer.engine.tensor import Tensor
 
 
 class _Tracked(Module):
@@ -51,7 +53,7 @@ class _Tracked(Module):
         return Moments(x - mean, None, mean, variance)
 
     def _per_channel(self, values: Tensor, x: Tensor) -> Tensor:
-        return engine.reshape(values, (1, self.num_features, *(1,) * (x.ndim - 2)))
+        return functions.reshape(values, (1, self.num_features, *(1,) * (x.ndim - 2)))
 
     def _applied(self, found: Moments, x: Tensor) -> Tensor:
         weight, bias = (None if s is None else self._per_channel(s, x) for s in (self.weight, self.bias))
@@ -60,7 +62,7 @@ class _Tracked(Module):
     def _move(self, mean: Tensor, variance: Tensor, share: Tensor | float) -> None:
         """The running statistics go `share` of the way to these, each [C]."""
         for state, value in ((self.running_mean, mean), (self.running_var, variance)):
-            value = engine.stop_gradient(value)
+            value = functions.stop_gradient(value)
             if isinstance(share, float):
                 state.assign(state * (1 - share) + value.astype(state.dtype) * share)
             else:
@@ -96,8 +98,8 @@ class _BatchNorm(_Tracked):
             self._needs_values(count, "a channel")
         found = moments(x, (0, *range(2, x.ndim)))
         if self.training and self.track_running_stats:
-            mean = engine.reshape(found.mean, (self.num_features,))
-            variance = engine.reshape(found.variance, (self.num_features,)) * (count / (count - 1))
+            mean = functions.reshape(found.mean, (self.num_features,))
+            variance = functions.reshape(found.variance, (self.num_features,)) * (count / (count - 1))
             tracked = self.num_batches_tracked + 1
             self.num_batches_tracked.assign(tracked)
             self._move(mean, variance, tracked if self.momentum is None else float(self.momentum))
@@ -143,7 +145,7 @@ class _InstanceNorm(_Tracked):
         found = moments(x, tuple(range(2, x.ndim)))
         if self.training and self.track_running_stats:
             axes = (0, *range(2, x.ndim))
-            mean, variance = engine.mean(found.mean, axis=axes), engine.mean(found.variance, axis=axes)
+            mean, variance = functions.mean(found.mean, axis=axes), functions.mean(found.variance, axis=axes)
             assert self.momentum is not None
             self._move(mean, variance * (count / (count - 1)), float(self.momentum))
         return self._applied(found, x)

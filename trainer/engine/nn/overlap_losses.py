@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from trainer import TrainerError, engine
-from trainer.engine import Tensor
+from trainer import TrainerError
+from trainer.engine import functions
 from trainer.engine.autocast import widened
 from trainer.engine.nn.functional import sigmoid, softmax
+from trainer.engine.tensor import Tensor
 
 
 def dice_loss(
@@ -39,28 +40,28 @@ def dice_loss(
     _check(logits, labels, over, reduction)
     logits = widened(logits)
     classes, inner = logits.shape[1], (1,) * (logits.ndim - 2)
-    kept = engine.expand_dims((labels != ignore_index).astype(logits.dtype), axis=1)
+    kept = functions.expand_dims((labels != ignore_index).astype(logits.dtype), axis=1)
     if sample_weight is not None:
-        per_sample = engine.reshape(sample_weight.astype(logits.dtype), (-1, 1, *inner))
+        per_sample = functions.reshape(sample_weight.astype(logits.dtype), (-1, 1, *inner))
         if over == "batch":
             kept = kept * per_sample
     first = 1 if classes == 1 else 0
-    numbers = engine.reshape(engine.arange(first, first + classes, dtype=labels.dtype), (1, classes, *inner))
-    right = (engine.expand_dims(labels, axis=1) == numbers).astype(logits.dtype) * kept
+    numbers = functions.reshape(functions.arange(first, first + classes, dtype=labels.dtype), (1, classes, *inner))
+    right = (functions.expand_dims(labels, axis=1) == numbers).astype(logits.dtype) * kept
     chosen = sigmoid(logits) if classes == 1 else softmax(logits, axis=1)
     axes = tuple(axis for axis in range(logits.ndim) if axis != 1 and not (over == "sample" and axis == 0))
-    both = engine.sum(chosen * right, axis=axes)
-    extent = engine.sum(chosen * chosen * kept, axis=axes) + engine.sum(right, axis=axes)
+    both = functions.sum(chosen * right, axis=axes)
+    extent = functions.sum(chosen * chosen * kept, axis=axes) + functions.sum(right, axis=axes)
     loss = 1 - (2 * both + smooth) / (extent + smooth)
-    counts = engine.ones_like(loss)
+    counts = functions.ones_like(loss)
     if weight is not None:
         counts = counts * weight.astype(loss.dtype)
     if sample_weight is not None and over == "sample":
-        counts = counts * engine.reshape(sample_weight.astype(loss.dtype), (-1, 1))
+        counts = counts * functions.reshape(sample_weight.astype(loss.dtype), (-1, 1))
     if reduction == "none":
         return loss * counts
-    total = engine.sum(loss * counts)
-    return total if reduction == "sum" else total / engine.sum(counts)
+    total = functions.sum(loss * counts)
+    return total if reduction == "sum" else total / functions.sum(counts)
 
 
 def _check(logits: Tensor, labels: Tensor, over: str, reduction: str) -> None:

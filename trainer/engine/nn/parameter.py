@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from trainer.engine import DType, State, float32
+from trainer.engine.graph.dtypes import DType, float32
 from trainer.engine.nn.initializers import Initializer
+from trainer.engine.state import State
 
 
 class Parameter(State):

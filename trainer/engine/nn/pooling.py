@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from trainer import TrainerError, engine
-from trainer.engine import Tensor
+from trainer import TrainerError
+from trainer.engine import functions
 from trainer.engine.nn.convolution import Pair, pair
 from trainer.engine.nn.module import Module
+from trainer.engine.tensor import Tensor
 
 
 class _Pool(Module):
@@ -52,7 +53,7 @@ class MaxPool2d(_Pool):
 
     def forward(self, x: Tensor) -> Tensor:
         padding = self._extra(x, self.dilation, self.ceil_mode)
-        return engine.max_pool(x, self.kernel_size, stride=self.stride, padding=padding, dilation=self.dilation)
+        return functions.max_pool(x, self.kernel_size, stride=self.stride, padding=padding, dilation=self.dilation)
 
 
 class AvgPool2d(_Pool):
@@ -75,7 +76,7 @@ class AvgPool2d(_Pool):
 
     def forward(self, x: Tensor) -> Tensor:
         padding = self._extra(x, (1, 1), self.ceil_mode)
-        y = engine.average_pool(x, self.kernel_size, stride=self.stride, padding=padding)
+        y = functions.average_pool(x, self.kernel_size, stride=self.stride, padding=padding)
         counted = self.padding if self.count_include_pad else (0, 0)
         if all(pads == (own, own) for pads, own in zip(padding, counted, strict=True)):
             return y
@@ -83,7 +84,7 @@ class AvgPool2d(_Pool):
         sizes = (x.shape[-2:], self.kernel_size, self.stride, padding, counted, y.shape[-2:])
         for extent, size, step, (before, _), own, count in zip(*sizes, strict=True):
             bands.append((extent, tuple(_window(number * step - before, size, extent, own) for number in range(count))))
-        return engine.resample(x, *bands)
+        return functions.resample(x, *bands)
 
 
 def _window(first: int, size: int, extent: int, counted: int) -> tuple[int, tuple[float, ...]]:
@@ -120,10 +121,10 @@ class AdaptiveAvgPool2d(_AdaptivePool):
     def forward(self, x: Tensor) -> Tensor:
         (rows, columns), (height, width) = self._parts(x), x.shape[-2:]
         if (rows, columns) == (1, 1):
-            return engine.mean(x, axis=(-2, -1), keepdims=True)
+            return functions.mean(x, axis=(-2, -1), keepdims=True)
         if height % rows == 0 and width % columns == 0:
-            return engine.average_pool(x, (height // rows, width // columns))
-        return engine.resample(x, _means(height, rows), _means(width, columns))
+            return functions.average_pool(x, (height // rows, width // columns))
+        return functions.resample(x, _means(height, rows), _means(width, columns))
 
 
 class AdaptiveMaxPool2d(_AdaptivePool):
@@ -135,10 +136,10 @@ class AdaptiveMaxPool2d(_AdaptivePool):
     def forward(self, x: Tensor) -> Tensor:
         (rows, columns), (height, width) = self._parts(x), x.shape[-2:]
         if height % rows == 0 and width % columns == 0:
-            return engine.max_pool(x, (height // rows, width // columns))
+            return functions.max_pool(x, (height // rows, width // columns))
         for axis, parts in ((2, rows), (3, columns)):
             places = _places(x.shape[axis], parts)
-            x = engine.max(_taken(x, places, axis), axis=axis + 1)
+            x = functions.max(_taken(x, places, axis), axis=axis + 1)
         return x
 
 
@@ -161,5 +162,5 @@ def _places(extent: int, parts: int) -> np.ndarray:
 
 def _taken(x: Tensor, places: np.ndarray, axis: int) -> Tensor:
     """Slices of `x` at `places` [parts, longest] in the place of `axis`."""
-    flat = engine.take(x, places.ravel(), axis=axis)
-    return engine.reshape(flat, (*x.shape[:axis], *places.shape, *x.shape[axis + 1 :]))
+    flat = functions.take(x, places.ravel(), axis=axis)
+    return functions.reshape(flat, (*x.shape[:axis], *places.shape, *x.shape[axis + 1 :]))

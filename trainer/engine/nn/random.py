@@ -17,8 +17,11 @@ from contextvars import ContextVar
 
 import numpy as np
 
-from trainer import TrainerError, engine
-from trainer.engine import State, Tensor, int32
+from trainer import TrainerError
+from trainer.engine import functions, random
+from trainer.engine.graph.dtypes import int32
+from trainer.engine.state import State
+from trainer.engine.tensor import Tensor
 
 _active: ContextVar[RandomState | None] = ContextVar("random_state", default=None)
 
@@ -46,25 +49,25 @@ class RandomState:
 
     def advance(self) -> None:
         """Go on to the next step (to be called inside the traced step, after all draws)."""
-        is_step = engine.arange(2, dtype=int32) == 0
+        is_step = functions.arange(2, dtype=int32) == 0
         self.counter.assign(self.counter + is_step.astype(int32))
 
     def bernoulli(self, path: str, probability: float, shape: tuple[int, ...]) -> Tensor:
         """True with `probability`: the next draw of the module at `path`."""
-        return engine.random.bernoulli(self._key(path), self.counter, probability, shape)
+        return random.bernoulli(self._key(path), self.counter, probability, shape)
 
     def uniform(self, path: str, shape: tuple[int, ...]) -> Tensor:
         """float32 in [0, 1): the next draw at `path`, a module's or any name."""
-        return engine.random.uniform(self._key(path), self.counter, shape)
+        return random.uniform(self._key(path), self.counter, shape)
 
     def normal(self, path: str, shape: tuple[int, ...]) -> Tensor:
         """float32 of mean 0 and deviation 1: the next draw at `path`."""
-        return engine.random.normal(self._key(path), self.counter, shape)
+        return random.normal(self._key(path), self.counter, shape)
 
     def _key(self, path: str) -> np.ndarray:
         draw = self._draws.get(path, 0)
         self._draws[path] = draw + 1
-        return engine.random.key_for(self.seed, path, draw)
+        return random.key_for(self.seed, path, draw)
 
 
 def active() -> RandomState:

@@ -11,9 +11,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from trainer import TrainerError, engine
-from trainer.engine import Tensor
+from trainer import TrainerError
+from trainer.engine import functions
 from trainer.engine.nn.module import Module
+from trainer.engine.tensor import Tensor
 
 Extents = int | Sequence[int]
 Factors = float | Sequence[float]
@@ -77,9 +78,9 @@ def interpolate(
             runs = _cubic if mode == "bicubic" else _linear
             bands.append((extent, runs(extent, count, step, bool(align_corners))))
     if x.ndim == 3:
-        line = engine.resample(engine.expand_dims(x, axis=2), (1, ((0, (1.0,)),)), bands[0])
-        return engine.squeeze(line, axis=2)
-    return engine.resample(x, *bands)
+        line = functions.resample(functions.expand_dims(x, axis=2), (1, ((0, (1.0,)),)), bands[0])
+        return functions.squeeze(line, axis=2)
+    return functions.resample(x, *bands)
 
 
 def pixel_shuffle(x: Tensor, upscale_factor: int) -> Tensor:
@@ -89,11 +90,11 @@ def pixel_shuffle(x: Tensor, upscale_factor: int) -> Tensor:
         expected = f"[..., C, H, W] with C divisible by {factor**2}"
         raise TrainerError("pixel_shuffle can't split the channels", found=f"shape {x.shape}", expected=expected)
     *outer, channels, height, width = x.shape
-    parts = engine.reshape(x, (*outer, channels // factor**2, factor, factor, height, width))
+    parts = functions.reshape(x, (*outer, channels // factor**2, factor, factor, height, width))
     first = len(outer)
     order = (*range(first + 1), first + 3, first + 1, first + 4, first + 2)
-    moved = engine.permute_dims(parts, order)
-    return engine.reshape(moved, (*outer, channels // factor**2, height * factor, width * factor))
+    moved = functions.permute_dims(parts, order)
+    return functions.reshape(moved, (*outer, channels // factor**2, height * factor, width * factor))
 
 
 def pixel_unshuffle(x: Tensor, downscale_factor: int) -> Tensor:
@@ -103,11 +104,11 @@ def pixel_unshuffle(x: Tensor, downscale_factor: int) -> Tensor:
         expected = f"[..., C, H, W] with H and W divisible by {factor}"
         raise TrainerError("pixel_unshuffle can't split the picture", found=f"shape {x.shape}", expected=expected)
     *outer, channels, height, width = x.shape
-    parts = engine.reshape(x, (*outer, channels, height // factor, factor, width // factor, factor))
+    parts = functions.reshape(x, (*outer, channels, height // factor, factor, width // factor, factor))
     first = len(outer)
     order = (*range(first + 1), first + 2, first + 4, first + 1, first + 3)
-    moved = engine.permute_dims(parts, order)
-    return engine.reshape(moved, (*outer, channels * factor**2, height // factor, width // factor))
+    moved = functions.permute_dims(parts, order)
+    return functions.reshape(moved, (*outer, channels * factor**2, height // factor, width // factor))
 
 
 class Upsample(Module):

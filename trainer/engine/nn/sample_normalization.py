@@ -5,12 +5,14 @@ Ba, Kiros & Hinton 2016; Wu & He 2018; Zhang & Sennrich 2019.
 
 from __future__ import annotations
 
-from trainer import TrainerError, engine
-from trainer.engine import Tensor, float64
+from trainer import TrainerError
+from trainer.engine import functions
+from trainer.engine.graph.dtypes import float64
 from trainer.engine.nn import initializers
 from trainer.engine.nn.module import Module
 from trainer.engine.nn.parameter import declare
 from trainer.engine.nn.statistics import around, moments, standardized, wide
+from trainer.engine.tensor import Tensor
 
 
 class _OverLastAxes(Module):
@@ -68,7 +70,7 @@ class RMSNorm(_OverLastAxes):
     def forward(self, x: Tensor) -> Tensor:
         axes, values = self._axes(x), wide(x)
         eps = self.eps if self.eps is not None else 2.0**-52 if values.dtype is float64 else 2.0**-23
-        y = values * (1 / engine.sqrt(engine.mean(values * values, axis=axes, keepdims=True) + eps))
+        y = values * (1 / functions.sqrt(functions.mean(values * values, axis=axes, keepdims=True) + eps))
         return (y if self.weight is None else y * self.weight).astype(x.dtype)
 
     def extra_repr(self) -> str:
@@ -102,22 +104,22 @@ class GroupNorm(Module):
             )
         mean, variance = self._of_groups(x)
         per_channel = (1, self.num_channels, *(1,) * (x.ndim - 2))
-        weight, bias = (None if s is None else engine.reshape(s, per_channel) for s in (self.weight, self.bias))
+        weight, bias = (None if s is None else functions.reshape(s, per_channel) for s in (self.weight, self.bias))
         return standardized(around(x, mean, variance), self.eps, weight, bias, x.dtype)
 
     def _of_groups(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and variance [N, C, 1, ...] of the group that a channel is in."""
         grouped = (x.shape[0], self.num_groups, self.num_channels // self.num_groups)
         if x.ndim == 2:
-            mean, variance = engine.moments(engine.reshape(x, grouped), axis=2, keepdims=True)
+            mean, variance = functions.moments(functions.reshape(x, grouped), axis=2, keepdims=True)
         else:
-            means, variances = engine.moments(x, axis=tuple(range(2, x.ndim)))
-            means, variances = engine.reshape(means, grouped), engine.reshape(variances, grouped)
-            mean, between = engine.moments(means, axis=2, keepdims=True)
-            variance = engine.mean(variances, axis=2, keepdims=True) + between
+            means, variances = functions.moments(x, axis=tuple(range(2, x.ndim)))
+            means, variances = functions.reshape(means, grouped), functions.reshape(variances, grouped)
+            mean, between = functions.moments(means, axis=2, keepdims=True)
+            variance = functions.mean(variances, axis=2, keepdims=True) + between
         every = (*x.shape[:2], *(1,) * (x.ndim - 2))
-        spread = (engine.broadcast_to(each, grouped) for each in (mean, variance))
-        mean, variance = (engine.reshape(each, every) for each in spread)
+        spread = (functions.broadcast_to(each, grouped) for each in (mean, variance))
+        mean, variance = (functions.reshape(each, every) for each in spread)
         return mean, variance
 
     def extra_repr(self) -> str:

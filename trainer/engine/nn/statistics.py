@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from trainer import engine
-from trainer.engine import Tensor, float32
-from trainer.engine.graph.dtypes import DType
+from trainer.engine import functions
+from trainer.engine.graph.dtypes import DType, float32
+from trainer.engine.tensor import Tensor
 
 
 class Moments(NamedTuple):
@@ -23,7 +23,7 @@ class Moments(NamedTuple):
 
 def moments(x: Tensor, axes: tuple[int, ...]) -> Moments:
     """Mean and (biased) variance over `axes`, kept as axes of 1."""
-    mean, variance = engine.moments(x, axis=axes, keepdims=True)
+    mean, variance = functions.moments(x, axis=axes, keepdims=True)
     return around(x, mean, variance)
 
 
@@ -34,7 +34,7 @@ def around(x: Tensor, mean: Tensor, variance: Tensor) -> Moments:
     p, so derivatives of any order are right, and the ones with respect to the mean run over the small statistics and
     not over all of x.
     """
-    pivot = engine.stop_gradient(mean)
+    pivot = functions.stop_gradient(mean)
     return Moments(wide(x) - pivot, mean - pivot, mean, variance)
 
 
@@ -45,7 +45,7 @@ def wide(x: Tensor) -> Tensor:
 
 def standardized(found: Moments, eps: float, weight: Tensor | None, bias: Tensor | None, dtype: DType) -> Tensor:
     """(x − mean) / sqrt(variance + eps) · weight + bias in `dtype`; weight and bias broadcast against the mean."""
-    scale = 1 / engine.sqrt(found.variance + eps)
+    scale = 1 / functions.sqrt(found.variance + eps)
     if weight is not None:
         scale = scale * weight
     shift = None if found.offset is None else -(found.offset * scale)

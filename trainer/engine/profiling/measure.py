@@ -15,7 +15,8 @@ from trainer.engine.collection import collection_held
 from trainer.engine.graph.errors import user_line
 from trainer.engine.profiling.load import extents_of, load_of
 from trainer.engine.profiling.modules import modules_of
-from trainer.engine.profiling.report import Profile, Row
+from trainer.engine.profiling.report import Profile
+from trainer.engine.profiling.rows import Row
 from trainer.engine.profiling.timeline import Span, Timeline, span_of
 from trainer.engine.targets.cpu.barriers import barriers
 from trainer.engine.targets.cpu.device import CpuDevice
@@ -69,7 +70,7 @@ class Call:
 
 
 def put_together(
-    runs: Sequence[ProgramRun], clock: Clock, calls: Sequence[Call], limits: Peaks, threads: int
+    runs: Sequence[ProgramRun[Program]], clock: Clock, calls: Sequence[Call], limits: Peaks, threads: int
 ) -> Profile:
     """The profile of `calls`, each of which ran its part of `runs`."""
     waits: dict[Program, tuple[bool, ...]] = {}

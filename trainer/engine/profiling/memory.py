@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainer import TrainerError
 from trainer.engine.profiling.modules import modules_of
 from trainer.engine.program.layout_copies import LayoutCopy, layout_copies
 from trainer.engine.program.work import Buffer, place_of
 from trainer.engine.targets.cpu.lowering.launch import Launch
-
-if TYPE_CHECKING:
-    from trainer.engine.tracing.trace import Traced
+from trainer.engine.tracing.trace import Traced
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,64 +1,20 @@
-"""What a profile knows: rows by launch, grouped by kernel or module, and the step that they add up to."""
+"""A profile: the rows of a step, and the step that they add up to."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from trainer import TrainerError
 from trainer.engine.profiling.chrome import chrome_trace
-from trainer.engine.profiling.table import table
+from trainer.engine.profiling.rows import GROUPS, By, Row, grouped
+from trainer.engine.profiling.table import percent, table
 from trainer.engine.profiling.timeline import Timeline
 from trainer.engine.targets.cpu.peaks import Peaks
 
-By = Literal["kernel", "launch", "module"]
-GROUPS: tuple[By, ...] = ("kernel", "launch", "module")
 VERSION = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """A launch, or several that are alike; all figures are of one step.
-
-    busy: seconds of work, the mean over threads. waiting: seconds at barriers that its slower threads cost the others,
-    the mean over threads. imbalance: how much longer than the mean the slowest thread worked, as a fraction.
-    nbytes: read and written at least once. operations: arithmetic on elements; None where not known. roofline: seconds
-    that the machine's peaks allow for that work.
-    """
-
-    kernel: str
-    shape: str
-    module: str
-    calls: float
-    busy: float
-    waiting: float
-    imbalance: float
-    nbytes: float
-    operations: float | None
-    roofline: float
-
-    @property
-    def seconds(self) -> float:
-        """What the step would be shorter by without it."""
-        return self.busy + self.waiting
-
-    @property
-    def gflops(self) -> float | None:
-        """Billion operations a second; None where they are not known."""
-        return None if self.operations is None or not self.seconds else self.operations / self.seconds / 1e9
-
-    @property
-    def gbytes(self) -> float:
-        """Billion bytes a second."""
-        return self.nbytes / self.seconds / 1e9 if self.seconds else 0.0
-
-    @property
-    def of_roofline(self) -> float:
-        """Which part of the speed that the peaks allow; more than 1 where memory was read from caches."""
-        return self.roofline / self.seconds if self.seconds else 0.0
 
 
 @dataclass(frozen=True)
@@ -94,16 +50,24 @@ class Profile:
         """
         if by not in GROUPS:
             raise TrainerError("a profile has no such groups", found=repr(by), expected=", ".join(GROUPS))
-        groups: dict[tuple[object, ...], list[Row]] = {}
-        for index, row in enumerate(self.rows):
-            key = {"launch": (index,), "kernel": (row.kernel, row.shape), "module": (row.module,)}[by]
-            groups.setdefault(key, []).append(row)
-        merged = [_merged(rows, by) for rows in groups.values()]
-        return sorted(merged, key=lambda row: -row.seconds)
+        return grouped(self.rows, by)
 
     def table(self, by: By = "kernel", *, width: int = 80, rows: int = 30) -> str:
         """The profile as text of at most `width` columns: the `rows` longest groups, and what the step is made of."""
-        return table(self, by, width, rows)
+        lines = table(self.grouped(by), by, self.seconds, width, rows)
+        return "\n".join(line[:width] for line in [*lines, "", *self._summary()])
+
+    def _summary(self) -> list[str]:
+        """What the step is made of, and the peaks."""
+        parts = {"kernels": sum(row.busy for row in self.rows), "waiting at barriers": self.waiting}
+        parts |= {"waking threads": self.waking, "Python": self.python}
+        lines = [f"one step {1000 * self.seconds:.3f} ms (median of {self.steps}), {self.threads} threads"]
+        for name, spent in parts.items():
+            lines.append(f"  {name:20}{1000 * spent:10.3f} ms {percent(spent / self.seconds):>6} %")
+        float32, bfloat16 = self.peaks.float32 / 1e9, self.peaks.bfloat16 / 1e9
+        bandwidth = self.peaks.bandwidth / 1e9
+        peaks = f"peaks: {float32:.0f} GFLOP/s float32, {bfloat16:.0f} bfloat16, {bandwidth:.1f} GB/s"
+        return [*lines, peaks]
 
     def chrome_trace(self, path: str | Path) -> None:
         """Write every launch and wait of every thread as a trace for Perfetto (ui.perfetto.dev) or chrome://tracing."""
@@ -123,23 +87,3 @@ class Profile:
             "peaks": asdict(self.peaks),
             "launches": [asdict(row) for row in self.rows],
         }
-
-
-def _merged(rows: Sequence[Row], by: By) -> Row:
-    first = rows[0]
-    known = [row.operations for row in rows if row.operations is not None]
-    busy = sum(row.busy for row in rows)
-    one_module = len({row.module for row in rows}) == 1
-    return replace(
-        first,
-        kernel="" if by == "module" else first.kernel,
-        shape="" if by == "module" else first.shape,
-        module=first.module if one_module else "",
-        calls=sum(row.calls for row in rows),
-        busy=busy,
-        waiting=sum(row.waiting for row in rows),
-        imbalance=sum(row.imbalance * row.busy for row in rows) / busy if busy else 0.0,
-        nbytes=sum(row.nbytes for row in rows),
-        operations=sum(known) if known else None,
-        roofline=sum(row.roofline for row in rows),
-    )

@@ -1,13 +1,11 @@
-"""A profile as text: the columns that there is room for, the longest rows, and what the step is made of."""
+"""Rows of a profile as text: the columns that there is room for, and the longest rows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from trainer.engine.profiling.report import By, Profile, Row
+from trainer.engine.profiling.rows import By, Row
 
 NARROWEST_NAME, WIDEST_NAME = 36, 64
 FEWEST_COLUMNS = 2
@@ -15,45 +13,47 @@ FEWEST_COLUMNS = 2
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """`importance`: the columns with the least go first where there is no room."""
+    """`importance`: the columns with the least go first where there is no room. `text` takes the row and the seconds of
+    the step.
+    """
 
     title: str
     width: int
     importance: int
-    text: Callable[[Row, Profile], str]
+    text: Callable[[Row, float], str]
 
 
-def _percent(fraction: float) -> str:
+def percent(fraction: float) -> str:
+    """A fraction in percent, without the sign."""
     return f"{100 * fraction:.1f}"
 
 
 _COLUMNS = (
-    _Column("calls", 6, 4, lambda row, profile: f"{row.calls:g}"),
-    _Column("ms", 9, 9, lambda row, profile: f"{1000 * row.seconds:.3f}"),
-    _Column("share%", 7, 8, lambda row, profile: _percent(row.seconds / profile.seconds)),
-    _Column("GFLOP/s", 8, 7, lambda row, profile: "-" if row.gflops is None else f"{row.gflops:.1f}"),
-    _Column("GB/s", 7, 6, lambda row, profile: f"{row.gbytes:.1f}"),
-    _Column("roof%", 6, 5, lambda row, profile: f"{100 * row.of_roofline:.0f}" if row.roofline else "-"),
-    _Column("wait%", 6, 3, lambda row, profile: _percent(row.waiting / row.seconds if row.seconds else 0.0)),
-    _Column("skew%", 6, 2, lambda row, profile: f"{100 * row.imbalance:.0f}"),
-    _Column("MB", 9, 1, lambda row, profile: f"{row.nbytes / 1e6:.2f}"),
-    _Column("MFLOP", 11, 0, lambda row, profile: "-" if row.operations is None else f"{row.operations / 1e6:.2f}"),
+    _Column("calls", 6, 4, lambda row, step: f"{row.calls:g}"),
+    _Column("ms", 9, 9, lambda row, step: f"{1000 * row.seconds:.3f}"),
+    _Column("share%", 7, 8, lambda row, step: percent(row.seconds / step)),
+    _Column("GFLOP/s", 8, 7, lambda row, step: "-" if row.gflops is None else f"{row.gflops:.1f}"),
+    _Column("GB/s", 7, 6, lambda row, step: f"{row.gbytes:.1f}"),
+    _Column("roof%", 6, 5, lambda row, step: f"{100 * row.of_roofline:.0f}" if row.roofline else "-"),
+    _Column("wait%", 6, 3, lambda row, step: percent(row.waiting / row.seconds if row.seconds else 0.0)),
+    _Column("skew%", 6, 2, lambda row, step: f"{100 * row.imbalance:.0f}"),
+    _Column("MB", 9, 1, lambda row, step: f"{row.nbytes / 1e6:.2f}"),
+    _Column("MFLOP", 11, 0, lambda row, step: "-" if row.operations is None else f"{row.operations / 1e6:.2f}"),
 )
 
 
-def table(profile: Profile, by: By, width: int, count: int) -> str:
-    """The text; no line is longer than `width`, which is at least 40."""
-    rows = profile.grouped(by)
+def table(rows: Sequence[Row], by: By, step: float, width: int, count: int) -> list[str]:
+    """The first `count` rows of a step of so many seconds as lines; `width` is at least 40."""
     shown = rows[:count]
     columns, room = _that_fit(width, max(len(_name(row, by, WIDEST_NAME)) for row in rows))
     lines = [by.ljust(room) + "".join(column.title.rjust(column.width) for column in columns)]
     for row in shown:
-        figures = "".join(column.text(row, profile).rjust(column.width) for column in columns)
+        figures = "".join(column.text(row, step).rjust(column.width) for column in columns)
         lines.append(_name(row, by, room).ljust(room) + figures)
     if len(rows) > count:
         rest = sum(row.seconds for row in rows[count:])
         lines.append(f"… and {len(rows) - count} more: {1000 * rest:.3f} ms")
-    return "\n".join(line[:width] for line in [*lines, "", *_summary(profile)])
+    return lines
 
 
 def _that_fit(width: int, longest: int) -> tuple[list[_Column], int]:
@@ -77,18 +77,3 @@ def _name(row: Row, by: By, room: int) -> str:
 
 def _cut(text: str, room: int) -> str:
     return text if len(text) <= room else text[: room - 1] + "…"
-
-
-def _summary(profile: Profile) -> list[str]:
-    """What the step is made of, and the peaks."""
-    peaks = profile.peaks
-    whole = profile.seconds
-    parts = {"kernels": sum(row.busy for row in profile.rows), "waiting at barriers": profile.waiting}
-    parts |= {"waking threads": profile.waking, "Python": profile.python}
-    lines = [f"one step {1000 * whole:.3f} ms (median of {profile.steps}), {profile.threads} threads"]
-    lines += [f"  {name:20}{1000 * spent:10.3f} ms {_percent(spent / whole):>6} %" for name, spent in parts.items()]
-    lines.append(
-        f"peaks: {peaks.float32 / 1e9:.0f} GFLOP/s float32, {peaks.bfloat16 / 1e9:.0f} bfloat16, "
-        f"{peaks.bandwidth / 1e9:.1f} GB/s"
-    )
-    return lines

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from trainer.engine.targets.cpu.recording import Clock, ProgramRun
+from trainer.engine.targets.cpu.executable import Program
+from trainer.engine.targets.cpu.recording import Clock, ProgramRun
 
 
 @dataclass(frozen=True)
@@ -70,7 +69,7 @@ class Timeline:
     spans: tuple[Span, ...]
 
 
-def span_of(run: ProgramRun, waits: tuple[bool, ...], clock: Clock) -> Span:
+def span_of(run: ProgramRun[Program], waits: tuple[bool, ...], clock: Clock) -> Span:
     """A recorded run in seconds."""
     moments = clock.seconds(run.stamps)
     launches = len(run.program.launches)

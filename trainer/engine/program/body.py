@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from trainer.engine.graph import dtypes
 from trainer.engine.graph.node import Node, Shape
 from trainer.engine.graph.storage import Layout
+from trainer.engine.program.epilogue import Addressing
 from trainer.engine.program.spec import Instruction
 from trainer.engine.program.views import Coordinates, Linear, NodeView, identity, through
-from trainer.engine.targets.cpu.kernels.epilogue import Addressing
 
 
 @dataclass(frozen=True, slots=True)

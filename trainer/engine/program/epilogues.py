@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from trainer.engine.graph.node import Node
 from trainer.engine.program.body import Body, Load, addressing, prune
+from trainer.engine.program.epilogue import Epilogue, EpilogueOperand
 from trainer.engine.program.group import Group
 from trainer.engine.program.partition import Partition
 from trainer.engine.program.spec import Instruction
 from trainer.engine.program.work import Exchanges, View
-from trainer.engine.targets.cpu.kernels.epilogue import Epilogue, EpilogueOperand
 
 _TAKES = {"matmul": -1, "convolution": 1, "convolution_input_gradient": 1}
 """Contractions whose templates have epilogues, and the axis that "channel" operands run along."""

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from trainer.engine.graph.dtypes import float32
 from trainer.engine.graph.node import Node
 from trainer.engine.program.body import Body, Load, addressing, prune
+from trainer.engine.program.epilogue import Epilogue, EpilogueOperand
 from trainer.engine.program.layouts import CHANNELS_LAST
 from trainer.engine.program.spec import Instruction
 from trainer.engine.program.views import NodeView
-from trainer.engine.targets.cpu.kernels.epilogue import Epilogue, EpilogueOperand
 
 _CHANNEL = 1
 

@@ -15,8 +15,8 @@ from typing import Any, Literal
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.node import Node, Primitive, Shape
 from trainer.engine.graph.storage import Storage
+from trainer.engine.program.epilogue import Epilogue
 from trainer.engine.program.spec import Instruction
-from trainer.engine.targets.cpu.kernels.epilogue import Epilogue
 
 NOTHING = Epilogue()
 

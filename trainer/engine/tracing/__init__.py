@@ -1,21 +1,18 @@
-"""What is being traced now, if anything: the tensor layer tells the recorder of reads and assignments."""
+"""What is being traced now, if anything: tensors and states report reads and assignments to it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from trainer.engine.graph.errors import refusal
 from trainer.engine.graph.node import Node
 
-if TYPE_CHECKING:
-    from trainer.engine.state import State
 
-
-class Recorder(Protocol):
-    """Hears what happens to values while a step is traced."""
+class ActiveTrace(Protocol):
+    """Receives what happens to values while a step is traced. A `state` is an `engine.State`, which is above this."""
 
     effect: Node | None
     """The token of the last effect."""
@@ -26,21 +23,21 @@ class Recorder(Protocol):
     def on_read(self, operation: str) -> None:
         """A tensor's value is asked for; there is none yet: raises (see `refuse_read`)."""
 
-    def on_state_read(self, state: State) -> Node:
+    def on_state_read(self, state: Any) -> Node:
         """`state` is used; gives the node that stands for its value at this point of the step."""
 
-    def on_assign(self, state: State, node: Node) -> None:
+    def on_assign(self, state: Any, node: Node) -> None:
         """`state` gets the value `node`, of its shape and dtype."""
 
 
-_recorder: ContextVar[Recorder | None] = ContextVar("trace_recorder", default=None)
+_recorder: ContextVar[ActiveTrace | None] = ContextVar("trace_recorder", default=None)
 
 active = _recorder.get
 """The recorder of the trace in progress, or None."""
 
 
 @contextmanager
-def recording(recorder: Recorder) -> Iterator[Recorder]:
+def recording(recorder: ActiveTrace) -> Iterator[ActiveTrace]:
     """Trace what runs inside with `recorder`."""
     token = _recorder.set(recorder)
     try:
@@ -50,7 +47,7 @@ def recording(recorder: Recorder) -> Iterator[Recorder]:
 
 
 def refuse_read(operation: str) -> None:
-    """Raise the error of reading a value inside a traced step; what `Recorder.on_read` does."""
+    """Raise the error of reading a value inside a traced step; what `ActiveTrace.on_read` does."""
     raise refusal(
         operation,
         "value read inside a traced step",

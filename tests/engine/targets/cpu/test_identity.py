@@ -22,10 +22,11 @@ from trainer.engine.graph.storage import Storage
 from trainer.engine.program.build import Request
 from trainer.engine.program.legalise import legalise
 from trainer.engine.program.partition import Policy
-from trainer.engine.program.spec import Instruction, LoopKernel, Operand
+from trainer.engine.program.spec import Instruction
 from trainer.engine.program.work import KernelSource
 from trainer.engine.targets.cpu import identity, loaded, native
 from trainer.engine.targets.cpu.kernels import contraction, elementwise
+from trainer.engine.targets.cpu.kernels.loop_kernel import LoopKernel, Operand
 from trainer.engine.targets.cpu.loaded import Kernels
 from trainer.engine.targets.cpu.machine import host_machine
 from trainer.engine.targets.cpu.target import CpuTarget

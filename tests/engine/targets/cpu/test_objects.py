@@ -17,10 +17,11 @@ from tests.engine.targets.cpu.objects import TARGETS, recording_device, wanted_f
 from trainer import engine
 from trainer.engine import Tensor, nn
 from trainer.engine.graph.primitives import TABLE
-from trainer.engine.program.spec import Instruction, LoopKernel, Operand
+from trainer.engine.program.spec import Instruction
 from trainer.engine.targets.cpu import runtime
 from trainer.engine.targets.cpu.device import CpuDevice
 from trainer.engine.targets.cpu.kernels import elementwise
+from trainer.engine.targets.cpu.kernels.loop_kernel import LoopKernel, Operand
 from trainer.learner import Adam
 
 F32 = engine.float32

@@ -34,14 +34,14 @@ class KernelRunner:
         return array
 
     def __call__(
-        self, ir: str, name: str, arrays: Sequence[np.ndarray], tasks: Iterable[int], scratch_bytes: int = 0
+        self, ir: str, name: str, arrays: Sequence[np.ndarray | int], tasks: Iterable[int], scratch_bytes: int = 0
     ) -> None:
-        """Call the tasks of a kernel whose argument block is the addresses of `arrays`."""
+        """Call the tasks of a kernel whose argument block is the addresses of `arrays`, and numbers as they are."""
         if self.rewrite is not None:
             ir = self.rewrite(ir)
         library = native.link({name: native.compile_object(ir, self.target)})
         function = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)(library[name])
-        words = np.array([array.ctypes.data for array in arrays], np.int64)
+        words = np.array([each if isinstance(each, int) else each.ctypes.data for each in arrays], np.int64)
         scratch = aligned_empty(scratch_bytes + 64, np.dtype(np.uint8))
         for task in tasks:
             scratch[:] = 0xFF

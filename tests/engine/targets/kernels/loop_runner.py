@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 
 from trainer.engine.graph.dtypes import DType
-from trainer.engine.program.spec import Instruction, LoopKernel, Operand, Reduction, pack_arguments
+from trainer.engine.program.spec import Instruction, Reduction
 from trainer.engine.targets.cpu import native
 from trainer.engine.targets.cpu.kernels import elementwise, reduction
+from trainer.engine.targets.cpu.kernels.loop_kernel import LoopKernel, Operand, pack_arguments
 
 NAME = "kernel"
 

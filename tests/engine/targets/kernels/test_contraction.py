@@ -12,11 +12,11 @@ import pytest
 from tests.engine.targets.kernels.conftest import KernelRunner
 from trainer.engine.graph import dtypes
 from trainer.engine.graph.dtypes import DType
+from trainer.engine.program.epilogue import Epilogue, EpilogueOperand
 from trainer.engine.program.spec import Instruction
 from trainer.engine.targets.cpu import defaults
 from trainer.engine.targets.cpu.kernels import contraction, pack
 from trainer.engine.targets.cpu.kernels.contraction import MatmulParameters, MatmulSpec
-from trainer.engine.targets.cpu.kernels.epilogue import Epilogue, EpilogueOperand
 
 F32, F64, I32, I64 = dtypes.float32, dtypes.float64, dtypes.int32, dtypes.int64
 ODD = [MatmulParameters(5, 3, 10, 3, unroll=3), MatmulParameters(28, 1, 28, 2, unroll=2)]

@@ -12,11 +12,11 @@ import pytest
 from tests.engine.targets.kernels.conftest import KernelRunner
 from trainer.engine.graph import dtypes
 from trainer.engine.graph.dtypes import DType
+from trainer.engine.program.epilogue import Epilogue, EpilogueOperand
 from trainer.engine.program.spec import Instruction
 from trainer.engine.targets.cpu import defaults, native
 from trainer.engine.targets.cpu.kernels import convolution, pack, totals, weight_gradient
 from trainer.engine.targets.cpu.kernels.convolution import ConvolutionParameters
-from trainer.engine.targets.cpu.kernels.epilogue import Epilogue, EpilogueOperand
 from trainer.engine.targets.cpu.kernels.geometry import ConvolutionSpec, Direction
 from trainer.engine.targets.cpu.kernels.weight_gradient import WeightGradientParameters
 from trainer.engine.targets.cpu.machine import AVX512, NARROW
@@ -131,7 +131,8 @@ def correlate(
     arrays = [run_kernel.aligned(channels_last(source)), stored, output, *operands]
     tasks = reversed(range(convolution.tasks(spec, parameters)))
     scratch = convolution.scratch_bytes(spec, parameters)
-    run_kernel(convolution.render(spec, parameters, "correlate"), "correlate", arrays, tasks, scratch)
+    words = convolution.words(spec)
+    run_kernel(convolution.render(spec, parameters, "correlate"), "correlate", [*arrays, *words], tasks, scratch)
     return output.transpose(0, 3, 1, 2)
 
 
@@ -149,7 +150,8 @@ def weigh(
     arrays = [run_kernel.aligned(channels_last(x)), run_kernel.aligned(channels_last(y)), parts, *prologue]
     tasks = reversed(range(weight_gradient.tasks(spec, parameters)))
     scratch = weight_gradient.scratch_bytes(spec, parameters)
-    run_kernel(weight_gradient.render(spec, parameters, "weigh"), "weigh", arrays, tasks, scratch)
+    words = weight_gradient.words(spec)
+    run_kernel(weight_gradient.render(spec, parameters, "weigh"), "weigh", [*arrays, *words], tasks, scratch)
     output = parts
     if weight_gradient.totals_of(spec).is_needed:
         output = run_kernel.empty([parts.size // weight_gradient.pixel_blocks(spec).groups], spec.dtype.storage)

@@ -11,10 +11,10 @@ from tests.engine.targets.kernels.conftest import KernelRunner
 from tests.engine.targets.kernels.test_convolution import RECTIFIED, channels_last, correlate, draw, trilinear, weigh
 from trainer.engine.graph import dtypes
 from trainer.engine.graph.dtypes import DType
+from trainer.engine.program.epilogue import Epilogue, EpilogueOperand
 from trainer.engine.targets.cpu import defaults, native
 from trainer.engine.targets.cpu.kernels import depthwise, depthwise_weights, totals, weight_gradient
 from trainer.engine.targets.cpu.kernels.depthwise import DepthwiseParameters, DepthwiseSpec
-from trainer.engine.targets.cpu.kernels.epilogue import Epilogue, EpilogueOperand
 from trainer.engine.targets.cpu.kernels.geometry import ConvolutionSpec, Direction
 from trainer.engine.targets.cpu.machine import NARROW
 

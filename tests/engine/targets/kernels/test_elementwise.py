@@ -8,8 +8,9 @@ import pytest
 from tests.engine.targets.kernels.loop_runner import addresses, compiled, run_elementwise, steps
 from trainer.engine.graph.dtypes import DType, bfloat16, bool_, float32, float64, int32, int64, uint8
 from trainer.engine.graph.storage import aligned_empty
-from trainer.engine.program.spec import Instruction, LoopKernel, Operand, Reduction, pack_arguments
+from trainer.engine.program.spec import Instruction, Reduction
 from trainer.engine.targets.cpu.kernels.elementwise import render
+from trainer.engine.targets.cpu.kernels.loop_kernel import LoopKernel, Operand, pack_arguments
 
 DTYPES = [bool_, uint8, int32, int64, bfloat16, float32, float64]
 

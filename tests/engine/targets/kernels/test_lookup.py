@@ -24,7 +24,6 @@ def _module(lanes: int) -> str:
     target = writer.value(f"load ptr, ptr {place}")
     index = writer.value(f"load {floats.bits}, ptr {source}, align 4")
     writer.emit(f"store {floats.type} {floats.lookup(TABLE, index)}, ptr {target}, align 4")
-    writer.emit("ret void")
     return writer.module("kernel")
 
 

@@ -12,10 +12,11 @@ from scipy import special
 
 from tests.engine.targets.kernels.loop_runner import apply
 from trainer.engine.graph.dtypes import DType, bfloat16, bool_, float32, float64, int32, int64, uint8
-from trainer.engine.program.spec import Instruction, LoopKernel, Operand
+from trainer.engine.program.spec import Instruction
 from trainer.engine.targets.cpu import native
 from trainer.engine.targets.cpu.kernels import elementwise
 from trainer.engine.targets.cpu.kernels.expression import RENDERERS
+from trainer.engine.targets.cpu.kernels.loop_kernel import LoopKernel, Operand
 from trainer.engine.targets.cpu.kernels.mathematics import MAXIMUM_ULP
 
 EXTENDED = np.finfo(np.longdouble).nmant > 60

@@ -14,8 +14,9 @@ from tests.engine.targets.kernels.loop_runner import (
     to_bfloat16,
 )
 from trainer.engine.graph.dtypes import DType, bfloat16, bool_, float32, float64, int32, int64, uint8
-from trainer.engine.program.spec import Instruction, LoopKernel, Operand, Reduction, pack_arguments
+from trainer.engine.program.spec import Instruction, Reduction
 from trainer.engine.targets.cpu.kernels import moments
+from trainer.engine.targets.cpu.kernels.loop_kernel import LoopKernel, Operand, pack_arguments
 from trainer.engine.targets.cpu.kernels.reduction import render_reduction
 
 LANES = 16

@@ -7,21 +7,20 @@ import pytest
 
 from tests.engine.targets.kernels.loop_runner import addresses, compiled, to_bfloat16
 from trainer.engine.graph.dtypes import DType, bfloat16, float32, uint8
+from trainer.engine.targets.cpu.kernels.access import load_vector, store_vector
 from trainer.engine.targets.cpu.kernels.expression import cast, narrow
-from trainer.engine.targets.cpu.kernels.loop_writer import LoopWriter
-from trainer.engine.targets.cpu.kernels.tile import lanes_of, load_vector, store_vector
+from trainer.engine.targets.cpu.kernels.tile import lanes_of
+from trainer.engine.targets.cpu.kernels.writer import Writer
 
 LANES = lanes_of(float32)
 
 
 def storing(dtype: DType, active: int) -> str:
     """A kernel that stores the first `active` of a vector of floats at its second address, cast to `dtype`."""
-    writer = LoopWriter()
-    writer.label("entry")
+    writer = Writer()
     value = load_vector(writer, float32, writer.argument(0), LANES, LANES)
     raw = narrow(writer, cast(writer, value, float32, dtype, LANES), dtype, LANES)
     store_vector(writer, dtype, raw, writer.argument(1), LANES, active)
-    writer.emit("ret void")
     return writer.module("kernel")
 
 

@@ -18,12 +18,12 @@ from tests.engine.targets.kernels.test_contraction import multiply
 from tests.engine.targets.kernels.test_convolution import correlate
 from tests.engine.targets.kernels.test_pairs import add, draw, places
 from trainer.engine.graph import bfloat16, dtypes
+from trainer.engine.program.epilogue import Epilogue, EpilogueOperand
 from trainer.engine.program.spec import Instruction
 from trainer.engine.targets.cpu import defaults, native
 from trainer.engine.targets.cpu.kernels import contraction, convolution, tile_registers
 from trainer.engine.targets.cpu.kernels.contraction import MatmulParameters, MatmulSpec
 from trainer.engine.targets.cpu.kernels.convolution import ConvolutionParameters
-from trainer.engine.targets.cpu.kernels.epilogue import Epilogue, EpilogueOperand
 from trainer.engine.targets.cpu.kernels.geometry import ConvolutionSpec
 from trainer.engine.targets.cpu.kernels.tile_registers import Rows
 from trainer.engine.targets.cpu.machine import AVX512

@@ -10,10 +10,11 @@ import pytest
 
 from tests.engine.targets.kernels.conftest import KernelRunner
 from tests.engine.targets.kernels.test_convolution import RECTIFIED, channels_last, draw, trilinear
+from tests.engine.targets.kernels.winograd_matrices import growth, matrices
 from trainer.engine.graph.dtypes import float32
+from trainer.engine.program.epilogue import Epilogue, EpilogueOperand
 from trainer.engine.targets.cpu import defaults, native
 from trainer.engine.targets.cpu.kernels import convolution, pack, winograd, winograd_choice
-from trainer.engine.targets.cpu.kernels.epilogue import Epilogue, EpilogueOperand
 from trainer.engine.targets.cpu.kernels.geometry import ConvolutionSpec, Direction
 from trainer.engine.targets.cpu.kernels.winograd import WinogradParameters
 from trainer.engine.targets.cpu.kernels.winograd_choice import WinogradSpec
@@ -93,7 +94,7 @@ def test_winograd_is_the_convolution_whatever_the_parameters(
 
 @pytest.mark.parametrize("outputs", [2, 4])
 def test_the_matrices_filter_exactly(outputs: int) -> None:
-    filters, data, back = Algorithm(outputs).matrices()
+    filters, data, back = matrices(Algorithm(outputs))
     generator = np.random.default_rng(2)
     g, d = generator.standard_normal((3, 3)), generator.standard_normal((outputs + 2, outputs + 2))
     found = back @ ((filters @ g @ filters.T) * (data @ d @ data.T)) @ back.T
@@ -102,13 +103,13 @@ def test_the_matrices_filter_exactly(outputs: int) -> None:
 
 
 def test_errors_grow_by_less_than_the_usual_points_would_let_them() -> None:
-    assert Algorithm(2).growth() == pytest.approx(64 / 9)
-    assert Algorithm(4).growth() == pytest.approx(62.65, abs=0.01)  # with 1 and 2 instead of 5/8 and 3/2: 256
+    assert growth(Algorithm(2)) == pytest.approx(64 / 9)
+    assert growth(Algorithm(4)) == pytest.approx(62.65, abs=0.01)  # with 1 and 2 instead of 5/8 and 3/2: 256
 
 
 def magnitude(algorithm: Algorithm, x: np.ndarray, w: np.ndarray) -> np.ndarray:
     """|A^T| (sum over channels of |G||g||G^T| * |B^T||d||B|) |A| of each tile of x."""
-    filters, data, back = (np.abs(matrix) for matrix in algorithm.matrices())
+    filters, data, back = (np.abs(matrix) for matrix in matrices(algorithm))
     m, points = algorithm.outputs, algorithm.points
     weights = np.einsum("ir,kcrs,js->ijkc", filters, np.abs(w), filters)
     result = np.zeros((w.shape[0], x.shape[1] - 2, x.shape[2] - 2))

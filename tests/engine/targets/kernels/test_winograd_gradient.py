@@ -10,6 +10,7 @@ import pytest
 from tests.engine.targets.cpu.objects import TARGETS, wanted_from_outside
 from tests.engine.targets.kernels.conftest import KernelRunner
 from tests.engine.targets.kernels.test_convolution import channels_last, draw, trilinear
+from tests.engine.targets.kernels.winograd_matrices import matrices
 from trainer.engine.graph.dtypes import float32
 from trainer.engine.targets.cpu import defaults, native
 from trainer.engine.targets.cpu.kernels import totals, winograd_choice, winograd_gradient
@@ -88,7 +89,7 @@ def test_it_compiles_elsewhere(target: str) -> None:
 
 def magnitude(algorithm: Algorithm, x: np.ndarray, dy: np.ndarray) -> np.ndarray:
     """|G^T| (sum over tiles of |B^T||x||B| * |A||dy||A^T|) |G|; x [N,C,H,W] is padded, dy covers whole tiles."""
-    filters, data, back = (np.abs(matrix) for matrix in algorithm.matrices())
+    filters, data, back = (np.abs(matrix) for matrix in matrices(algorithm))
     m, points = algorithm.outputs, algorithm.points
     total = np.zeros((dy.shape[1], x.shape[1], points, points))
     for top, left in np.ndindex(dy.shape[2] // m, dy.shape[3] // m):

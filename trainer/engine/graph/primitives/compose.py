@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import functools
 
-from trainer.engine.graph import primitives as p
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.node import Node, Shape, nobody
-from trainer.engine.graph.primitives.sources import canonical
+from trainer.engine.graph.primitives.binary import add, multiply
+from trainer.engine.graph.primitives.movement import expand, permute, reshape
+from trainer.engine.graph.primitives.sources import canonical, constant
 
 
 def full(shape: Shape, value: bool | int | float, dtype: DType) -> Node:
@@ -17,7 +18,7 @@ def full(shape: Shape, value: bool | int | float, dtype: DType) -> Node:
 
 @functools.lru_cache(maxsize=4096)
 def _full(shape: Shape, value: bool | int | float, dtype: DType) -> Node:
-    node = broadcast(p.constant(value, dtype), shape)
+    node = broadcast(constant(value, dtype), shape)
     node.handle = nobody
     return node
 
@@ -29,7 +30,7 @@ def full_like(x: Node, value: bool | int | float) -> Node:
 
 def scale(x: Node, factor: float) -> Node:
     """x · factor."""
-    return p.multiply(x, full_like(x, factor))
+    return multiply(x, full_like(x, factor))
 
 
 def broadcast(x: Node, shape: Shape) -> Node:
@@ -37,26 +38,26 @@ def broadcast(x: Node, shape: Shape) -> Node:
     if x.shape == shape:
         return x
     if len(x.shape) < len(shape):
-        x = p.reshape(x, (1,) * (len(shape) - len(x.shape)) + x.shape)
-    return x if x.shape == shape else p.expand(x, shape)
+        x = reshape(x, (1,) * (len(shape) - len(x.shape)) + x.shape)
+    return x if x.shape == shape else expand(x, shape)
 
 
 def transpose_last(x: Node) -> Node:
     """`x` with its last two axes swapped."""
     axes = tuple(range(x.ndim))
-    return p.permute(x, (*axes[:-2], axes[-1], axes[-2]))
+    return permute(x, (*axes[:-2], axes[-1], axes[-2]))
 
 
 def keep_axes(reduced: Node, axes: tuple[int, ...], shape: Shape) -> Node:
     """`reduced`, whose `axes` of `shape` were dropped, with them put back at extent 1."""
-    return p.reshape(reduced, tuple(1 if axis in axes else extent for axis, extent in enumerate(shape)))
+    return reshape(reduced, tuple(1 if axis in axes else extent for axis, extent in enumerate(shape)))
 
 
 def spread(reduced: Node, axes: tuple[int, ...], shape: Shape) -> Node:
     """`reduced`, whose `axes` of `shape` were dropped, repeated along them."""
-    return p.expand(keep_axes(reduced, axes, shape), shape)
+    return expand(keep_axes(reduced, axes, shape), shape)
 
 
 def add_all(terms: list[Node]) -> Node:
     """The sum of `terms`, from the first to the last."""
-    return functools.reduce(p.add, terms)
+    return functools.reduce(add, terms)

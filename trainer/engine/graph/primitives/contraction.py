@@ -1,8 +1,5 @@
 """Contractions: matrix product, and convolution with its two transposes.
 
-Convolution and its gradients are the three derivatives of one trilinear form, sum(dy · convolution(x, w)), so each
-one's gradients are the other two.
-
 `precision` is None, or a 16-bit float: then the operands, float32 or of that dtype, are rounded to it, and their
 products are summed in float32, which is the result's dtype.
 """
@@ -18,9 +15,7 @@ from trainer.engine.graph import dtypes, half
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.errors import describe, refusal
 from trainer.engine.graph.node import Node, Primitive, Shape, make_node
-from trainer.engine.graph.primitives.compose import transpose_last
 from trainer.engine.graph.primitives.table import FLOAT, NUMERIC, DTypeRule, first_dtype, register
-from trainer.engine.graph.primitives.unary import cast
 
 Pair = tuple[int, int]
 Padding = tuple[Pair, Pair]
@@ -54,23 +49,6 @@ def _result_dtype(name: str, kinds: tuple[str, ...], position: int) -> DTypeRule
     return rule
 
 
-def _like(cotangent: Node, source: Node) -> Node:
-    return cotangent if cotangent.dtype is source.dtype else cast(cotangent, source.dtype)
-
-
-def _matmul_gradient(node: Node, dy: Node) -> tuple[Node, Node]:
-    (a, b), (precision,) = node.inputs, node.attributes
-    if a.name == "permute":  # the gradient of what was transposed comes out as it lies: both transposes cancel
-        da = transpose_last(matmul(b, transpose_last(dy), precision))
-    else:
-        da = matmul(dy, transpose_last(b), precision)
-    if b.name == "permute":
-        db = transpose_last(matmul(transpose_last(dy), a, precision))
-    else:
-        db = matmul(transpose_last(a), dy, precision)
-    return _like(da, a), _like(db, b)
-
-
 def _widened(array: np.ndarray, precision: DType | None) -> np.ndarray:
     if precision is not None:
         array = half.rounded(array, precision)
@@ -84,13 +62,7 @@ def _matmul_reference(attributes: tuple[Any, ...], a: np.ndarray, b: np.ndarray)
 
 _MATMUL = register(
     Primitive(
-        "matmul",
-        "contraction",
-        _matmul_shape,
-        _result_dtype("matmul", NUMERIC, 0),
-        _matmul_gradient,
-        _matmul_reference,
-        ("precision",),
+        "matmul", "contraction", _matmul_shape, _result_dtype("matmul", NUMERIC, 0), _matmul_reference, ("precision",)
     )
 )
 
@@ -240,36 +212,12 @@ def _weight_gradient_reference(attributes: tuple[Any, ...], x: np.ndarray, dy: n
 # --- the three --------------------------------------------------------------------------------------------------------
 
 
-def _dx(geometry: tuple[Any, ...], dy: Node, w: Node, spatial: Shape) -> Node:
-    return make_node(_INPUT_GRADIENT, (dy, w), (*geometry, spatial))
-
-
-def _dw(geometry: tuple[Any, ...], x: Node, dy: Node, window: Shape) -> Node:
-    return make_node(_WEIGHT_GRADIENT, (x, dy), (*geometry, window))
-
-
-def _convolution_gradient(node: Node, dy: Node) -> tuple[Node, Node]:
-    (x, w), geometry = node.inputs, node.attributes
-    return _like(_dx(geometry, dy, w, x.shape[2:]), x), _like(_dw(geometry, x, dy, w.shape[2:]), w)
-
-
-def _input_gradient_gradient(node: Node, dx: Node) -> tuple[Node, Node]:
-    (dy, w), geometry = node.inputs, node.attributes[:-1]
-    return _like(convolution(dx, w, *geometry), dy), _like(_dw(geometry, dx, dy, w.shape[2:]), w)
-
-
-def _weight_gradient_gradient(node: Node, dw: Node) -> tuple[Node, Node]:
-    (x, dy), geometry = node.inputs, node.attributes[:-1]
-    return _like(_dx(geometry, dy, dw, x.shape[2:]), x), _like(convolution(x, dw, *geometry), dy)
-
-
 _CONVOLUTION = register(
     Primitive(
         "convolution",
         "contraction",
         _convolution_shape,
         _result_dtype("convolution", FLOAT, 4),
-        _convolution_gradient,
         _convolution_reference,
         _GEOMETRY,
     )
@@ -280,7 +228,6 @@ _INPUT_GRADIENT = register(
         "contraction",
         _input_gradient_shape,
         _result_dtype("convolution_input_gradient", FLOAT, 4),
-        _input_gradient_gradient,
         _input_gradient_reference,
         (*_GEOMETRY, "spatial"),
     )
@@ -291,7 +238,6 @@ _WEIGHT_GRADIENT = register(
         "contraction",
         _weight_gradient_shape,
         _result_dtype("convolution_weight_gradient", FLOAT, 4),
-        _weight_gradient_gradient,
         _weight_gradient_reference,
         (*_GEOMETRY, "window"),
     )

@@ -15,7 +15,6 @@ import numpy as np
 from trainer import TrainerError
 from trainer.engine.graph import dtypes
 from trainer.engine.graph.dtypes import DType
-from trainer.engine.graph.errors import refusal
 from trainer.engine.graph.node import Node, Outputs, Primitive, make_node
 from trainer.engine.graph.primitives.output import bundle_dtype
 
@@ -101,16 +100,6 @@ def _outputs(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> Outputs:
     return call.outputs
 
 
-def _gradient(node: Node, cotangents: Sequence[Node | None]) -> Sequence[Node | None]:
-    call: HostFunction = node.attributes[0]
-    raise refusal(
-        "gradients",
-        "a host call has no derivative",
-        found=f"{call.name}, called at {call.line}",
-        hint="Pass its results, or what it takes, through engine.stop_gradient.",
-    )
-
-
 def _reference(attributes: tuple[Any, ...], *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
     call: HostFunction = attributes[0]
     taken = [np.array(x, host_dtype(dtype), order="C") for x, dtype in zip(arrays, call.arguments, strict=False)]
@@ -124,7 +113,6 @@ def _primitive(name: str, *, effect: bool) -> Primitive:
         "bundle",
         lambda inputs, attributes: (),
         lambda inputs, attributes: bundle_dtype(_outputs(inputs, attributes)),
-        _gradient,
         _reference,
         ("call",),
         _outputs,

@@ -5,7 +5,7 @@ So does the gradient of a read; that of an addition takes indices to be in range
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,6 @@ import numpy as np
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.errors import describe, refusal
 from trainer.engine.graph.node import Node, Primitive, Shape, make_node
-from trainer.engine.graph.primitives.compose import full_like
 from trainer.engine.graph.primitives.table import check_axis, check_index_dtype, register
 
 
@@ -32,18 +31,6 @@ def _readable(name: str, x: Node, axis: int, indices: Node) -> None:
     check_axis(name, axis, x.ndim)
     if x.shape[axis] == 0 and indices.size:
         raise refusal(name, "nothing to read along the axis", found=f"{describe([x, indices])}, axis {axis}")
-
-
-def _axis_and_size(node: Node) -> tuple[int, int]:
-    (axis,) = node.attributes
-    return axis, node.inputs[0].shape[axis]
-
-
-def _read_back(read: Callable[[Node, Node, int], Node], node: Node, dy: Node) -> Node:
-    """The cotangent of a scatter's updates; there is nothing to read where its result is empty."""
-    updates, indices = node.inputs
-    axis, size = node.attributes
-    return read(dy, indices, axis) if size else full_like(updates, 0.0)
 
 
 def _accumulated(result: np.ndarray, places: tuple[Any, ...], updates: np.ndarray) -> np.ndarray:
@@ -93,30 +80,9 @@ def _scatter_reference(attributes: tuple[Any, ...], updates: np.ndarray, indices
     return _accumulated(_wide_zeros((*before, size, *after), updates), places, kept)
 
 
-_GATHER = register(
-    Primitive(
-        "gather",
-        "index",
-        _gather_shape,
-        _dtype,
-        lambda node, dy: (
-            scatter_add(dy, node.inputs[1], *_axis_and_size(node)),
-            None,
-        ),
-        _gather_reference,
-        ("axis",),
-    )
-)
+_GATHER = register(Primitive("gather", "index", _gather_shape, _dtype, _gather_reference, ("axis",)))
 _SCATTER_ADD = register(
-    Primitive(
-        "scatter_add",
-        "index",
-        _scatter_shape,
-        _summed_dtype,
-        lambda node, dy: (_read_back(gather, node, dy), None),
-        _scatter_reference,
-        ("axis", "size"),
-    )
+    Primitive("scatter_add", "index", _scatter_shape, _summed_dtype, _scatter_reference, ("axis", "size"))
 )
 
 
@@ -177,29 +143,10 @@ def _scatter_along_reference(attributes: tuple[Any, ...], updates: np.ndarray, i
     return _accumulated(_wide_zeros(shape, updates), tuple(place[inside] for place in grid), updates[inside])
 
 
-_TAKE_ALONG = register(
-    Primitive(
-        "take_along",
-        "index",
-        _take_along_shape,
-        _dtype,
-        lambda node, dy: (
-            scatter_add_along(dy, node.inputs[1], *_axis_and_size(node)),
-            None,
-        ),
-        _take_along_reference,
-        ("axis",),
-    )
-)
+_TAKE_ALONG = register(Primitive("take_along", "index", _take_along_shape, _dtype, _take_along_reference, ("axis",)))
 _SCATTER_ADD_ALONG = register(
     Primitive(
-        "scatter_add_along",
-        "index",
-        _scatter_along_shape,
-        _summed_dtype,
-        lambda node, dy: (_read_back(take_along, node, dy), None),
-        _scatter_along_reference,
-        ("axis", "size"),
+        "scatter_add_along", "index", _scatter_along_shape, _summed_dtype, _scatter_along_reference, ("axis", "size")
     )
 )
 

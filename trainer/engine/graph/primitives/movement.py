@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from trainer.engine.graph import primitives as p
 from trainer.engine.graph.errors import describe, refusal
 from trainer.engine.graph.node import Node, Primitive, Shape, make_node
 from trainer.engine.graph.primitives.sources import canonical
@@ -36,7 +35,6 @@ _RESHAPE = register(
         "movement",
         _reshape_shape,
         first_dtype("reshape", _ANY),
-        lambda node, dy: (reshape(dy, node.inputs[0].shape),),
         lambda attributes, x: np.reshape(x, attributes[0]),
         ("shape",),
     )
@@ -75,18 +73,12 @@ def _permute_shape(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> Shape
     return tuple([x.shape[axis] for axis in axes])
 
 
-def _permute_gradient(node: Node, dy: Node) -> tuple[Node]:
-    axes = node.attributes[0]
-    return (permute(dy, tuple(sorted(range(len(axes)), key=axes.__getitem__))),)
-
-
 _PERMUTE = register(
     Primitive(
         "permute",
         "movement",
         _permute_shape,
         first_dtype("permute", _ANY),
-        _permute_gradient,
         lambda attributes, x: np.transpose(x, attributes[0]),
         ("axes",),
     )
@@ -108,19 +100,12 @@ def _expand_shape(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> Shape:
     return shape
 
 
-def _expand_gradient(node: Node, dy: Node) -> tuple[Node]:
-    x = node.inputs[0]
-    axes = tuple(axis for axis, (old, new) in enumerate(zip(x.shape, node.shape, strict=True)) if old != new)
-    return (reshape(p.reduce_sum(dy, axes), x.shape),)
-
-
 _EXPAND = register(
     Primitive(
         "expand",
         "movement",
         _expand_shape,
         first_dtype("expand", _ANY),
-        _expand_gradient,
         lambda attributes, x: np.broadcast_to(x, attributes[0]),
         ("shape",),
     )
@@ -150,18 +135,12 @@ def _pad_shape(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> Shape:
     )
 
 
-def _inside(shape: Shape, low: Ints, interior: Ints) -> tuple[slice, ...]:
+def inside(shape: Shape, low: Ints, interior: Ints) -> tuple[slice, ...]:
     """Where the elements of an array of `shape` lie after padding."""
     return tuple(
         slice(before, before + (extent - 1) * (between + 1) + 1 if extent else before, between + 1)
         for extent, before, between in zip(shape, low, interior, strict=True)
     )
-
-
-def _pad_gradient(node: Node, dy: Node) -> tuple[Node]:
-    low, _, interior, _ = node.attributes
-    places = _inside(node.inputs[0].shape, low, interior)
-    return (slice_(dy, *(tuple(getattr(place, field) for place in places) for field in ("start", "stop", "step"))),)
 
 
 def _pad_reference(attributes: tuple[Any, ...], x: np.ndarray) -> np.ndarray:
@@ -171,19 +150,13 @@ def _pad_reference(attributes: tuple[Any, ...], x: np.ndarray) -> np.ndarray:
         for extent, before, after, between in zip(x.shape, low, high, interior, strict=True)
     ]
     result = np.full(shape, value, x.dtype)
-    result[_inside(x.shape, low, interior)] = x
+    result[inside(x.shape, low, interior)] = x
     return result
 
 
 _PAD = register(
     Primitive(
-        "pad",
-        "movement",
-        _pad_shape,
-        first_dtype("pad", _ANY),
-        _pad_gradient,
-        _pad_reference,
-        ("low", "high", "interior", "value"),
+        "pad", "movement", _pad_shape, first_dtype("pad", _ANY), _pad_reference, ("low", "high", "interior", "value")
     )
 )
 
@@ -211,23 +184,12 @@ def _slice_shape(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> Shape:
     return tuple([-((start - stop) // step) for start, stop, step in zip(starts, stops, steps, strict=True)])
 
 
-def _slice_gradient(node: Node, dy: Node) -> tuple[Node]:
-    x, (starts, _, steps) = node.inputs[0], node.attributes
-    interior = tuple(step - 1 for step in steps)
-    high = tuple(
-        extent - (place.stop if count else place.start)
-        for extent, count, place in zip(x.shape, dy.shape, _inside(dy.shape, starts, interior), strict=True)
-    )
-    return (pad(dy, starts, high, interior, 0),)
-
-
 _SLICE = register(
     Primitive(
         "slice",
         "movement",
         _slice_shape,
         first_dtype("slice", _ANY),
-        _slice_gradient,
         lambda attributes, x: x[tuple(slice(*bounds) for bounds in zip(*attributes, strict=True))],
         ("start", "stop", "step"),
     )
@@ -254,7 +216,6 @@ _FLIP = register(
         "movement",
         _flip_shape,
         first_dtype("flip", _ANY),
-        lambda node, dy: (flip(dy, node.attributes[0]),),
         lambda attributes, x: np.flip(x, attributes[0]),
         ("axes",),
     )
@@ -281,23 +242,12 @@ def _concatenate_shape(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> S
     return (*first[:axis], sum(x.shape[axis] for x in inputs), *first[axis + 1 :])
 
 
-def _concatenate_gradient(node: Node, dy: Node) -> list[Node]:
-    (axis,), parts, begin = node.attributes, [], 0
-    for x in node.inputs:
-        start, stop = [0] * dy.ndim, list(dy.shape)
-        start[axis], stop[axis] = begin, begin + x.shape[axis]
-        parts.append(slice_(dy, tuple(start), tuple(stop), (1,) * dy.ndim))
-        begin = stop[axis]
-    return parts
-
-
 _CONCATENATE = register(
     Primitive(
         "concatenate",
         "movement",
         _concatenate_shape,
         first_dtype("concatenate", _ANY),
-        _concatenate_gradient,
         lambda attributes, *parts: np.concatenate(parts, attributes[0]),
         ("axis",),
     )

@@ -33,7 +33,6 @@ _ARGSORT = register(
         "index",
         _argsort_shape,
         first_dtype("argsort", ANY, dtypes.int64),
-        None,
         _argsort_reference,
         ("axis", "descending"),
     )
@@ -64,7 +63,7 @@ def _suppress_reference(attributes: tuple[Any, ...], overlaps: np.ndarray) -> np
 
 
 _SUPPRESS = register(
-    Primitive("suppress", "index", _suppress_shape, first_dtype("suppress", BOOLEAN), None, _suppress_reference)
+    Primitive("suppress", "index", _suppress_shape, first_dtype("suppress", BOOLEAN), _suppress_reference)
 )
 
 

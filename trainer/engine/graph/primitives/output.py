@@ -20,7 +20,6 @@ _OUTPUT = Primitive(
     "output",
     lambda inputs, attributes: _kind(inputs, attributes)[0],
     lambda inputs, attributes: _kind(inputs, attributes)[1],
-    lambda node, dy: (dy,),  # collected for the bundle: see `differentiate`
     lambda attributes, arrays: arrays[attributes[0]],
     ("index",),
 )

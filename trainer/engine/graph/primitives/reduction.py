@@ -8,10 +8,8 @@ from typing import Any
 import numpy as np
 
 from trainer.engine.graph import dtypes
-from trainer.engine.graph import primitives as p
 from trainer.engine.graph.errors import describe, refusal
 from trainer.engine.graph.node import Node, Primitive, Shape, make_node
-from trainer.engine.graph.primitives.compose import spread
 from trainer.engine.graph.primitives.table import NUMERIC, check_axis, first_dtype, first_shape, register
 
 Axes = tuple[int, ...]
@@ -34,16 +32,13 @@ def reduced_shape(name: str, *, needs_elements: bool) -> Callable[[Sequence[Node
     return rule
 
 
-def _reduction(
-    name: str, reference: Callable[..., Any], gradient: Callable[[Node, Node], Sequence[Node]], *, needs_elements: bool
-) -> Callable[[Node, Axes], Node]:
+def _reduction(name: str, reference: Callable[..., Any], *, needs_elements: bool) -> Callable[[Node, Axes], Node]:
     primitive = register(
         Primitive(
             name,
             "reduction",
             reduced_shape(name, needs_elements=needs_elements),
             first_dtype(name, NUMERIC),
-            gradient,
             lambda attributes, x: reference(x, axis=attributes[0]),
             ("axes",),
         )
@@ -61,52 +56,10 @@ def _wide(function: Callable[..., Any]) -> Callable[..., Any]:
     return lambda x, axis: function(x, axis=axis, dtype=np.float64 if x.dtype.kind == "f" else x.dtype)
 
 
-def _sum_gradient(node: Node, dy: Node) -> tuple[Node]:
-    return (spread(dy, node.attributes[0], node.inputs[0].shape),)
-
-
-def _extremum_gradient(node: Node, dy: Node) -> tuple[Node]:
-    """The cotangent is shared evenly by all places that hold the extremum (as PyTorch has it)."""
-    x, axes = node.inputs[0], node.attributes[0]
-    is_taken = p.cast(p.equal(x, spread(node, axes, x.shape)), x.dtype)
-    share = p.divide(dy, p.reduce_sum(is_taken, axes))
-    return (p.multiply(is_taken, spread(share, axes, x.shape)),)
-
-
-def _product_gradient(node: Node, dy: Node) -> tuple[Node]:
-    """dy · the product of all other elements, which is right where elements are zero too."""
-    x, axes = node.inputs[0], node.attributes[0]
-    kept = tuple(axis for axis in range(x.ndim) if axis not in axes)
-    order = kept + axes
-    moved = p.permute(x, order)
-    rows = p.reshape(moved, (node.size, x.size // max(1, node.size)) if node.size else (0, 1))
-    before = _running_product(_shifted(rows, 1))
-    after = p.flip(_running_product(_shifted(p.flip(rows, (1,)), 1)), (1,))
-    others = p.reshape(p.multiply(before, after), moved.shape)
-    back = tuple(sorted(range(x.ndim), key=order.__getitem__))
-    return (p.multiply(p.permute(others, back), spread(dy, axes, x.shape)),)
-
-
-def _shifted(rows: Node, count: int) -> Node:
-    """Rows moved right by `count`, ones coming in."""
-    height, width = rows.shape
-    kept = p.slice_(rows, (0, 0), (height, max(0, width - count)), (1, 1))
-    return p.pad(kept, (0, min(count, width)), (0, 0), (0, 0), 1)
-
-
-def _running_product(rows: Node) -> Node:
-    """Inclusive products along rows, by doubling (Hillis & Steele 1986): log2(width) steps."""
-    step = 1
-    while step < rows.shape[1]:
-        rows = p.multiply(rows, _shifted(rows, step))
-        step *= 2
-    return rows
-
-
-reduce_sum = _reduction("reduce_sum", _wide(np.sum), _sum_gradient, needs_elements=False)
-reduce_prod = _reduction("reduce_prod", _wide(np.prod), _product_gradient, needs_elements=False)
-reduce_max = _reduction("reduce_max", np.max, _extremum_gradient, needs_elements=True)
-reduce_min = _reduction("reduce_min", np.min, _extremum_gradient, needs_elements=True)
+reduce_sum = _reduction("reduce_sum", _wide(np.sum), needs_elements=False)
+reduce_prod = _reduction("reduce_prod", _wide(np.prod), needs_elements=False)
+reduce_max = _reduction("reduce_max", np.max, needs_elements=True)
+reduce_min = _reduction("reduce_min", np.min, needs_elements=True)
 
 
 def _position(name: str, reference: Callable[..., Any]) -> Callable[[Node, int], Node]:
@@ -116,7 +69,6 @@ def _position(name: str, reference: Callable[..., Any]) -> Callable[[Node, int],
             "reduction",
             reduced_shape(name, needs_elements=True),
             first_dtype(name, NUMERIC, dtypes.int64),
-            None,
             lambda attributes, x: reference(x, axis=attributes[0]),
             ("axis",),
         )
@@ -138,18 +90,12 @@ def _scan_shape(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> Shape:
     return first_shape(inputs, attributes)
 
 
-def _cumulative_sum_gradient(node: Node, dy: Node) -> tuple[Node]:
-    axis = node.attributes[0]
-    return (p.flip(cumulative_sum(p.flip(dy, (axis,)), axis), (axis,)),)
-
-
 _CUMULATIVE_SUM = register(
     Primitive(
         "cumulative_sum",
         "reduction",
         _scan_shape,
         first_dtype("cumulative_sum", NUMERIC),
-        _cumulative_sum_gradient,
         lambda attributes, x: _wide(np.cumsum)(x, axis=attributes[0]),
         ("axis",),
     )

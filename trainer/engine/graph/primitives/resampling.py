@@ -5,13 +5,11 @@ Average pooling of any kind, interpolation of any kind and their gradients are a
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from trainer.engine.graph import primitives as p
 from trainer.engine.graph.errors import describe, refusal
 from trainer.engine.graph.node import Node, Primitive, Shape, make_node
 from trainer.engine.graph.primitives.table import FLOAT, first_dtype, register
@@ -47,31 +45,8 @@ def _reference(attributes: tuple[Any, ...], x: np.ndarray) -> np.ndarray:
     return y
 
 
-@functools.lru_cache(maxsize=256)
-def transposed(band: Band) -> Band:
-    """The transpose of a banded matrix: for each place of the input axis, what it gives to the places of the output."""
-    extent, runs = band
-    given: list[dict[int, float]] = [{} for _ in range(extent)]
-    for place, (start, weights) in enumerate(runs):
-        for offset, weight in enumerate(weights):
-            given[start + offset][place] = weight
-    back: list[Run] = []
-    for shares in given:
-        first, last = min(shares, default=0), max(shares, default=-1)
-        back.append((first, tuple(shares.get(place, 0.0) for place in range(first, last + 1))))
-    return len(runs), tuple(back)
-
-
 _RESAMPLE = register(
-    Primitive(
-        "resample",
-        "window",
-        _shape,
-        first_dtype("resample", FLOAT),
-        lambda node, dy: (p.resample(dy, *(transposed(band) for band in node.attributes)),),
-        _reference,
-        ("rows", "columns"),
-    )
+    Primitive("resample", "window", _shape, first_dtype("resample", FLOAT), _reference, ("rows", "columns"))
 )
 
 

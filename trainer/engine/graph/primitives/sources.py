@@ -68,7 +68,7 @@ def _buffer_reference(attributes: tuple[Any, ...]) -> np.ndarray:
     return half.widened(attributes[0].view(), attributes[0].dtype)
 
 
-BUFFER = register(Primitive("buffer", "leaf", _buffer_shape, _buffer_dtype, None, _buffer_reference, ("storage",)))
+BUFFER = register(Primitive("buffer", "leaf", _buffer_shape, _buffer_dtype, _buffer_reference, ("storage",)))
 
 CONSTANT = register(
     Primitive(
@@ -76,7 +76,6 @@ CONSTANT = register(
         "source",
         lambda inputs, attributes: (),
         lambda inputs, attributes: attributes[1],
-        None,
         lambda attributes: np.asarray(attributes[0], np.float64 if attributes[1].is_float else attributes[1].storage),
         ("value", "dtype"),
     )
@@ -102,9 +101,7 @@ def _iota_reference(attributes: tuple[Any, ...]) -> np.ndarray:
     return np.broadcast_to(count.reshape([-1 if i == axis else 1 for i in range(len(shape))]), shape)
 
 
-IOTA = register(
-    Primitive("iota", "source", _iota_shape, _iota_dtype, None, _iota_reference, ("shape", "axis", "dtype"))
-)
+IOTA = register(Primitive("iota", "source", _iota_shape, _iota_dtype, _iota_reference, ("shape", "axis", "dtype")))
 
 
 def _bits_shape(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> Shape:
@@ -125,7 +122,6 @@ RANDOM_BITS = register(
         "source",
         _bits_shape,
         lambda inputs, attributes: dtypes.int32,
-        None,
         lambda attributes, key, counter: philox.random_bits(key, counter, *attributes),
         ("shape", "word"),
     )

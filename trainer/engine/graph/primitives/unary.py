@@ -1,4 +1,4 @@
-"""Element-wise primitives of one input, one line each: dtypes, NumPy reference, derivative."""
+"""Element-wise primitives of one input, one line each: dtypes and NumPy reference."""
 
 from __future__ import annotations
 
@@ -9,33 +9,23 @@ from typing import Any
 import numpy as np
 
 from trainer.engine.graph import dtypes
-from trainer.engine.graph import primitives as p
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.errors import check_dtype, describe, refusal
 from trainer.engine.graph.node import Node, Primitive, Shape, make_node
-from trainer.engine.graph.primitives.compose import full_like, scale
 from trainer.engine.graph.primitives.table import BOOLEAN, FLOAT, INTEGER, NUMERIC, first_dtype, first_shape, register
 
 Unary = Callable[[Node], Node]
-Derivative = Callable[[Node, Node], Node | None]  # (the node, its cotangent) -> its input's cotangent; None is zero
 
 
 def _unary(
     name: str,
     kinds: tuple[str, ...],
     reference: Callable[[np.ndarray], Any],
-    derivative: Derivative | None,
     result: DType | None = None,
 ) -> Unary:
-    gradient = None if derivative is None else lambda node, dy: (derivative(node, dy),)
     primitive = register(
         Primitive(
-            name,
-            "elementwise",
-            first_shape,
-            first_dtype(name, kinds, result),
-            gradient,
-            lambda attributes, x: reference(x),
+            name, "elementwise", first_shape, first_dtype(name, kinds, result), lambda attributes, x: reference(x)
         )
     )
 
@@ -63,53 +53,28 @@ def _sign(x: np.ndarray) -> np.ndarray:
 _erf = np.vectorize(math.erf, otypes=[np.float64])
 
 
-def _zero(node: Node, dy: Node) -> None:
-    return None
-
-
-def _x(node: Node) -> Node:
-    return node.inputs[0]
-
-
-def _tanh_derivative(node: Node, dy: Node) -> Node:
-    return p.multiply(dy, p.subtract(full_like(node, 1.0), p.multiply(node, node)))
-
-
-def _logistic_derivative(node: Node, dy: Node) -> Node:
-    return p.multiply(dy, p.multiply(node, p.subtract(full_like(node, 1.0), node)))
-
-
-def _erf_derivative(node: Node, dy: Node) -> Node:
-    x = _x(node)
-    return p.multiply(dy, scale(p.exp(p.negative(p.multiply(x, x))), 2.0 / math.sqrt(math.pi)))
-
-
-negative: Unary = _unary("negative", NUMERIC, np.negative, lambda node, dy: p.negative(dy))
-abs: Unary = _unary("abs", NUMERIC, np.abs, lambda node, dy: p.multiply(dy, p.sign(_x(node))))
-sign: Unary = _unary("sign", NUMERIC, _sign, _zero)
-exp: Unary = _unary("exp", FLOAT, _in_double(np.exp), lambda node, dy: p.multiply(dy, node))
-expm1: Unary = _unary(
-    "expm1", FLOAT, _in_double(np.expm1), lambda node, dy: p.multiply(dy, p.add(node, full_like(node, 1.0)))
-)
-log: Unary = _unary("log", FLOAT, _in_double(np.log), lambda node, dy: p.divide(dy, _x(node)))
-log1p: Unary = _unary(
-    "log1p", FLOAT, _in_double(np.log1p), lambda node, dy: p.divide(dy, p.add(_x(node), full_like(node, 1.0)))
-)
-sqrt: Unary = _unary("sqrt", FLOAT, np.sqrt, lambda node, dy: p.divide(scale(dy, 0.5), node))
-sin: Unary = _unary("sin", FLOAT, _in_double(np.sin), lambda node, dy: p.multiply(dy, p.cos(_x(node))))
-cos: Unary = _unary("cos", FLOAT, _in_double(np.cos), lambda node, dy: p.negative(p.multiply(dy, p.sin(_x(node)))))
-tanh: Unary = _unary("tanh", FLOAT, _in_double(np.tanh), _tanh_derivative)
-erf: Unary = _unary("erf", FLOAT, _in_double(_erf), _erf_derivative)
-logistic: Unary = _unary("logistic", FLOAT, _in_double(_logistic), _logistic_derivative)
-floor: Unary = _unary("floor", FLOAT, np.floor, _zero)
-ceil: Unary = _unary("ceil", FLOAT, np.ceil, _zero)
-round: Unary = _unary("round", FLOAT, np.rint, _zero)  # half to even
-trunc: Unary = _unary("trunc", FLOAT, np.trunc, _zero)
-logical_not: Unary = _unary("logical_not", BOOLEAN, np.logical_not, None)
-bitwise_invert: Unary = _unary("bitwise_invert", INTEGER, np.invert, None)
-isfinite: Unary = _unary("isfinite", FLOAT, np.isfinite, None, dtypes.bool_)
-isnan: Unary = _unary("isnan", FLOAT, np.isnan, None, dtypes.bool_)
-isinf: Unary = _unary("isinf", FLOAT, np.isinf, None, dtypes.bool_)
+negative: Unary = _unary("negative", NUMERIC, np.negative)
+abs: Unary = _unary("abs", NUMERIC, np.abs)
+sign: Unary = _unary("sign", NUMERIC, _sign)
+exp: Unary = _unary("exp", FLOAT, _in_double(np.exp))
+expm1: Unary = _unary("expm1", FLOAT, _in_double(np.expm1))
+log: Unary = _unary("log", FLOAT, _in_double(np.log))
+log1p: Unary = _unary("log1p", FLOAT, _in_double(np.log1p))
+sqrt: Unary = _unary("sqrt", FLOAT, np.sqrt)
+sin: Unary = _unary("sin", FLOAT, _in_double(np.sin))
+cos: Unary = _unary("cos", FLOAT, _in_double(np.cos))
+tanh: Unary = _unary("tanh", FLOAT, _in_double(np.tanh))
+erf: Unary = _unary("erf", FLOAT, _in_double(_erf))
+logistic: Unary = _unary("logistic", FLOAT, _in_double(_logistic))
+floor: Unary = _unary("floor", FLOAT, np.floor)
+ceil: Unary = _unary("ceil", FLOAT, np.ceil)
+round: Unary = _unary("round", FLOAT, np.rint)  # half to even
+trunc: Unary = _unary("trunc", FLOAT, np.trunc)
+logical_not: Unary = _unary("logical_not", BOOLEAN, np.logical_not)
+bitwise_invert: Unary = _unary("bitwise_invert", INTEGER, np.invert)
+isfinite: Unary = _unary("isfinite", FLOAT, np.isfinite, dtypes.bool_)
+isnan: Unary = _unary("isnan", FLOAT, np.isnan, dtypes.bool_)
+isinf: Unary = _unary("isinf", FLOAT, np.isinf, dtypes.bool_)
 
 
 def _given_dtype(inputs: Any, attributes: tuple[Any, ...]) -> DType:
@@ -133,11 +98,6 @@ def cast_values(x: np.ndarray, dtype: DType) -> np.ndarray:
     return x.astype(dtype.storage)
 
 
-def _cast_gradient(node: Node, dy: Node) -> tuple[Node | None]:
-    source = _x(node).dtype
-    return (cast(dy, source) if source.is_float and node.dtype.is_float else None,)
-
-
 def _bitcast_shape(inputs: Any, attributes: tuple[Any, ...]) -> Shape:
     (x,), (dtype,) = inputs, attributes
     is_of_values = "bool" in (x.dtype.kind, dtype.kind) or dtype.is_half  # which are no whole words when computed with
@@ -158,22 +118,11 @@ _CAST = register(
         "elementwise",
         first_shape,
         _given_dtype,
-        _cast_gradient,
         lambda attributes, x: cast_values(x, attributes[0]),
         ("dtype",),
     )
 )
-_BITCAST = register(
-    Primitive(
-        "bitcast",
-        "elementwise",
-        _bitcast_shape,
-        _given_dtype,
-        None,
-        _bitcast_reference,
-        ("dtype",),
-    )
-)
+_BITCAST = register(Primitive("bitcast", "elementwise", _bitcast_shape, _given_dtype, _bitcast_reference, ("dtype",)))
 
 
 def cast(x: Node, dtype: DType) -> Node:

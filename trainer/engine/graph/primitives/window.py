@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from trainer.engine.graph import dtypes
-from trainer.engine.graph import primitives as p
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.errors import describe, refusal
 from trainer.engine.graph.node import Node, Primitive, Shape, make_node
@@ -64,7 +63,6 @@ _WINDOW_ARGMAX = register(
         "window",
         _shape,
         first_dtype("window_argmax", NUMERIC, dtypes.int32),
-        None,
         _reference,
         ("window", "strides", "padding", "dilation"),
     )
@@ -90,20 +88,12 @@ def _max_reference(attributes: tuple[Any, ...], x: np.ndarray) -> np.ndarray:
     )
 
 
-def _max_gradient(node: Node, dy: Node) -> tuple[Node]:
-    (x,) = node.inputs
-    window, strides, padding, dilation = node.attributes
-    places = window_argmax(x, window, strides, padding, dilation)
-    return (window_max_gradient(dy, places, window, strides, padding, dilation, (x.shape[2], x.shape[3])),)
-
-
 _WINDOW_MAX = register(
     Primitive(
         "window_max",
         "window",
         _shape,
         first_dtype("window_max", NUMERIC),
-        _max_gradient,
         _max_reference,
         ("window", "strides", "padding", "dilation"),
     )
@@ -141,21 +131,12 @@ def _gradient_reference(attributes: tuple[Any, ...], dy: np.ndarray, places: np.
     return pixels.reshape(*dy.shape[:2], height, width)
 
 
-def _read_back(node: Node, cotangent: Node) -> tuple[Node, None]:
-    dy, places = node.inputs
-    batch, channels, height, width = node.shape
-    flat = (batch, channels, dy.shape[2] * dy.shape[3])
-    pixels = p.reshape(cotangent, (batch, channels, height * width))
-    return p.reshape(p.take_along(pixels, p.reshape(places, flat), 2), dy.shape), None
-
-
 _WINDOW_MAX_GRADIENT = register(
     Primitive(
         "window_max_gradient",
         "window",
         _gradient_shape,
         _gradient_dtype,
-        _read_back,
         _gradient_reference,
         ("window", "strides", "padding", "dilation", "spatial"),
     )

@@ -87,7 +87,8 @@ class Bench:
             else:
                 memory.bytes[:] = np.resize(_values(random, operand.dtype).view(np.uint8), memory.bytes.size)
                 memory.keep()
-        self._words = np.array([memory.bytes.ctypes.data for memory in self._memory], np.int64)
+        addresses = [memory.bytes.ctypes.data for memory in self._memory]
+        self._words = np.array([*addresses, *tunable.template.words(tunable.spec)], np.int64)
         self.default, self._expected = self._run(tunable)
 
     def attempt(self, parameters: Any) -> Outcome:

@@ -15,10 +15,10 @@ from typing import Any
 
 from trainer import TrainerError
 from trainer.engine.program.layout_copies import layout_copies
-from trainer.engine.program.spec import LoopKernel
 from trainer.engine.program.work import Buffer
 from trainer.engine.targets.cpu.barriers import barriers
 from trainer.engine.targets.cpu.kernels.chained import ChainedKernel
+from trainer.engine.targets.cpu.kernels.loop_kernel import LoopKernel
 from trainer.engine.targets.cpu.kernels.repeated import RepeatedKernel
 from trainer.engine.targets.cpu.lowering.launch import Launch
 

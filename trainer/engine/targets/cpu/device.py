@@ -8,7 +8,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainer import TrainerError
 from trainer.engine.graph import primitives
@@ -23,7 +23,7 @@ from trainer.engine.program.partition import Policy
 from trainer.engine.program.states import settle_layouts
 from trainer.engine.targets.cpu import choices, describe, native
 from trainer.engine.targets.cpu.arena import Arena
-from trainer.engine.targets.cpu.executable import Program
+from trainer.engine.targets.cpu.executable import Program, ProgramTuner
 from trainer.engine.targets.cpu.loaded import Kernels, Progress
 from trainer.engine.targets.cpu.lowering.expansion import Bfloat16, Numerics
 from trainer.engine.targets.cpu.machine import NARROW, Machine, host_machine
@@ -31,9 +31,6 @@ from trainer.engine.targets.cpu.poison import poisoned
 from trainer.engine.targets.cpu.pool import Pool, shared_pool
 from trainer.engine.targets.cpu.recording import Recording
 from trainer.engine.targets.cpu.target import CpuTarget
-
-if TYPE_CHECKING:
-    from trainer.engine.autotune.tuner import Tuner
 
 POISON_VARIABLE = "TRAINER_POISON"
 CACHED_PROGRAMS = 512
@@ -76,7 +73,7 @@ class CpuDevice:
         self.target = CpuTarget(machine, numerics, bfloat16)
         self.poison = os.environ.get(POISON_VARIABLE) == "1" if poison is None else poison
         self.recording: Recording | None = None
-        self.tuner: Tuner | None = None
+        self.tuner: ProgramTuner | None = None
         self.arena = Arena()
         self.kernels = Kernels(native.host_target(narrow))
         self._programs: OrderedDict[Any, Program] = OrderedDict()

@@ -4,28 +4,59 @@ from __future__ import annotations
 
 import time
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 import numpy as np
 
-from trainer.engine.graph.node import Node, tick
+from trainer.engine.graph.node import Node
+from trainer.engine.graph.sequence import tick
 from trainer.engine.graph.storage import Layout, Storage, aligned_empty
 from trainer.engine.program.plan import MemoryPlan, plan_memory
 from trainer.engine.program.work import Buffer
+from trainer.engine.targets.cpu.arena import Arena
 from trainer.engine.targets.cpu.barriers import barriers
 from trainer.engine.targets.cpu.control import REPEAT
 from trainer.engine.targets.cpu.crowding import Crowding
 from trainer.engine.targets.cpu.describe import Compilation
+from trainer.engine.targets.cpu.loaded import Kernel
 from trainer.engine.targets.cpu.lowering.launch import Address, Launch, Place
-from trainer.engine.targets.cpu.pool import BARRIER, RECORD_WORDS, SCRATCH_BYTES, SINGLE
-from trainer.engine.targets.cpu.recording import NO_STAMPS, ProgramRun, room, skipped
+from trainer.engine.targets.cpu.pool import BARRIER, RECORD_WORDS, SCRATCH_BYTES, SINGLE, Pool
+from trainer.engine.targets.cpu.recording import NO_STAMPS, ProgramRun, Recording, room, skipped
 from trainer.engine.targets.cpu.target import Lowered
 
-if TYPE_CHECKING:
-    from trainer.engine.targets.cpu.device import CpuDevice
-    from trainer.engine.targets.cpu.loaded import Kernel
+
+class ProgramTuner(Protocol):
+    """What a device and its programs ask of a tuner."""
+
+    def choose(self, spec: Any, otherwise: Callable[[Any], Any]) -> Any:
+        """The parameters of a template: those decided, or else what `otherwise` chooses."""
+
+    def adopt(self, program: Program) -> None:
+        """Take up the kernels of a program that was just compiled."""
+
+    def before(self, program: Program) -> None:
+        """`program` is about to run."""
+
+    def counts(self, program: Program) -> bool:
+        """Whether the next run of `program` must be stamped."""
+
+    def wants_all_threads(self, program: Program) -> bool:
+        """Whether the next run of `program`, which `counts`, must not go alone."""
+
+    def after(self, run: ProgramRun[Program]) -> None:
+        """A program has just run."""
+
+
+class ProgramDevice(Protocol):
+    """What a program asks of the device that it runs on."""
+
+    pool: Pool
+    arena: Arena
+    poison: bool
+    tuner: ProgramTuner | None
+    recording: Recording | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +99,7 @@ class Program:
 
     def __init__(
         self,
-        device: CpuDevice,
+        device: ProgramDevice,
         lowered: Lowered,
         kernels: Sequence[Kernel],
         inputs: Sequence[Node],
@@ -91,8 +122,8 @@ class Program:
         self._tape[:] = 0
         self._patch = memoryview(self._words.data).cast("B").cast("q")
         self._keep: list[_Hold] = []
-        self._constant = lowered.constant
-        constant = [buffer.storage for launch in self.launches[: self._constant] for buffer in launch.reads]
+        self.constant = lowered.constant
+        constant = [buffer.storage for launch in self.launches[: self.constant] for buffer in launch.reads]
         self._constant_of = [storage for storage in dict.fromkeys(constant) if storage is not None]
         self._versions: list[int] | None = None
         """Of the states that the constant launches read, when they ran last."""
@@ -205,13 +236,13 @@ class Program:
             tuner.after(walked)
         return results
 
-    def walk(self, *, stamped: bool = False, together: bool = False) -> ProgramRun:
+    def walk(self, *, stamped: bool = False, together: bool = False) -> ProgramRun[Program]:
         """Walk the tape once, on what `run` has bound it to; with all threads, whoever else is busy, if `together`."""
         pool, crowding = self.device.pool, None if together else self._crowding
         alone = self.single or (crowding is not None and crowding.alone)
         stamps, place = NO_STAMPS, 0
         versions = [storage.version for storage in self._constant_of]
-        first = self._constant if versions == self._versions else 0
+        first = self.constant if versions == self._versions else 0
         count, tape = len(self.launches) - first, self._tape_address + 8 * RECORD_WORDS * first
         if stamped:
             stamps = room(1 if alone else pool.threads, count)

@@ -15,10 +15,10 @@ from pathlib import Path
 from types import FunctionType, NoneType
 from typing import Any
 
-from trainer import engine
 from trainer.engine.graph.dtypes import DType
 
 ENGINE = "trainer.engine."
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def digest(key: object, *circumstances: object) -> str | None:
@@ -77,14 +77,13 @@ def _field_names(kind: type) -> tuple[str, ...]:
 @functools.cache
 def source_hash() -> str:
     """The hash of the source of the engine: of all that has a say in what a key is rendered to."""
-    root = Path(engine.__path__[0])
-    return hash_of_files(root, root.rglob("*.py"))
+    return hash_of_files(ROOT, ROOT.rglob("*.py"))
 
 
 @functools.cache
 def templates_hash() -> str:
     """The hash of the source of all kernel templates."""
-    root = Path(engine.__path__[0]) / "targets" / "cpu" / "kernels"
+    root = ROOT / "targets" / "cpu" / "kernels"
     return hash_of_files(root, root.glob("*.py"))
 
 

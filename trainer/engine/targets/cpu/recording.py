@@ -5,14 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
 from trainer.engine.targets.cpu.pool import STAMPS, Pool
-
-if TYPE_CHECKING:
-    from trainer.engine.targets.cpu.executable import Program
 
 CALIBRATION_SECONDS = 0.02
 """Over less than this, the microsecond that reading both clocks takes would show in the seconds of a tick."""
@@ -34,13 +31,24 @@ def skipped(stamps: np.ndarray, launches: int) -> np.ndarray:
     return np.concatenate([none, stamps], axis=1)
 
 
+class Recorded(Protocol):
+    """What a run asks of its program."""
+
+    @property
+    def waits(self) -> np.ndarray:
+        """For each launch whether all threads meet before it."""
+
+
+AnyProgram = TypeVar("AnyProgram", bound=Recorded)
+
+
 @dataclass(frozen=True, slots=True)
-class ProgramRun:
+class ProgramRun(Generic[AnyProgram]):
     """One run of a program. `stamps` is int64 [threads][launches + 1][STAMPS], as `Pool.run` has it, or `NO_STAMPS`;
     `begun` is on `time.perf_counter`, `seconds` what the run took from there.
     """
 
-    program: Program
+    program: AnyProgram
     stamps: np.ndarray
     begun: float
     seconds: float
@@ -71,7 +79,7 @@ class Recording:
     """The runs of all programs of a device from `start` on."""
 
     pool: Pool
-    runs: list[ProgramRun] = field(default_factory=list)
+    runs: list[ProgramRun[Any]] = field(default_factory=list)
     now: Callable[[], float] = time.perf_counter
     _began: tuple[float, int] = field(init=False)
 

@@ -1,13 +1,66 @@
-"""Loads and stores of a vector of an operand at a position along the innermost dimension."""
+"""Loads and stores of vectors: of consecutive elements in memory, and of an operand along the innermost dimension."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
-from trainer.engine.program.spec import Operand
+from trainer.engine.graph.dtypes import DType
 from trainer.engine.targets.cpu.kernels.expression import LANES, MEMORY, memory_type, narrow, widen
-from trainer.engine.targets.cpu.kernels.loops import IOTA, broadcast
-from trainer.engine.targets.cpu.kernels.writer import Writer, mangled, vector
+from trainer.engine.targets.cpu.kernels.loop_kernel import Operand
+from trainer.engine.targets.cpu.kernels.loops import IOTA, Part, broadcast, stepped
+from trainer.engine.targets.cpu.kernels.writer import Integer, Writer, mangled, vector
+
+PREFETCHED_BYTES = 4096
+"""How far ahead large inputs are asked for where the body is long: the processor's own prefetching ends at each page,
+which costs tanh and gelu a tenth (half as far gives three hundredths less). Short bodies of one or two inputs
+are faster without.
+"""
+
+_ALL, _MASK, _WIDE = "splat (i1 true)", vector("i1", LANES), vector("i64", LANES)
+
+
+def mask_of(active: int, lanes: int) -> str:
+    """A constant vector of i1: the first `active` lanes."""
+    return "<" + ", ".join(f"i1 {'true' if lane < active else 'false'}" for lane in range(lanes)) + ">"
+
+
+def load_vector(
+    writer: Writer, dtype: DType, pointer: str, lanes: int, active: int | str | None = None, *, alignment: int = 0
+) -> str:
+    """Load `lanes` elements, of the memory type, of which the first `active` may be read, or those of a mask (None:
+    all); the others are zero. Whole vectors lie at multiples of `alignment` bytes (0: of an element's).
+    """
+    kind = memory_type(dtype, lanes)
+    if active is None or active == lanes:
+        return writer.value(f"load {kind}, ptr {pointer}, align {alignment or dtype.itemsize}")
+    mask = (vector("i1", lanes), mask_of(active, lanes) if isinstance(active, int) else active)
+    place = (f"ptr align {dtype.itemsize}", pointer)
+    return writer.intrinsic(f"masked.load.{mangled(kind)}.p0", kind, place, mask, (kind, "zeroinitializer"))
+
+
+def store_vector(
+    writer: Writer, dtype: DType, value: str, pointer: str, lanes: int, active: int | str | None = None, *,
+    alignment: int = 0, streamed: bool = False,
+) -> None:  # fmt: skip
+    """Store the first `active` of `lanes` elements, or those of a mask (None: all).
+
+    Whole vectors lie at multiples of `alignment` bytes (0: of an element's). `streamed`: whole vectors, which begin at
+    a multiple of 64 bytes or of their size, go past the caches.
+    """
+    kind = memory_type(dtype, lanes)
+    if active is None or active == lanes:
+        alignment = min(64, lanes * dtype.itemsize) if streamed else alignment or dtype.itemsize
+        past = ", !nontemporal !1" if streamed else ""
+        writer.emit(f"store {kind} {value}, ptr {pointer}, align {alignment}{past}")
+        return
+    if active == 1:  # LLVM 22 makes of a masked store of one truncated lane a store of the lane before truncation
+        element = MEMORY[dtype.name]
+        lane = writer.value(f"extractelement {kind} {value}, i64 0")
+        writer.emit(f"store {element} {lane}, ptr {pointer}, align {dtype.itemsize}")
+        return
+    mask = (vector("i1", lanes), mask_of(active, lanes) if isinstance(active, int) else active)
+    place = (f"ptr align {dtype.itemsize}", pointer)
+    writer.intrinsic(f"masked.store.{mangled(kind)}.p0", "void", (kind, value), place, mask)
 
 
 def row_value(writer: Writer, operand: Operand, place: str, lanes: int = LANES) -> str:
@@ -19,141 +72,128 @@ def row_value(writer: Writer, operand: Operand, place: str, lanes: int = LANES) 
     return widen(writer, broadcast(writer, element, scalar, lanes), operand.dtype, lanes)
 
 
-PREFETCHED_BYTES = 4096
-"""How far ahead large inputs are asked for where the body is long: the processor's own prefetching ends at each page,
-which costs tanh and gelu a tenth (half as far gives three hundredths less). Short bodies of one or two inputs
-are faster without.
-"""
-
-
-def load_vector(
-    writer: Writer, operand: Operand, place: str, stride: str, position: str, mask: str | None,
-    prefetched: bool = False, lanes: int = LANES,
-) -> str:  # fmt: skip
-    """`lanes` elements from `position` on; lanes outside `mask` hold 0 or some other element of the row.
+def load_operand(
+    writer: Writer, operand: Operand, place: str, part: Part, stride: Integer = 1, *, prefetched: bool = False
+) -> str:
+    """The elements of a part, in the compute type; lanes outside its mask hold 0 or some other element of the row.
 
     `prefetched`: the cache lines that are wanted some vectors later are asked for. Other than LANES are only whole
     vectors of a contiguous operand.
     """
-    if operand.index:
-        return _index_values(writer, operand, place, stride, position)
     if operand.inner == "broadcast":
         return row_value(writer, operand, place)
-    element, kind, itemsize = MEMORY[operand.dtype.name], memory_type(operand.dtype, lanes), operand.dtype.itemsize
+    if operand.index:
+        return _index_values(writer, operand, place, stride, part)
     if operand.inner == "strided":
-        return widen(writer, _gather(writer, element, itemsize, place, stride, position, mask), operand.dtype)
-    start = writer.value(f"getelementptr {element}, ptr {place}, i64 {position}")
-    if mask is None:
-        if prefetched:
-            for line in range(0, lanes * itemsize, 64):
-                ahead = writer.value(f"getelementptr i8, ptr {start}, i64 {PREFETCHED_BYTES + line}")
-                writer.intrinsic("prefetch.p0", "void", ("ptr", ahead), ("i32", "0"), ("i32", "3"), ("i32", "1"))
-        raw = writer.value(f"load {kind}, ptr {start}, align {itemsize}")
-    else:
-        raw = masked_load(writer, kind, itemsize, start, mask)
-    return widen(writer, raw, operand.dtype, lanes)
+        return widen(writer, _load_strided(writer, operand.dtype, place, stride, part), operand.dtype)
+    start = writer.value(f"getelementptr {MEMORY[operand.dtype.name]}, ptr {place}, i64 {part.position}")
+    if prefetched and part.mask is None:
+        for line in range(0, part.lanes * operand.dtype.itemsize, 64):
+            ahead = writer.value(f"getelementptr i8, ptr {start}, i64 {PREFETCHED_BYTES + line}")
+            prefetch(writer, ahead)
+    raw = load_vector(writer, operand.dtype, start, part.lanes, part.mask)
+    return widen(writer, raw, operand.dtype, part.lanes)
 
 
-def masked_load(writer: Writer, kind: str, itemsize: int, start: str, mask: str) -> str:
-    """The lanes of `mask` from consecutive elements at `start`, 0 elsewhere."""
-    lanes = vector("i1", LANES)
-    return writer.intrinsic(
-        f"masked.load.{mangled(kind)}.p0",
-        kind,
-        (f"ptr align {itemsize}", start),
-        (lanes, mask),
-        (kind, "zeroinitializer"),
-    )
+def row_values(writer: Writer, inputs: Sequence[Operand], places: Sequence[str], lanes: int = LANES) -> dict[int, str]:
+    """By number the values of the inputs that don't move along the innermost dimension."""
+    return {
+        number: row_value(writer, operand, places[number], lanes)
+        for number, operand in enumerate(inputs)
+        if operand.inner == "broadcast"
+    }
 
 
-def store_vector(
-    writer: Writer, operand: Operand, place: str, stride: str, position: str, mask: str | None, value: str,
-    streamed: bool = False, lanes: int = LANES,
-) -> None:  # fmt: skip
-    """Store `lanes` elements (of the compute type) from `position` on; only those of `mask`.
+def load_inputs(
+    writer: Writer, inputs: Sequence[Operand], known: Mapping[int, str], places: Sequence[str], part: Part,
+    strides: Sequence[Sequence[Integer]], *, prefetched: bool = False,
+) -> list[str]:  # fmt: skip
+    """The elements of a part of each input, but those that are `known`."""
+    return [
+        known[number]
+        if number in known
+        else load_operand(writer, operand, places[number], part, strides[number][-1], prefetched=prefetched)
+        for number, operand in enumerate(inputs)
+    ]
 
-    `streamed`: whole vectors, which begin at a multiple of 64 bytes or of their size, go past the caches.
-    """
-    element, kind, itemsize = MEMORY[operand.dtype.name], memory_type(operand.dtype, lanes), operand.dtype.itemsize
-    raw = narrow(writer, value, operand.dtype, lanes)
+
+def store_operand(
+    writer: Writer, operand: Operand, place: str, part: Part, value: str, stride: Integer = 1, *, streamed: bool = False
+) -> None:
+    """Store the elements of a part, which are of the compute type."""
+    raw = narrow(writer, value, operand.dtype, part.lanes)
     if operand.inner != "contiguous":
-        _scatter(writer, element, kind, itemsize, place, stride, position, mask, raw)
+        _store_strided(writer, operand.dtype, place, stride, part, raw)
         return
-    start = writer.value(f"getelementptr {element}, ptr {place}, i64 {position}")
-    if mask is None and streamed:
-        writer.emit(f"store {kind} {raw}, ptr {start}, align {min(64, lanes * itemsize)}, !nontemporal !1")
-    elif mask is None:
-        writer.emit(f"store {kind} {raw}, ptr {start}, align {itemsize}")
-    else:
-        masked_store(writer, kind, itemsize, start, mask, raw)
+    start = writer.value(f"getelementptr {MEMORY[operand.dtype.name]}, ptr {place}, i64 {part.position}")
+    store_vector(writer, operand.dtype, raw, start, part.lanes, part.mask, streamed=streamed)
 
 
-def masked_store(writer: Writer, kind: str, itemsize: int, start: str, mask: str, value: str) -> None:
-    """Store the lanes of `mask` to consecutive elements at `start`."""
-    name = f"masked.store.{mangled(kind)}.p0"
-    writer.intrinsic(name, "void", (kind, value), (f"ptr align {itemsize}", start), (vector("i1", LANES), mask))
+def prefetch(writer: Writer, pointer: str, level: int = 3) -> None:
+    """Ask for the cache line at `pointer`: 3 for the nearest cache, 2 for the one behind it."""
+    writer.intrinsic("prefetch.p0", "void", ("ptr", pointer), ("i32", "0"), ("i32", str(level)), ("i32", "1"))
 
 
-def _index_values(writer: Writer, operand: Operand, place: str, stride: str, position: str) -> str:
+def gather(writer: Writer, dtype: DType, pointers: str) -> str:
+    """The elements at LANES pointers, in the compute type. Every lane is read, so every pointer must be good."""
+    kind = memory_type(dtype)
+    places, mask = (vector("ptr", LANES), pointers), (_MASK, _ALL)
+    raw = writer.intrinsic(f"masked.gather.{mangled(kind)}.v{LANES}p0", kind, places, mask, (kind, "poison"))
+    return widen(writer, raw, dtype)
+
+
+def scatter(writer: Writer, dtype: DType, value: str, pointers: str, mask: str | None) -> None:
+    """Store the lanes of `mask`, which are of the memory type, at LANES pointers."""
+    kind = memory_type(dtype)
+    places = (vector("ptr", LANES), pointers)
+    writer.intrinsic(f"masked.scatter.{mangled(kind)}.v{LANES}p0", "void", (kind, value), places, (_MASK, mask or _ALL))
+
+
+def _index_values(writer: Writer, operand: Operand, place: str, stride: Integer, part: Part) -> str:
     """base + (position + lane) * stride."""
-    kind = vector("i64", LANES)
     if operand.inner == "contiguous":
-        start = writer.value(f"add i64 {place}, {position}")
-        return writer.value(f"add {kind} {broadcast(writer, 'i64', start)}, {IOTA['i64']}")
-    start = writer.value(f"add i64 {place}, {writer.value(f'mul i64 {position}, {stride}')}")
-    steps = writer.value(f"mul {kind} {broadcast(writer, 'i64', stride)}, {IOTA['i64']}")
-    return writer.value(f"add {kind} {broadcast(writer, 'i64', start)}, {steps}")
+        start = writer.value(f"add i64 {place}, {part.position}")
+        return writer.value(f"add {_WIDE} {broadcast(writer, 'i64', start)}, {IOTA['i64']}")
+    start = writer.value(f"add i64 {place}, {writer.value(f'mul i64 {part.position}, {stride}')}")
+    steps = writer.value(f"mul {_WIDE} {broadcast(writer, 'i64', stride)}, {IOTA['i64']}")
+    return writer.value(f"add {_WIDE} {broadcast(writer, 'i64', start)}, {steps}")
 
 
-def _gather(
-    writer: Writer, element: str, itemsize: int, place: str, stride: str, position: str, mask: str | None
-) -> str:
+def _load_strided(writer: Writer, dtype: DType, place: str, stride: Integer, part: Part) -> str:
     """LANES elements `stride` apart, loaded one by one: as fast as the machine's gathers, on every machine.
 
     Behind a mask the lanes past the end read the last element again.
     """
-    kind = vector(element, LANES)
-    start = writer.value(f"getelementptr {element}, ptr {place}, i64 {writer.value(f'mul i64 {position}, {stride}')}")
-    if mask is None:
-        return _gather_lanes(writer, element, itemsize, start, lambda lane: stride)
-    name = f"gather_tail_{element}"
+    element, kind = MEMORY[dtype.name], memory_type(dtype)
+    start = stepped(writer, element, place, part.position, stride)
+    if part.mask is None:
+        return _load_lanes(writer, dtype, start, lambda lane: stride)
 
     def build(inner: Writer) -> None:
         def step(lane: int) -> str:
-            inside = inner.value(f"extractelement {vector('i1', LANES)} %mask, i64 {lane}")
+            inside = inner.value(f"extractelement {_MASK} %mask, i64 {lane}")
             return inner.value(f"select i1 {inside}, i64 %stride, i64 0")
 
-        inner.label("entry")
-        inner.emit(f"ret {kind} {_gather_lanes(inner, element, itemsize, '%start', step)}")
+        inner.emit(f"ret {kind} {_load_lanes(inner, dtype, '%start', step)}")
 
-    parameters = [("ptr", "%start"), ("i64", "%stride"), (vector("i1", LANES), "%mask")]
-    writer.helper(name, kind, parameters, build)
-    return writer.call(kind, name, ("ptr", start), ("i64", stride), (vector("i1", LANES), mask))
+    parameters = [("ptr", "%start"), ("i64", "%stride"), (_MASK, "%mask")]
+    name = writer.helper(f"gather_tail_{element}", kind, parameters, build)
+    return writer.call(kind, name, ("ptr", start), ("i64", str(stride)), (_MASK, part.mask))
 
 
-def _gather_lanes(writer: Writer, element: str, itemsize: int, address: str, step: Callable[[int], str]) -> str:
+def _load_lanes(writer: Writer, dtype: DType, address: str, step: Callable[[int], Integer]) -> str:
     """LANES elements, `step(lane)` elements after the one before."""
-    kind = vector(element, LANES)
-    total = "poison"
+    element, total = MEMORY[dtype.name], "poison"
     for lane in range(LANES):
         if lane:
             address = writer.value(f"getelementptr {element}, ptr {address}, i64 {step(lane)}")
-        scalar = writer.value(f"load {element}, ptr {address}, align {itemsize}")
-        total = writer.value(f"insertelement {kind} {total}, {element} {scalar}, i64 {lane}")
+        scalar = writer.value(f"load {element}, ptr {address}, align {dtype.itemsize}")
+        total = writer.value(f"insertelement {memory_type(dtype)} {total}, {element} {scalar}, i64 {lane}")
     return total
 
 
-def _scatter(
-    writer: Writer, element: str, kind: str, itemsize: int, place: str, stride: str, position: str, mask: str | None,
-    value: str,
-) -> None:  # fmt: skip
-    start = writer.value(f"mul i64 {position}, {stride}")
-    base = writer.value(f"getelementptr {element}, ptr {place}, i64 {start}")
-    indices = vector("i64", LANES)
-    offsets = writer.value(f"mul {indices} {broadcast(writer, 'i64', stride)}, {IOTA['i64']}")
-    pointers = writer.value(f"getelementptr {element}, ptr {base}, {indices} {offsets}")
-    lanes = vector("i1", LANES)
-    writer.intrinsic(
-        f"masked.scatter.{mangled(kind)}.v{LANES}p0", "void", (kind, value),
-        (f"{vector('ptr', LANES)}", pointers), (lanes, mask or "splat (i1 true)"),
-    )  # fmt: skip
+def _store_strided(writer: Writer, dtype: DType, place: str, stride: Integer, part: Part, value: str) -> None:
+    element = MEMORY[dtype.name]
+    base = stepped(writer, element, place, part.position, stride)
+    offsets = writer.value(f"mul {_WIDE} {broadcast(writer, 'i64', stride)}, {IOTA['i64']}")
+    scatter(writer, dtype, value, writer.value(f"getelementptr {element}, ptr {base}, {_WIDE} {offsets}"), part.mask)

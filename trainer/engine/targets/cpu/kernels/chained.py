@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from trainer.engine.program.spec import LoopKernel, argument_words
-from trainer.engine.targets.cpu.kernels.loops import counted_loop
+from trainer.engine.targets.cpu.kernels.loop_kernel import LoopKernel, argument_words
+from trainer.engine.targets.cpu.kernels.loops import counted_loop, word
+from trainer.engine.targets.cpu.kernels.modules import internal, joined
 from trainer.engine.targets.cpu.kernels.writer import Writer
-
-PARAMETERS = "ptr noalias %arguments, i64 %task, ptr noalias %scratch"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,32 +27,24 @@ class ChainedKernel:
 def render(kernel: ChainedKernel, parts: Sequence[Callable[[str], str]], name: str) -> str:
     """The module text, exporting `void name(ptr arguments, i64 task, ptr scratch)`; `parts[i](name)` renders loop i."""
     names: dict[LoopKernel, str] = {}
-    items: dict[str, None] = {}
+    texts: list[str] = []
     for loop, part in zip(kernel.kernels, parts, strict=True):
         if loop not in names:
             names[loop] = f"part{len(names)}"
-            text = part(names[loop])
-            text = text.replace(f"define void @{names[loop]}(", f"define internal void @{names[loop]}(", 1)
-            items.update(dict.fromkeys(items_of(text)))
+            texts.append(internal(part(names[loop]), names[loop]))
     writer = Writer()
-    writer.label("entry")
     total = sum(1 + argument_words(loop) for loop in kernel.kernels)
     words = _with_scratch(writer, kernel, total) if kernel.scratch else "%arguments"
     place = 0
     for loop in kernel.kernels:
-        count = writer.value(f"load i64, ptr {writer.value(f'getelementptr i64, ptr {words}, i64 {place}')}")
+        count = word(writer, place, block=words)
         block = writer.value(f"getelementptr i64, ptr {words}, i64 {place + 1}")
         first = writer.value(f"mul i64 %task, {count}")
         last = writer.value(f"add i64 {first}, {count}")
-
-        def run(task: str, function: str = names[loop], block: str = block) -> None:
-            writer.call("void", function, ("ptr", block), ("i64", task))
-
-        counted_loop(writer, first, last, 1, run, "part")
+        with counted_loop(writer, first, last, 1, "part") as task:
+            writer.run(names[loop], (block,), (task.index,))
         place += 1 + argument_words(loop)
-    writer.emit("ret void")
-    items.update(dict.fromkeys(items_of(writer.module(name, PARAMETERS))))
-    return "\n".join(items)
+    return joined([*texts, writer.module(name, scratch=True)])
 
 
 def _with_scratch(writer: Writer, kernel: ChainedKernel, total: int) -> str:
@@ -62,26 +53,9 @@ def _with_scratch(writer: Writer, kernel: ChainedKernel, total: int) -> str:
     block = (("ptr", copy), ("ptr", "%arguments"), ("i64", str(8 * total)), ("i1", "false"))
     writer.intrinsic("memcpy.inline.p0.p0.i64", "void", *block)  # no call: a kernel's object needs no other
 
-    def word(place: int) -> str:
-        return writer.value(f"load i64, ptr {writer.value(f'getelementptr i64, ptr %arguments, i64 {place}')}")
-
     for number, place in enumerate(kernel.scratch):
-        before = writer.value(f"mul i64 %task, {word(total + number)}")
-        offset = writer.value(f"sub i64 {word(place)}, {before}")
+        before = writer.value(f"mul i64 %task, {word(writer, total + number)}")
+        offset = writer.value(f"sub i64 {word(writer, place)}, {before}")
         address = writer.value(f"getelementptr i8, ptr %scratch, i64 {offset}")
         writer.emit(f"store ptr {address}, ptr {writer.value(f'getelementptr i64, ptr {copy}, i64 {place}')}")
     return copy
-
-
-def items_of(text: str) -> list[str]:
-    """The definitions, declarations and metadata of a module: loops share helpers, and a module has each once."""
-    items: list[str] = []
-    is_open = False
-    for line in text.splitlines():
-        if is_open:
-            items[-1] += f"\n{line}"
-        elif line:
-            items.append(line)
-            is_open = line.startswith("define")
-        is_open = is_open and line != "}"
-    return items

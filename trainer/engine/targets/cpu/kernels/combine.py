@@ -9,8 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from trainer.engine.graph.dtypes import DType, float32, int64
-from trainer.engine.program.spec import Instruction
-from trainer.engine.targets.cpu.kernels.expression import LANES, compute_type, constant, render_body
+from trainer.engine.targets.cpu.kernels.expression import LANES, combined, compute_type, constant
 from trainer.engine.targets.cpu.kernels.vectors import splat
 from trainer.engine.targets.cpu.kernels.writer import Writer, vector
 
@@ -64,19 +63,9 @@ class Accumulator:
 
     def combine(self, writer: Writer, a: list[str], b: list[str]) -> list[str]:
         """The partial result of both; for floats in this order."""
-        dtype = self.working
         if not self.tracks_position:
-            body = [
-                Instruction("load", (), dtype, (0,)),
-                Instruction("load", (), dtype, (1,)),
-                Instruction(_PAIRWISE[self.operation], (0, 1), dtype),
-            ]
-            return [render_body(writer, body, [a[0], b[0]])[-1]]
-        better = self._better(writer, a, b)
-        return [
-            writer.value(f"select {_MASK} {better}, {kind} {new}, {kind} {old}")
-            for kind, old, new in zip(self.types, a, b, strict=True)
-        ]
+            return [combined(writer, _PAIRWISE[self.operation], self.working, a[0], b[0])]
+        return self._chosen(writer, self._better(writer, a, b), b, a)
 
     def _better(self, writer: Writer, a: list[str], b: list[str]) -> str:
         """Lanes where b's element goes before a's: NaN before all, then the extreme one, then the earlier one."""
@@ -105,23 +94,26 @@ class Accumulator:
 
     def take(self, writer: Writer, partial: list[str], value: str, positions: str, mask: str | None) -> list[str]:
         """`partial` with a new element on every lane of `mask`; `positions` are int64 lanes, "" where not tracked."""
-        combined = self.combine(writer, partial, [value, positions][: len(partial)])
-        if mask is None:
-            return combined
+        both = self.combine(writer, partial, self._taken(writer, value, positions))
+        return both if mask is None else self._chosen(writer, mask, both, partial)
+
+    def _taken(self, writer: Writer, value: str, positions: str) -> list[str]:
+        """The partial result of one element on every lane."""
+        return [value, positions] if self.tracks_position else [value]
+
+    def _chosen(self, writer: Writer, mask: str, new: list[str], old: list[str]) -> list[str]:
         return [
-            writer.value(f"select {_MASK} {mask}, {kind} {new}, {kind} {old}")
-            for kind, old, new in zip(self.types, partial, combined, strict=True)
+            writer.value(f"select {_MASK} {mask}, {kind} {a}, {kind} {b}")
+            for kind, a, b in zip(self.types, new, old, strict=True)
         ]
 
     def fold_lanes(self, writer: Writer, partial: list[str]) -> list[str]:
         """Combine lanes (l, l+8), (l, l+4), (l, l+2), (l, l+1); lane 0 holds the result."""
         distance = LANES // 2
         while distance:
-            picks = ", ".join(f"i32 {(lane + distance) % LANES}" for lane in range(LANES))
-            upper = [
-                writer.value(f"shufflevector {kind} {value}, {kind} poison, <{LANES} x i32> <{picks}>")
-                for kind, value in zip(self.types, partial, strict=True)
-            ]
+            lanes = [(lane + distance) % LANES for lane in range(LANES)]
+            pairs = zip(self.types, partial, strict=True)
+            upper = [writer.shuffle(kind, value, "poison", lanes) for kind, value in pairs]
             partial = self.combine(writer, partial, upper)
             distance //= 2
         return partial
@@ -164,16 +156,9 @@ class Moments(Accumulator):
         """The sums of both."""
         return [writer.value(f"fadd {kind} {x}, {y}") for kind, x, y in zip(self.types, a, b, strict=True)]
 
-    def take(self, writer: Writer, partial: list[str], value: str, positions: str, mask: str | None) -> list[str]:
-        """`partial` with a new distance from the pivot on every lane of `mask`."""
-        square = writer.value(f"fmul {self.types[0]} {value}, {value}")
-        combined = self.combine(writer, partial, [value, square])
-        if mask is None:
-            return combined
-        return [
-            writer.value(f"select {_MASK} {mask}, {kind} {new}, {kind} {old}")
-            for kind, old, new in zip(self.types, partial, combined, strict=True)
-        ]
+    def _taken(self, writer: Writer, value: str, positions: str) -> list[str]:
+        """The partial result of one distance from the pivot on every lane."""
+        return [value, writer.value(f"fmul {self.types[0]} {value}, {value}")]
 
     def result_of(self, writer: Writer, operation: str, partial: list[str], pivot: str, count: str) -> str:
         """mean = pivot + s1 / n, or deviations = s2 - s1 · (s1 / n), held at 0 where rounding would go below."""

@@ -14,13 +14,14 @@ import math
 from dataclasses import dataclass, field
 
 from trainer.engine.graph.dtypes import DType
-from trainer.engine.targets.cpu.kernels import pack, tile_registers
-from trainer.engine.targets.cpu.kernels.epilogue import Epilogue, OperandPointers
+from trainer.engine.program.epilogue import Epilogue
+from trainer.engine.targets.cpu.kernels import copies, pack, tile_registers
+from trainer.engine.targets.cpu.kernels.epilogue import OperandPointers
 from trainer.engine.targets.cpu.kernels.expression import MEMORY
-from trainer.engine.targets.cpu.kernels.loop_writer import Integer, LoopWriter
 from trainer.engine.targets.cpu.kernels.products import products_of
 from trainer.engine.targets.cpu.kernels.quads import Quads
-from trainer.engine.targets.cpu.kernels.tile import Level, Tile, call_tile, define_tile, lanes_of
+from trainer.engine.targets.cpu.kernels.tile import Level, Tile, cut_columns, lanes_of, odd_lines, run_tile
+from trainer.engine.targets.cpu.kernels.writer import Integer, Writer
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,12 +109,8 @@ def _vectors(spec: MatmulSpec) -> int:
 
 
 def _scratch_pitch(spec: MatmulSpec) -> int:
-    """Elements between packed rows of `a`: whole cache lines, an odd number of them, so that rows spread over the
-    cache's sets.
-    """
-    lanes = lanes_of(spec.dtype)
-    lines = -(-spec.steps // lanes)
-    return (lines | 1) * lanes
+    """Elements between packed rows of `a`."""
+    return odd_lines(spec.steps, lanes_of(spec.dtype))
 
 
 def render(spec: MatmulSpec, parameters: MatmulParameters, name: str) -> str:
@@ -121,21 +118,18 @@ def render(spec: MatmulSpec, parameters: MatmulParameters, name: str) -> str:
     if spec.pairs and (not spec.packed or spec.a_strides[1] != 1 or spec.depth % 2 or spec.a_strides[0] % 2):
         raise ValueError(f"bfloat16 is multiplied in pairs along rows of `a`, `b` packed: {spec}")
     products = products_of(spec.pairs, parameters.native, spec.quads, tile_registers.checked(spec, parameters.tiles))
-    w = LoopWriter()
-    w.label("entry")
+    w = Writer()
     element, lanes = MEMORY[spec.dtype.name], lanes_of(spec.dtype)
     a, b, output = (w.argument(word) for word in range(3))
     operands = OperandPointers.load(w, spec.epilogue, 3)
     configured = [tile_registers.begin(w)] if parameters.tiles else []
 
     vectors = _vectors(spec)
-    rest, column_task = w.divide("%task", -(-vectors // parameters.task_vectors))
-    matrix, row_task = w.divide(rest, -(-spec.rows // parameters.task_rows))
+    row_tasks, column_tasks = -(-spec.rows // parameters.task_rows), -(-vectors // parameters.task_vectors)
+    matrix, row_task, column_task = w.unravel("%task", row_tasks, column_tasks)
     a, b = _matrix_pointers(w, spec, a, b, matrix)
-    first_row = w.multiply(row_task, parameters.task_rows)
-    last_row = w.minimum(w.add(first_row, parameters.task_rows), spec.rows)
-    first_vector = w.multiply(column_task, parameters.task_vectors)
-    last_vector = w.minimum(w.add(first_vector, parameters.task_vectors), vectors)
+    first_row, last_row = w.share(row_task, parameters.task_rows, spec.rows)
+    first_vector, last_vector = w.share(column_task, parameters.task_vectors, vectors)
 
     row_stride, column_stride = spec.a_strides[0] // spec.unit, spec.a_strides[1]
     if parameters.pack_rows:
@@ -163,7 +157,6 @@ def render(spec: MatmulSpec, parameters: MatmulParameters, name: str) -> str:
             products=products,
         )
 
-    tail = spec.columns - (vectors - 1) * lanes
     stored = MEMORY[spec.epilogue.output(spec.dtype).name]
     with w.loop(first_vector, last_vector, parameters.tile_vectors) as panel:
         b_here = w.pointer(b, w.multiply(panel.index, vector_step), element)
@@ -174,18 +167,17 @@ def render(spec: MatmulSpec, parameters: MatmulParameters, name: str) -> str:
             offset = w.add(w.multiply(matrix_row, spec.columns), column)
             pointers = operands.at(w, offset, column)
             result = w.pointer(output, offset, stored)
-            for width, last in w.cut(panel.index, vectors, parameters.tile_vectors, last_differs=tail != lanes):
+            for width, active in cut_columns(w, panel.index, spec.columns, lanes, parameters.tile_vectors):
                 for rows, _ in w.cut(strip.index, spec.rows, parameters.tile_rows):
-                    shape = tile(rows, width, tail if last else lanes)
-                    function = define_tile(w, f"tile_{rows}x{width}_{shape.lanes}", shape)
-                    call_tile(w, function, (a_here, b_here, result, *pointers, *configured))
+                    shape = tile(rows, width, active)
+                    places = (a_here, b_here, result, *pointers, *configured)
+                    run_tile(w, f"tile_{rows}x{width}_{shape.lanes}", shape, places)
     if configured:
         tile_registers.end(w)
-    w.emit("ret void")
-    return w.module(name, pack.KERNEL_PARAMETERS)
+    return w.module(name, scratch=True)
 
 
-def _matrix_pointers(w: LoopWriter, spec: MatmulSpec, a: str, b: str, matrix: Integer) -> tuple[str, str]:
+def _matrix_pointers(w: Writer, spec: MatmulSpec, a: str, b: str, matrix: Integer) -> tuple[str, str]:
     """Where matrix number `matrix` of the batch begins in `a` and in `b`."""
     element = MEMORY[spec.dtype.name]
     a_offset: Integer = 0
@@ -200,13 +192,13 @@ def _matrix_pointers(w: LoopWriter, spec: MatmulSpec, a: str, b: str, matrix: In
     return w.pointer(a, a_offset, element), w.pointer(b, b_offset, element)
 
 
-def _copy_rows(w: LoopWriter, spec: MatmulSpec, a: str, first_row: Integer, last_row: Integer) -> str:
+def _copy_rows(w: Writer, spec: MatmulSpec, a: str, first_row: Integer, last_row: Integer) -> str:
     """Copy the task's rows of `a` into scratch, `_scratch_pitch` apart."""
     element = MEMORY[spec.dtype.name]
-    copy = pack.define_copy(w, spec.dtype)
+    copy = copies.define_copy(w, spec.dtype)
     with w.loop(first_row, last_row) as row:
         source = w.pointer(a, w.multiply(row.index, spec.a_strides[0] // spec.unit), element)
         place = w.multiply(w.subtract(row.index, first_row), _scratch_pitch(spec))
         target = w.pointer("%scratch", place, element)
-        w.call("void", copy, ("ptr", target), ("ptr", source), ("i64", str(spec.steps)))
+        w.run(copy, (target, source), (spec.steps,))
     return "%scratch"

@@ -22,13 +22,13 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
 from trainer.engine.graph.dtypes import DType
-from trainer.engine.targets.cpu.kernels import pack, tile_registers
+from trainer.engine.targets.cpu.kernels import copies, pack, tile_registers
 from trainer.engine.targets.cpu.kernels.epilogue import OperandPointers
 from trainer.engine.targets.cpu.kernels.expression import MEMORY
-from trainer.engine.targets.cpu.kernels.geometry import RSCK, Axis, ConvolutionSpec, Correlation, correlation
-from trainer.engine.targets.cpu.kernels.loop_writer import Integer, LoopWriter
+from trainer.engine.targets.cpu.kernels.geometry import RSCK, Axis, AxisPhase, ConvolutionSpec, Correlation, correlation
 from trainer.engine.targets.cpu.kernels.products import products_of
-from trainer.engine.targets.cpu.kernels.tile import Level, Run, Tile, call_tile, define_tile, lanes_of
+from trainer.engine.targets.cpu.kernels.tile import Level, Run, Tile, cut_columns, lanes_of, run_tile
+from trainer.engine.targets.cpu.kernels.writer import Integer, Writer
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +128,11 @@ def scratch_bytes(spec: ConvolutionSpec, parameters: ConvolutionParameters) -> i
     return source.image * min(parameters.task_images, form.images) * spec.dtype.itemsize if source.copied else 0
 
 
+def words(spec: ConvolutionSpec) -> tuple[int, ...]:
+    """The words after the addresses: the number of images, so that batches of any size may have the same code."""
+    return (spec.images,) if correlation(spec).images > 1 else ()
+
+
 @dataclass(frozen=True, slots=True)
 class Bounds:
     """A task's part of one axis: outputs [start, stop) of a phase of `count`, and the phase's numbers."""
@@ -147,29 +152,26 @@ def render(spec: ConvolutionSpec, parameters: ConvolutionParameters, name: str) 
     form = correlation(spec)
     grid, source = _Grid.of(form, spec.dtype, parameters), _Input.of(spec, parameters)
     products = products_of(spec.pairs, parameters.native, spec.quads, tile_registers.checked(spec, parameters.tiles))
-    w = LoopWriter()
-    w.label("entry")
+    w = Writer()
     configured = [tile_registers.begin(w)] if parameters.tiles else []
     element, lanes = MEMORY[spec.dtype.name], lanes_of(spec.dtype)
     x, weights, output = (w.argument(word) for word in range(3))
     operands = OperandPointers.load(w, spec.epilogue, 3)
     applied = OperandPointers.load(w, spec.prologue, 3 + len(spec.epilogue.operands))
     stored = MEMORY[spec.epilogue.output(spec.dtype).name]
+    images: Integer = form.images
+    if words(spec):
+        images = w.argument(3 + len(spec.epilogue.operands) + len(spec.prologue.operands), "i64")
+    shares, _ = w.divide(w.add(images, parameters.task_images - 1), parameters.task_images)
 
-    rest, phase = w.divide("%task", grid.phases)
-    rest, column_task = w.divide(rest, grid.columns)
-    rest, row_task = w.divide(rest, grid.rows)
-    rest, image_task = w.divide(rest, grid.images)
-    vector_task, group = w.divide(rest, grid.groups)
-
+    extents = grid.groups, shares, grid.rows, grid.columns, grid.phases
+    vector_task, group, image_task, row_task, column_task, phase = w.unravel("%task", *extents)
     rows, columns, depth_start = phase_bounds(
         w, form, (parameters.task_rows, parameters.task_columns), phase, row_task, column_task
     )
-    first_image = w.multiply(image_task, parameters.task_images)
-    last_image = w.minimum(w.add(first_image, parameters.task_images), form.images)
+    first_image, last_image = w.share(image_task, parameters.task_images, images)
     vectors = form.packing.panels
-    first_vector = w.multiply(vector_task, parameters.task_vectors)
-    last_vector = w.minimum(w.add(first_vector, parameters.task_vectors), vectors)
+    first_vector, last_vector = w.share(vector_task, parameters.task_vectors, vectors)
 
     first_input = w.multiply(group, form.group_inputs)
     x = w.pointer(x, first_input, element)
@@ -192,7 +194,6 @@ def render(spec: ConvolutionSpec, parameters: ConvolutionParameters, name: str) 
     group_channel = w.multiply(group, form.group_outputs)
     levels, variables = _levels(w, form, source, rows.taps, columns.taps, depth_step, by_tap=parameters.tiles)
     trimmed = parameters.trim and _can_trim(form, source) and not (spec.quads or parameters.tiles)
-    tail = form.group_outputs - (vectors - 1) * lanes
 
     def tile(height: int, width: int, thick: int, active: int, left: int) -> Tile:
         places = [(i, j) for i in range(height) for j in range(width)]
@@ -232,35 +233,31 @@ def render(spec: ConvolutionSpec, parameters: ConvolutionParameters, name: str) 
         down = w.multiply(w.subtract(row.index, rows.start), form.rows.input_step * source.row)
         right = w.multiply(w.subtract(column.index, columns.start), form.columns.input_step * source.pixel)
         a_here = w.pointer(x, w.add(w.add(place, down), right), element)
-        y = w.add(rows.output_start, w.multiply(row.index, form.rows.output_step))
-        y = w.add(w.multiply(image.index, form.rows.output_extent), y)
-        z = w.add(columns.output_start, w.multiply(column.index, form.columns.output_step))
-        pixel = w.add(w.multiply(y, form.columns.output_extent), z)
+        pixel = output_pixel(w, form, (rows, columns), image.index, row.index, column.index)
         channel = w.add(group_channel, w.multiply(panel.index, lanes))
         offset = w.add(w.multiply(pixel, form.outputs), channel)
         pointers = (a_here, b_here, w.pointer(output, offset, stored), *operands.at(w, offset, channel))
-        for thick, last in w.cut(panel.index, vectors, parameters.tile_vectors, last_differs=tail != lanes):
+        for thick, active in cut_columns(w, panel.index, form.group_outputs, lanes, parameters.tile_vectors):
             for height, _ in w.cut(row.index, rows.count, parameters.tile_rows, row_counts):
                 a_tile, b_tile, *others = pointers
                 values = dict(variables)
                 if form.rows.leaves_input:
-                    first, values["%row_taps"] = _rows_inside(w, form, rows, row.index, height)
+                    top = w.add(rows.input_start, w.multiply(row.index, form.rows.input_step))
+                    first, values["%row_taps"] = taps_inside(w, form.rows, rows.taps, top, height)
                     a_tile = w.pointer(a_tile, w.multiply(first, form.rows.tap_step * source.row), element)
                     b_tile = w.pointer(b_tile, w.multiply(first, values["%line_step"]), element)
                 for width, left in _widths(w, form, parameters, columns, column.index, trimmed):
-                    shape = tile(height, width, thick, tail if last else lanes, left)
+                    shape = tile(height, width, thick, active, left)
                     at = f"_at_{left}" if trimmed else ""
-                    function = define_tile(w, f"tile_{height}x{width}x{thick}_{shape.lanes}{at}", shape)
-                    places_in_memory = (a_tile, b_tile, *others, *configured)
-                    call_tile(w, function, places_in_memory, [values[name] for name in shape.variables])
+                    function = f"tile_{height}x{width}x{thick}_{shape.lanes}{at}"
+                    run_tile(w, function, shape, (a_tile, b_tile, *others, *configured), values)
     if configured:
         tile_registers.end(w)
-    w.emit("ret void")
-    return w.module(name, pack.KERNEL_PARAMETERS)
+    return w.module(name, scratch=True)
 
 
 def _widths(
-    w: LoopWriter,
+    w: Writer,
     form: Correlation,
     parameters: ConvolutionParameters,
     columns: Bounds,
@@ -285,7 +282,7 @@ def _widths(
 
 
 def phase_bounds(
-    w: LoopWriter,
+    w: Writer,
     form: Correlation,
     shares: tuple[int, int],
     phase: Integer,
@@ -304,8 +301,7 @@ def phase_bounds(
     values: list[Integer] = [*fields(0)]
     if len(form.phases) > 1:
         width = len(values)
-        words = ", ".join(f"i64 {word}" for number in range(len(form.phases)) for word in fields(number))
-        table = w.constant("phases", f"[{width * len(form.phases)} x i64] [{words}]")
+        table = w.table("phases", [word for number in range(len(form.phases)) for word in fields(number)])
         line = w.pointer(table, w.multiply(phase, width), "i64")
         values = [w.value(f"load i64, ptr {w.pointer(line, field, 'i64')}") for field in range(width)]
 
@@ -320,7 +316,7 @@ def phase_bounds(
 
 
 def _levels(
-    w: LoopWriter,
+    w: Writer,
     form: Correlation,
     source: _Input,
     row_taps: Integer,
@@ -364,14 +360,25 @@ def _can_trim(form: Correlation, source: _Input) -> bool:
     return len(form.phases) == 1 and form.columns.leaves_input and _dense(form, source)
 
 
-def _rows_inside(w: LoopWriter, form: Correlation, rows: Bounds, row: Integer, height: int) -> tuple[Integer, Integer]:
-    """The first row of taps that meets the image for some row of a tile, and how many do."""
-    step, tap = form.rows.input_step, form.rows.tap_step
-    top = w.add(rows.input_start, w.multiply(row, step))
-    above = w.maximum(w.subtract(0, w.add(top, (height - 1) * step)), 0)
-    first, _ = w.divide(w.add(above, tap - 1), tap)
-    below, _ = w.divide(w.maximum(w.add(w.subtract(form.rows.extent - 1, top), tap), 0), tap)
-    return first, w.subtract(w.minimum(below, rows.taps), first)
+def taps_inside(w: Writer, axis: Axis, taps: Integer, start: Integer, outputs: int = 1) -> tuple[Integer, Integer]:
+    """The first of `taps` that meets the image for some of neighbouring outputs, of which the first one's tap 0 reads
+    `start`, and how many do.
+    """
+    above = w.maximum(w.subtract(0, w.add(start, (outputs - 1) * axis.input_step)), 0)
+    first, _ = w.divide(w.add(above, axis.tap_step - 1), axis.tap_step)
+    last, _ = w.divide(w.maximum(w.add(w.subtract(axis.extent - 1, start), axis.tap_step), 0), axis.tap_step)
+    return first, w.subtract(w.minimum(last, taps), first)
+
+
+def output_pixel(
+    w: Writer, form: Correlation, part: tuple[Bounds, Bounds] | tuple[AxisPhase, AxisPhase], image: Integer,
+    row: Integer, column: Integer,
+) -> Integer:  # fmt: skip
+    """The number, among those of all images, of the pixel (row, column) of a phase."""
+    y = w.add(part[0].output_start, w.multiply(row, form.rows.output_step))
+    y = w.add(w.multiply(image, form.rows.output_extent), y)
+    z = w.add(part[1].output_start, w.multiply(column, form.columns.output_step))
+    return w.add(w.multiply(y, form.columns.output_extent), z)
 
 
 def _trimmed_runs(
@@ -393,7 +400,7 @@ def _trimmed_runs(
 
 
 def _copy_input(
-    w: LoopWriter,
+    w: Writer,
     dtype: DType,
     form: Correlation,
     source: _Input,
@@ -413,5 +420,5 @@ def _copy_input(
         return first, w.add(w.add(steps, taps), 1)
 
     spatial = form.rows.extent, form.columns.extent
-    window = pack.Window(dtype, spatial, form.inputs, form.group_inputs, source.pixel, source.row, source.image)
-    pack.copy_window(w, window, x, images, reach(form.rows, rows), reach(form.columns, columns), applied)
+    window = copies.Window(dtype, spatial, form.inputs, form.group_inputs, source.pixel, source.row, source.image)
+    copies.copy_window(w, window, x, images, reach(form.rows, rows), reach(form.columns, columns), applied)

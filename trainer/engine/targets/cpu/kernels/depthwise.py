@@ -17,13 +17,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from trainer.engine.graph.dtypes import float32, float64
-from trainer.engine.targets.cpu.kernels import pack, weight_gradient
+from trainer.engine.targets.cpu.kernels import weight_gradient
+from trainer.engine.targets.cpu.kernels.access import load_vector, store_vector
+from trainer.engine.targets.cpu.kernels.convolution import output_pixel, taps_inside
 from trainer.engine.targets.cpu.kernels.epilogue import OperandPointers
 from trainer.engine.targets.cpu.kernels.expression import MEMORY
 from trainer.engine.targets.cpu.kernels.geometry import RSCK, Axis, AxisPhase, ConvolutionSpec, Phase, correlation
-from trainer.engine.targets.cpu.kernels.loop_writer import Integer, LoopWriter
-from trainer.engine.targets.cpu.kernels.tile import finish, lanes_of, load_vector, store_vector
-from trainer.engine.targets.cpu.kernels.writer import mangled, vector
+from trainer.engine.targets.cpu.kernels.tile import cut_columns, finish, lanes_of
+from trainer.engine.targets.cpu.kernels.writer import Integer, Writer, vector
 
 SMALL_GROUPS = (1, 2, 4, 8)
 """Channels of a group that these templates take: several groups in a vector."""
@@ -104,36 +105,27 @@ def render(spec: DepthwiseSpec, parameters: DepthwiseParameters, name: str) -> s
     """The module of the forward pass or the input gradient."""
     convolution = spec.convolution
     form, lanes = correlation(convolution), lanes_of(convolution.dtype)
-    w = LoopWriter()
-    w.label("entry")
+    w = Writer()
     x, weights, output = (w.argument(word) for word in range(3))
     operands = OperandPointers.load(w, convolution.epilogue, 3)
     element, stored = (
         MEMORY[each.name] for each in (convolution.dtype, convolution.epilogue.output(convolution.dtype))
     )
     vector_tasks, _, row_tasks, phases = _grid(spec, parameters)
-    rest, phase_task = w.divide("%task", phases)
-    rest, row_task = w.divide(rest, row_tasks)
-    rest, vector_task = w.divide(rest, vector_tasks)
-    image = rest
-    first_vector = w.multiply(vector_task, parameters.task_vectors)
-    last_vector = w.minimum(w.add(first_vector, parameters.task_vectors), vectors_of(spec))
-    tail = convolution.channels - (vectors_of(spec) - 1) * lanes
+    image, vector_task, row_task, phase_task = w.unravel("%task", vector_tasks, row_tasks, phases)
+    first_vector, last_vector = w.share(vector_task, parameters.task_vectors, vectors_of(spec))
     rows, columns, channels = form.rows, form.columns, convolution.channels
     for number in w.places(phase_task, range(phases)):
         phase = form.phases[number]
-        first_row = w.multiply(row_task, parameters.task_rows)
-        last_row = w.minimum(w.add(first_row, parameters.task_rows), phase.rows.count)
+        first_row, last_row = w.share(row_task, parameters.task_rows, phase.rows.count)
         with w.loop(first_row, last_row) as row, w.loop(0, phase.columns.count, parameters.tile_columns) as column:
             top = w.add(phase.rows.input_start, w.multiply(row.index, rows.input_step))
             first_tap, taps = _taps_inside(w, rows, phase.rows, top)
             left = w.add(phase.columns.input_start, w.multiply(column.index, columns.input_step))
             read = w.add(w.multiply(image, rows.extent), w.add(top, w.multiply(first_tap, rows.tap_step)))
             read = w.multiply(w.add(w.multiply(read, columns.extent), left), channels)
-            down = w.add(phase.rows.output_start, w.multiply(row.index, rows.output_step))
-            down = w.add(w.multiply(image, rows.output_extent), down)
-            right = w.add(phase.columns.output_start, w.multiply(column.index, columns.output_step))
-            written = w.multiply(w.add(w.multiply(down, columns.output_extent), right), channels)
+            pixel = output_pixel(w, form, (phase.rows, phase.columns), image, row.index, column.index)
+            written = w.multiply(pixel, channels)
             tap = w.add(phase.rows.first, w.multiply(first_tap, phase.rows.step))
             weight = w.multiply(tap, convolution.window[1] * spec.group * channels)
             for edge, width in _edges(w, columns, phase.columns, parameters.tile_columns, column.index):
@@ -146,22 +138,18 @@ def render(spec: DepthwiseSpec, parameters: DepthwiseParameters, name: str) -> s
                         w.pointer(output, offset, stored),
                         *operands.at(w, offset, channel),
                     )
-                    for _, last in w.cut(block.index, vectors_of(spec), 1, last_differs=tail != lanes):
-                        function = _define_tile(w, spec, phase, number, edge, width, tail if last else lanes)
-                        arguments = [("ptr", pointer) for pointer in pointers]
-                        w.call("void", function, *arguments, ("i64", str(taps)))
-    w.emit("ret void")
-    return w.module(name, pack.KERNEL_PARAMETERS)
+                    for _, active in cut_columns(w, block.index, channels, lanes):
+                        function = _define_tile(w, spec, phase, number, edge, width, active)
+                        w.run(function, pointers, (taps,))
+    return w.module(name, scratch=True)
 
 
-def _taps_inside(w: LoopWriter, axis: Axis, phase: AxisPhase, start: Integer) -> tuple[Integer, Integer]:
+def _taps_inside(w: Writer, axis: Axis, phase: AxisPhase, start: Integer) -> tuple[Integer, Integer]:
     """The first tap that meets the image where tap 0 reads `start`, and how many do."""
     inside = phase.input_start >= 0 and phase.input_start + axis.reach(phase.count, phase.taps) <= axis.extent
     if inside or not phase.taps:
         return 0, phase.taps
-    first, _ = w.divide(w.add(w.maximum(w.subtract(0, start), 0), axis.tap_step - 1), axis.tap_step)
-    last, _ = w.divide(w.maximum(w.add(w.subtract(axis.extent - 1, start), axis.tap_step), 0), axis.tap_step)
-    return first, w.subtract(w.minimum(last, phase.taps), first)
+    return taps_inside(w, axis, phase.taps, start)
 
 
 def _pairs(axis: Axis, phase: AxisPhase, start: int, width: int) -> tuple[tuple[int, int], ...]:
@@ -174,7 +162,7 @@ def _pairs(axis: Axis, phase: AxisPhase, start: int, width: int) -> tuple[tuple[
     )
 
 
-def _edges(w: LoopWriter, axis: Axis, phase: AxisPhase, tile: int, column: Integer) -> Iterator[tuple[int, int]]:
+def _edges(w: Writer, axis: Axis, phase: AxisPhase, tile: int, column: Integer) -> Iterator[tuple[int, int]]:
     """Each kind of tile along a row, inside the branch where it is: (its column, its width); tiles that lie wholly
     inside the image are one kind, called -1.
     """
@@ -195,9 +183,7 @@ def _edges(w: LoopWriter, axis: Axis, phase: AxisPhase, tile: int, column: Integ
                 yield start, min(tile, phase.count - start)
 
 
-def _define_tile(
-    w: LoopWriter, spec: DepthwiseSpec, phase: Phase, number: int, edge: int, width: int, active: int
-) -> str:
+def _define_tile(w: Writer, spec: DepthwiseSpec, phase: Phase, number: int, edge: int, width: int, active: int) -> str:
     """Define `tile(x, weights, output, epilogue operands..., taps)`: `width` pixels of one vector of channels."""
     convolution = spec.convolution
     form, dtype, channels = correlation(convolution), convolution.dtype, convolution.channels
@@ -209,9 +195,9 @@ def _define_tile(
     readers: dict[int, list[tuple[int, int]]] = {}
     for pixel, tap in pairs:
         readers.setdefault(pixel * axis.input_step + tap * axis.tap_step, []).append((pixel, tap))
-    bases = OperandPointers(epilogue, tuple(f"%operand{i}" for i in range(len(epilogue.operands))))
+    bases = OperandPointers.parameters(epilogue)
 
-    def build(inner: LoopWriter) -> None:
+    def build(inner: Writer) -> None:
         def load(base: str, offset: Integer) -> str:
             return load_vector(inner, dtype, inner.pointer(base, offset, element), lanes, active)
 
@@ -234,8 +220,7 @@ def _define_tile(
                     values = spread(inner, kind, lanes, spec.group, load(line, place * channels))
                     for pixel, tap in readers[place]:
                         for value, factor in zip(values, factors[tap], strict=True):
-                            terms = [(kind, term) for term in (value, factor, sums[pixel])]
-                            sums[pixel] = inner.intrinsic(f"fma.{mangled(kind)}", kind, *terms)
+                            sums[pixel] = inner.apply("fma", kind, value, factor, sums[pixel])
                 loop.next = sums
             sums = loop.next
         for pixel, total in enumerate(sums):
@@ -244,18 +229,17 @@ def _define_tile(
             target = inner.pointer("%output", offset, MEMORY[stored.name])
             store_vector(inner, stored, value, target, lanes, active)
 
-    parameters = [("ptr noalias", "%x"), ("ptr noalias", "%weights"), ("ptr", "%output")]
-    parameters += [("ptr", base) for base in bases.bases]
+    parameters = [("ptr noalias", "%x"), ("ptr noalias", "%weights"), ("ptr", "%output"), *bases.typed]
     name = f"tile_{number}_{'whole' if edge < 0 else edge}_{width}_{active}"
     return w.function(name, [*parameters, ("i64", "%taps")], build)
 
 
-def spread(w: LoopWriter, kind: str, lanes: int, group: int, value: str) -> list[str]:
+def spread(w: Writer, kind: str, lanes: int, group: int, value: str) -> list[str]:
     """For each channel of a group the vector in which all lanes of a group hold it."""
     if group == 1:
         return [value]
-    orders = [", ".join(f"i32 {lane // group * group + channel}" for lane in range(lanes)) for channel in range(group)]
-    return [w.value(f"shufflevector {kind} {value}, {kind} poison, <{lanes} x i32> <{order}>") for order in orders]
+    orders = [[lane // group * group + channel for lane in range(lanes)] for channel in range(group)]
+    return [w.shuffle(kind, value, "poison", order) for order in orders]
 
 
 def weight_tasks(spec: DepthwiseSpec) -> int:
@@ -268,8 +252,7 @@ def render_weights(spec: DepthwiseSpec, name: str) -> str:
     exchanged weights]. They are few: element by element.
     """
     channels, group, element = spec.convolution.channels, spec.group, MEMORY[spec.convolution.dtype.name]
-    w = LoopWriter()
-    w.label("entry")
+    w = Writer()
     start = w.multiply("%task", group * channels)
     source, target = (w.pointer(w.argument(word), start, element) for word in range(2))
     with w.loop(0, channels) as loop:
@@ -279,5 +262,4 @@ def render_weights(spec: DepthwiseSpec, name: str) -> str:
             value = w.value(f"load {element}, ptr {w.pointer(source, w.add(place, filter_), element)}")
             there = w.pointer(target, w.add(loop.index, filter_ * channels), element)
             w.emit(f"store {element} {value}, ptr {there}")
-    w.emit("ret void")
-    return w.module(name, pack.KERNEL_PARAMETERS)
+    return w.module(name, scratch=True)

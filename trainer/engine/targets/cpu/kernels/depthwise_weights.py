@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import math
 
-from trainer.engine.targets.cpu.kernels import pack, weight_gradient
+from trainer.engine.targets.cpu.kernels import weight_gradient
+from trainer.engine.targets.cpu.kernels.access import load_vector, store_vector
 from trainer.engine.targets.cpu.kernels.depthwise import DepthwiseParameters, DepthwiseSpec, spread, vectors_of
 from trainer.engine.targets.cpu.kernels.expression import MEMORY
-from trainer.engine.targets.cpu.kernels.loop_writer import Integer, LoopWriter
-from trainer.engine.targets.cpu.kernels.tile import lanes_of, load_vector, store_vector
-from trainer.engine.targets.cpu.kernels.writer import mangled, vector
+from trainer.engine.targets.cpu.kernels.tile import cut_columns, lanes_of
+from trainer.engine.targets.cpu.kernels.writer import Integer, Writer, vector
 
 MOST_SUMS = 25
 """Sums that a pass over a row holds in registers; larger windows take several passes, each some rows of taps."""
@@ -55,24 +55,20 @@ def render(spec: DepthwiseSpec, parameters: DepthwiseParameters, name: str) -> s
     dtype, channels, blocks = convolution.dtype, convolution.channels, weight_gradient.pixel_blocks(convolution)
     element, lanes, taps = MEMORY[dtype.name], lanes_of(dtype), math.prod(convolution.window) * spec.group
     kind = vector(element, lanes)
-    w = LoopWriter()
-    w.label("entry")
+    w = Writer()
     x, dy, totals = (w.argument(word) for word in range(3))
     group, vector_task = w.divide("%task", -(-vectors_of(spec) // parameters.task_vectors))
     totals = w.pointer(totals, w.multiply(group, taps * channels), element)
-    first_vector = w.multiply(vector_task, parameters.task_vectors)
-    last_vector = w.minimum(w.add(first_vector, parameters.task_vectors), vectors_of(spec))
-    first_block = w.multiply(group, blocks.blocks_per_group)
-    last_block = w.minimum(w.add(first_block, blocks.blocks_per_group), math.prod(blocks.counts))
-    tail = channels - (vectors_of(spec) - 1) * lanes
+    first_vector, last_vector = w.share(vector_task, parameters.task_vectors, vectors_of(spec))
+    first_block, last_block = w.share(group, blocks.blocks_per_group, math.prod(blocks.counts))
     numbers, kinds = _row_kinds(spec)
-    table = w.constant("kinds", f"[{len(numbers)} x i64] [{', '.join(f'i64 {number}' for number in numbers)}]")
+    table = w.table("kinds", numbers)
     (height, width), (rows, columns) = convolution.spatial, convolution.output_spatial
 
     def add_block(block: Integer, channel: Integer, active: int) -> None:
         with w.loop(0, taps) as tap:
             place = w.pointer("%scratch", w.multiply(tap.index, lanes), element)
-            store_vector(w, dtype, "zeroinitializer", place, lanes, lanes)
+            store_vector(w, dtype, "zeroinitializer", place, lanes)
         starts, extents = weight_gradient.block_bounds(w, blocks, block)
         with w.loop(starts[0], w.add(starts[0], extents[0])) as image:  # noqa: SIM117 - the rows' bounds are its own
             with w.loop(starts[1], w.add(starts[1], extents[1])) as row:
@@ -84,34 +80,32 @@ def render(spec: DepthwiseSpec, parameters: DepthwiseParameters, name: str) -> s
                 number: Integer = w.value(f"load i64, ptr {w.pointer(table, row.index, 'i64')}")
                 for met in w.places(number, range(len(kinds))):
                     for function in _define_rows(w, spec, kinds[met], active):
-                        w.call("void", function, ("ptr", "%scratch"), ("ptr", line), ("ptr", slope))
+                        w.run(function, ("%scratch", line, slope))
         with w.loop(0, taps) as tap:
             target = w.pointer(totals, w.add(w.multiply(tap.index, channels), channel), element)
             place = w.pointer("%scratch", w.multiply(tap.index, lanes), element)
-            value = load_vector(w, dtype, place, lanes, lanes)
+            value = load_vector(w, dtype, place, lanes)
             value = w.value(f"fadd {kind} {load_vector(w, dtype, target, lanes, active)}, {value}")
             store_vector(w, dtype, value, target, lanes, active)
 
     with w.loop(first_vector, last_vector) as each:
         channel = w.multiply(each.index, lanes)
-        for _, last in w.cut(each.index, vectors_of(spec), 1, last_differs=tail != lanes):
-            active = tail if last else lanes
+        for _, active in cut_columns(w, each.index, channels, lanes):
             with w.loop(0, taps) as tap:
                 target = w.pointer(totals, w.add(w.multiply(tap.index, channels), channel), element)
                 store_vector(w, dtype, "zeroinitializer", target, lanes, active)
             with w.loop(first_block, last_block) as block:
                 add_block(block.index, channel, active)
-    w.emit("ret void")
-    return w.module(name, pack.KERNEL_PARAMETERS)
+    return w.module(name, scratch=True)
 
 
-def _define_rows(w: LoopWriter, spec: DepthwiseSpec, kind: tuple[int, int], active: int) -> list[str]:
+def _define_rows(w: Writer, spec: DepthwiseSpec, kind: tuple[int, int], active: int) -> list[str]:
     """Functions `row(sums, x, dy)` that together add a row of y to the sums of the taps rows [first, last)."""
     at_once = max(1, MOST_SUMS // (spec.convolution.window[1] * spec.group))
     return [_define_row(w, spec, (first, min(first + at_once, kind[1])), active) for first in range(*kind, at_once)]
 
 
-def _define_row(w: LoopWriter, spec: DepthwiseSpec, taps_rows: tuple[int, int], active: int) -> str:
+def _define_row(w: Writer, spec: DepthwiseSpec, taps_rows: tuple[int, int], active: int) -> str:
     convolution = spec.convolution
     dtype, channels, width = convolution.dtype, convolution.channels, convolution.spatial[1]
     element, lanes, columns = MEMORY[dtype.name], lanes_of(dtype), convolution.output_spatial[1]
@@ -125,7 +119,7 @@ def _define_row(w: LoopWriter, spec: DepthwiseSpec, taps_rows: tuple[int, int], 
     whole = [column for column in range(columns) if inside(column, 0) and inside(column, taps_columns - 1)]
     first, last = (whole[0], whole[-1] + 1) if len(whole) > 1 else (columns, columns)
 
-    def build(inner: LoopWriter) -> None:
+    def build(inner: Writer) -> None:
         def places(tap: tuple[int, int]) -> list[str]:
             first = (tap[0] * taps_columns + tap[1]) * spec.group
             return [inner.pointer("%sums", (first + channel) * lanes, element) for channel in range(spec.group)]
@@ -140,12 +134,11 @@ def _define_row(w: LoopWriter, spec: DepthwiseSpec, taps_rows: tuple[int, int], 
                 value = load_vector(inner, dtype, inner.pointer(line, offset, element), lanes, active)
                 first_sum = taps.index((r, s)) * spec.group
                 for number, each in enumerate(spread(inner, kind, lanes, spec.group, value), first_sum):
-                    terms = [(kind, term) for term in (each, factor, result[number])]
-                    result[number] = inner.intrinsic(f"fma.{mangled(kind)}", kind, *terms)
+                    result[number] = inner.apply("fma", kind, each, factor, result[number])
             return result
 
         kept = [place for tap in taps for place in places(tap)]
-        sums = [load_vector(inner, dtype, place, lanes, lanes) for place in kept]
+        sums = [load_vector(inner, dtype, place, lanes) for place in kept]
         for column in range(first):
             sums = pixel(sums, column, [tap for tap in taps if inside(column, tap[1])])
         if first < last:
@@ -155,7 +148,7 @@ def _define_row(w: LoopWriter, spec: DepthwiseSpec, taps_rows: tuple[int, int], 
         for column in range(last, columns):
             sums = pixel(sums, column, [tap for tap in taps if inside(column, tap[1])])
         for place, value in zip(kept, sums, strict=True):
-            store_vector(inner, dtype, value, place, lanes, lanes)
+            store_vector(inner, dtype, value, place, lanes)
 
     parameters = [("ptr noalias", "%sums"), ("ptr noalias", "%x"), ("ptr noalias", "%dy")]
     return w.function(f"row_{taps_rows[0]}_{taps_rows[1]}_{active}", parameters, build)

@@ -20,7 +20,7 @@ from trainer.engine.graph import half
 from trainer.engine.graph.dtypes import DType, bool_
 from trainer.engine.program.spec import Instruction
 from trainer.engine.targets.cpu.kernels import integers, mathematics, powers, remainders, trigonometry
-from trainer.engine.targets.cpu.kernels.vectors import Floats, float_literal, splat, to_float32
+from trainer.engine.targets.cpu.kernels.vectors import Floats, Integers, Vectors, float_literal, splat, to_float32
 from trainer.engine.targets.cpu.kernels.writer import Writer, mangled, vector
 
 LANES = 16
@@ -115,11 +115,9 @@ def round_to_bfloat16(writer: Writer, value: str, lanes: int = LANES) -> str:
 
 
 @dataclass
-class Step:
-    """One instruction while it is rendered: its arguments' values and dtypes."""
+class Step(Vectors):
+    """One instruction while it is rendered: operations on its arguments' type, their values and dtypes."""
 
-    writer: Writer
-    lanes: int
     instruction: Instruction
     values: list[str]
     dtypes: list[DType]
@@ -132,27 +130,16 @@ class Step:
         return self.dtypes[-1]
 
     @property
-    def element(self) -> str:
-        return COMPUTE[self.dtype.name]
-
-    @property
-    def type(self) -> str:
-        return vector(self.element, self.lanes)
-
-    @property
-    def mask(self) -> str:
-        return vector("i1", self.lanes)
-
-    @property
     def floats(self) -> Floats:
         return Floats(self.writer, self.element, self.lanes)
 
-    def emit(self, operation: str, *values: str) -> str:
-        """`operation` on the arguments' type."""
-        return self.writer.value(f"{operation} {self.type} {', '.join(values or self.values)}")
+    @property
+    def integers(self) -> Integers:
+        return Integers(self.writer, self.element, self.lanes, self.dtype.kind == "int")
 
-    def select(self, condition: str, a: str, b: str) -> str:
-        return self.writer.value(f"select {self.mask} {condition}, {self.type} {a}, {self.type} {b}")
+    def emit(self, operation: str, *values: str) -> str:
+        """`operation` on `values`, or on the arguments."""
+        return self.operation(operation, *(values or self.values))
 
     def constant(self, value: float) -> str:
         return constant(self.dtype, value)
@@ -219,11 +206,11 @@ def _truth(s: Step, position: int) -> str:
 
 
 def _logical(operation: str) -> Renderer:
-    return lambda s: s.writer.value(f"{operation} {s.mask} {_truth(s, 0)}, {_truth(s, 1)}")
+    return lambda s: s.logical(operation, _truth(s, 0), _truth(s, 1))
 
 
 def _not(s: Step) -> str:
-    return s.writer.value(f"xor {s.mask} {_truth(s, 0)}, {splat('i1', 'true')}")
+    return s.logical("xor", _truth(s, 0), splat("i1", "true"))
 
 
 def _classify(predicate: str, limit: float, for_integer: bool) -> Renderer:
@@ -255,22 +242,16 @@ def _extremum(greater: bool) -> Renderer:
     return render
 
 
-def _floor_divide(s: Step) -> str:
-    if s.dtype.is_float:
-        return remainders.floor_divide(s.floats, *s.values)
-    return integers.floor_divide(s.writer, s.element, s.lanes, s.dtype.kind == "int", *s.values)
+def _by_kind(
+    for_float: Callable[[Floats, str, str], str], for_integer: Callable[[Integers, str, str], str]
+) -> Renderer:
+    """Functions of two arguments that are written for floats and for integers."""
 
+    def render(s: Step) -> str:
+        a, b = s.values
+        return for_float(s.floats, a, b) if s.dtype.is_float else for_integer(s.integers, a, b)
 
-def _remainder(s: Step) -> str:
-    if s.dtype.is_float:
-        return remainders.remainder(s.floats, *s.values)
-    return integers.remainder(s.writer, s.element, s.lanes, s.dtype.kind == "int", *s.values)
-
-
-def _power(s: Step) -> str:
-    if s.dtype.is_float:
-        return powers.power(s.floats, *s.values)
-    return powers.integer_power(s.writer, s.element, s.lanes, s.dtype.kind == "int", *s.values)
+    return render
 
 
 def _shift(operation: str) -> Renderer:
@@ -374,9 +355,9 @@ RENDERERS: dict[str, Renderer] = {
     "subtract": _arithmetic("fsub", "sub", "xor"),
     "multiply": _arithmetic("fmul", "mul", "and"),
     "divide": lambda s: s.emit("fdiv"),
-    "floor_divide": _floor_divide,
-    "remainder": _remainder,
-    "power": _power,
+    "floor_divide": _by_kind(remainders.floor_divide, integers.floor_divide),
+    "remainder": _by_kind(remainders.remainder, integers.remainder),
+    "power": _by_kind(powers.power, powers.integer_power),
     "maximum": _extremum(True),
     "minimum": _extremum(False),
     "equal": _compare("oeq", "eq"),
@@ -425,6 +406,7 @@ def render_body(
             arguments = [instructions[position] for position in instruction.arguments]
             step = Step(
                 writer,
+                COMPUTE[arguments[-1].dtype.name],
                 lanes,
                 instruction,
                 [values[position] for position in instruction.arguments],
@@ -436,3 +418,13 @@ def render_body(
                 result = round_to_half(writer, result, instruction.dtype, lanes)
             values.append(result)
     return values
+
+
+def combined(writer: Writer, operation: str, dtype: DType, a: str, b: str, lanes: int = LANES) -> str:
+    """One element-wise operation on two values of `dtype`."""
+    body = [
+        Instruction("load", (), dtype, (0,)),
+        Instruction("load", (), dtype, (1,)),
+        Instruction(operation, (0, 1), dtype),
+    ]
+    return render_body(writer, body, [a, b], lanes)[-1]

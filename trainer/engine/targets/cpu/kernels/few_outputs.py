@@ -19,14 +19,15 @@ import math
 from dataclasses import dataclass
 
 from trainer.engine.graph.dtypes import float32, float64
-from trainer.engine.targets.cpu.kernels import pack
-from trainer.engine.targets.cpu.kernels.convolution import Bounds, phase_bounds
+from trainer.engine.targets.cpu.kernels import copies
+from trainer.engine.targets.cpu.kernels.access import load_vector, store_vector
+from trainer.engine.targets.cpu.kernels.convolution import Bounds, output_pixel, phase_bounds
 from trainer.engine.targets.cpu.kernels.epilogue import OperandPointers
 from trainer.engine.targets.cpu.kernels.expression import MEMORY
 from trainer.engine.targets.cpu.kernels.geometry import RSCK, Axis, ConvolutionSpec, correlation
-from trainer.engine.targets.cpu.kernels.loop_writer import Integer, LoopWriter
-from trainer.engine.targets.cpu.kernels.tile import Level, Tile, call_tile, define_tile, finish, lanes_of, store_vector
-from trainer.engine.targets.cpu.kernels.writer import vector
+from trainer.engine.targets.cpu.kernels.tile import Level, Tile, finish, lanes_of, odd_lines, run_tile
+from trainer.engine.targets.cpu.kernels.transpose import exchanged
+from trainer.engine.targets.cpu.kernels.writer import Integer, Writer, vector
 
 SCRATCH_LIMIT = 2 << 20
 
@@ -93,8 +94,7 @@ class _Line:
         )
         row = width + along
         vectors = -(-((rows - 1) * row + width) // lanes)
-        lines = -(-(vectors * lanes + down * row + along) // lanes)
-        channel = (lines | 1) * lanes  # an odd number of cache lines: neighbouring channels lie in different sets
+        channel = odd_lines(vectors * lanes + down * row + along, lanes)
         return cls(row, channel, vectors, vectors * lanes, form.inputs * channel)
 
 
@@ -128,13 +128,11 @@ def render(spec: FewOutputsSpec, parameters: FewOutputsParameters, name: str) ->
         raise ValueError(f"only the forward pass of weights in the order {RSCK} can do without packing")
     form, lanes, line = correlation(convolution), lanes_of(convolution.dtype), _Line.of(spec, parameters.task_rows)
     element = MEMORY[convolution.dtype.name]
-    w = LoopWriter()
-    w.label("entry")
+    w = Writer()
     x, weights, output = (w.argument(word) for word in range(3))
     operands = OperandPointers.load(w, convolution.epilogue, 3)
     _, row_tasks, phases = _grid(spec, parameters)
-    rest, phase = w.divide("%task", phases)
-    image, row_task = w.divide(rest, row_tasks)
+    image, row_task, phase = w.unravel("%task", row_tasks, phases)
     shares = parameters.task_rows, width_of(form.columns)
     rows, columns, depth_start = phase_bounds(w, form, shares, phase, row_task, 0)
     depth_step = lanes if convolution.packed else convolution.filters
@@ -157,15 +155,13 @@ def render(spec: FewOutputsSpec, parameters: FewOutputsParameters, name: str) ->
         for count, _ in w.cut(place.index, line.vectors, parameters.tile_vectors):
             outputs = tuple(channel * line.finished for channel in channels)
             shape = Tile(convolution.dtype, channels, outputs, count, lanes, lanes, levels)
-            function = define_tile(w, f"tile_{count}", shape)
-            call_tile(w, function, pointers, [values[each] for each in shape.variables])
+            run_tile(w, f"tile_{count}", shape, pointers, values)
     _store(w, convolution, line, (finished, output), operands, image, rows, columns)
-    w.emit("ret void")
-    return w.module(name, pack.KERNEL_PARAMETERS)
+    return w.module(name, scratch=True)
 
 
 def _store(
-    w: LoopWriter,
+    w: Writer,
     spec: ConvolutionSpec,
     line: _Line,
     places: tuple[str, str],
@@ -185,21 +181,17 @@ def _store(
             pointer = w.pointer(finished, w.add(place, channel * line.finished), element)
             scalar = w.value(f"load {element}, ptr {pointer}, align {spec.dtype.itemsize}", "s")
             value = w.value(f"insertelement {kind} {value}, {element} {scalar}, i32 {channel}", "s")
-        y = w.add(rows.output_start, w.multiply(row.index, form.rows.output_step))
-        y = w.add(w.multiply(image, form.rows.output_extent), y)
-        z = w.add(columns.output_start, w.multiply(column.index, form.columns.output_step))
-        offset = w.multiply(w.add(w.multiply(y, form.columns.output_extent), z), form.outputs)
+        pixel = output_pixel(w, form, (rows, columns), image, row.index, column.index)
+        offset = w.multiply(pixel, form.outputs)
         others = operands.at(w, offset, 0)
         value = finish(w, spec.epilogue, spec.dtype, value, others, form.outputs)
         store_vector(w, spec.epilogue.output(spec.dtype), value, w.pointer(output, offset, stored), lanes, form.outputs)
 
 
-def _copy(
-    w: LoopWriter, spec: ConvolutionSpec, line: _Line, x: str, image: Integer, rows: Bounds, columns: Bounds
-) -> None:
+def _copy(w: Writer, spec: ConvolutionSpec, line: _Line, x: str, image: Integer, rows: Bounds, columns: Bounds) -> None:
     """Bring the rows that a task reads into scratch, channel by channel, zeros where it reads beyond the image."""
     form, lanes, element = correlation(spec), lanes_of(spec.dtype), MEMORY[spec.dtype.name]
-    clear = pack.define_clear(w, spec.dtype)
+    clear = copies.define_clear(w, spec.dtype)
     square = _define_square(w, spec, form.inputs, line.channel)
     top = w.add(rows.input_start, rows.start)
     height = w.add(w.subtract(rows.stop, rows.start), w.multiply(w.subtract(rows.taps, 1), form.rows.tap_step))
@@ -215,13 +207,13 @@ def _copy(
         inside = w.value(f"icmp ult i64 {input_row}, {form.rows.extent}", "c")
         with w.when(w.value(f"xor i1 {inside}, true", "c")), w.loop(0, form.inputs) as channel:
             there = w.pointer(target, w.multiply(channel.index, line.channel), element)
-            w.call("void", clear, ("ptr", there), ("i64", str(width)))
+            w.run(clear, (there,), (width,))
         with w.when(inside):
             for start, count in ((0, before), (w.add(before, valid), after)):
                 if count != 0:
                     with w.loop(0, form.inputs) as channel:
                         there = w.pointer(target, w.add(w.multiply(channel.index, line.channel), start), element)
-                        w.call("void", clear, ("ptr", there), ("i64", str(count)))
+                        w.run(clear, (there,), (count,))
             if valid == 0:
                 return
             pixel = w.multiply(w.add(w.multiply(image, form.rows.extent), input_row), form.columns.extent)
@@ -234,7 +226,7 @@ def _copy(
                 channel_place = w.minimum(channels.index, form.inputs - lanes)
                 here = w.pointer(source, w.add(w.multiply(column, form.inputs), channel_place), element)
                 there = w.pointer(middle, w.add(w.multiply(channel_place, line.channel), column), element)
-                w.call("void", square, ("ptr", here), ("ptr", there))
+                w.run(square, (here, there))
             with (
                 w.when(w.value(f"xor i1 {wide}, true", "c")),
                 w.loop(0, valid) as single,
@@ -246,16 +238,14 @@ def _copy(
                 w.emit(f"store {element} {value}, ptr {there}, align {spec.dtype.itemsize}")
 
 
-def _define_square(w: LoopWriter, spec: ConvolutionSpec, source_step: int, target_step: int) -> str:
+def _define_square(w: Writer, spec: ConvolutionSpec, source_step: int, target_step: int) -> str:
     """Define `square(source, target)`: as many pixels of as many channels as a vector has lanes, transposed."""
     lanes, element = lanes_of(spec.dtype), MEMORY[spec.dtype.name]
-    kind = vector(element, lanes)
 
-    def build(inner: LoopWriter) -> None:
+    def build(inner: Writer) -> None:
         places = [inner.pointer("%source", lane * source_step, element) for lane in range(lanes)]
-        rows = [inner.value(f"load {kind}, ptr {place}, align {spec.dtype.itemsize}") for place in places]
-        for lane, value in enumerate(pack.exchanged(inner, kind, rows)):
-            place = inner.pointer("%target", lane * target_step, element)
-            inner.emit(f"store {kind} {value}, ptr {place}, align {spec.dtype.itemsize}")
+        rows = [load_vector(inner, spec.dtype, place, lanes) for place in places]
+        for lane, value in enumerate(exchanged(inner, vector(element, lanes), rows)):
+            store_vector(inner, spec.dtype, value, inner.pointer("%target", lane * target_step, element), lanes)
 
     return w.function("square", [("ptr noalias", "%source"), ("ptr noalias", "%target")], build)

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from trainer.engine.graph.dtypes import DType
+from trainer.engine.program.epilogue import Epilogue
 from trainer.engine.targets.cpu.kernels import pack
-from trainer.engine.targets.cpu.kernels.epilogue import Epilogue
 from trainer.engine.targets.cpu.kernels.quads import Quads
 
 Direction = Literal["forward", "input_gradient", "weight_gradient"]

@@ -9,29 +9,34 @@ Adding is deterministic: tasks share no element of the table, and each walks the
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from trainer.engine.graph.dtypes import DType, float32
-from trainer.engine.program.spec import Inner, Instruction, Operand
-from trainer.engine.targets.cpu.kernels.access import load_vector, store_vector
-from trainer.engine.targets.cpu.kernels.expression import LANES, MEMORY, cast, memory_type, render_body, widen
+from trainer.engine.targets.cpu.kernels.access import gather as gather_lanes
+from trainer.engine.targets.cpu.kernels.access import load_operand, load_vector, scatter, store_operand, store_vector
+from trainer.engine.targets.cpu.kernels.expression import LANES, MEMORY, cast, combined, widen
+from trainer.engine.targets.cpu.kernels.loop_kernel import Inner, Operand
 from trainer.engine.targets.cpu.kernels.loops import (
     IOTA,
     Arguments,
+    Part,
+    bounds,
     broadcast,
     counted_loop,
-    for_each_row,
-    for_each_run,
-    minimum,
-    vector_loop,
-    when,
+    each_point,
+    stepped,
+    vectors,
+    word,
 )
 from trainer.engine.targets.cpu.kernels.vectors import splat
-from trainer.engine.targets.cpu.kernels.writer import Writer, mangled, vector
+from trainer.engine.targets.cpu.kernels.writer import Integer, Writer, vector
 
+_WIDE = vector("i64", LANES)
 _TASK_ELEMENTS = 16384
 _SCATTER_PART = 64
 
@@ -89,26 +94,11 @@ def take_along(
     )  # fmt: skip
 
 
-def scatter_add(
-    table_shape: Sequence[int], indices_shape: Sequence[int], axis: int, dtype: DType, index_dtype: DType, *,
-    table_strides: Sequence[int], index_strides: Sequence[int], dense_strides: Sequence[int],
-) -> IndexKernel:  # fmt: skip
-    """The transpose of `gather`: adds the dense array into a cleared table, in row-major order of the indices."""
-    return gather(
-        table_shape, indices_shape, axis, dtype, index_dtype, table_strides=table_strides, index_strides=index_strides,
-        dense_strides=dense_strides, operation="scatter_add",
-    )  # fmt: skip
+scatter_add = functools.partial(gather, operation="scatter_add")
+"""The transpose of `gather`: adds the dense array into a cleared table, in row-major order of the indices."""
 
-
-def scatter_add_along(
-    table_shape: Sequence[int], indices_shape: Sequence[int], axis: int, dtype: DType, index_dtype: DType, *,
-    table_strides: Sequence[int], index_strides: Sequence[int], dense_strides: Sequence[int],
-) -> IndexKernel:  # fmt: skip
-    """The transpose of `take_along`: adds the dense array into a cleared table, in order along the axis."""
-    return take_along(
-        table_shape, indices_shape, axis, dtype, index_dtype, table_strides=table_strides, index_strides=index_strides,
-        dense_strides=dense_strides, operation="scatter_add",
-    )  # fmt: skip
+scatter_add_along = functools.partial(take_along, operation="scatter_add")
+"""The transpose of `take_along`: adds the dense array into a cleared table, in order along the axis."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,131 +162,99 @@ class _Index:
         self.kernel, self.split, self.writer = kernel, _split(kernel), Writer()
         self.strides = (kernel.table_strides, kernel.index_strides, kernel.dense_strides)
         inner = self.split.vector
-        steps = [strides[inner] if inner is not None else 0 for strides in self.strides]
-        self.steps = [str(step) for step in steps]
+        self.steps = [strides[inner] if inner is not None else 0 for strides in self.strides]
         dtypes = (kernel.table_dtype, kernel.index_dtype, kernel.dtype)
-        self.operands = [Operand(dtype, _inner(step)) for dtype, step in zip(dtypes, steps, strict=True)]
-        self.elements = [MEMORY[dtype.name] for dtype in dtypes]
-        self.index_varies = steps[1] != 0
+        self.operands = [Operand(dtype, _inner(step)) for dtype, step in zip(dtypes, self.steps, strict=True)]
+        self.index_varies = self.steps[1] != 0
 
     def render(self, name: str) -> str:
         writer, split = self.writer, self.split
-        writer.label("entry")
-        order = (0, 1, 2) if self.kernel.operation == "gather" else (2, 1, 0)
-        bases = ["", "", ""]
-        for word, operand in enumerate(order):
-            place = writer.value(f"getelementptr i64, ptr %arguments, i64 {word}")
-            bases[operand] = writer.value(f"load ptr, ptr {place}")
+        is_gather = self.kernel.operation == "gather"
+        bases = [word(writer, place, "ptr") for place in range(3)]
         block = writer.value(f"udiv i64 %task, {split.parts}")
-        start = writer.value(f"mul i64 {writer.value(f'urem i64 %task, {split.parts}')}, {split.part}")
-        stop = minimum(writer, str(split.width), writer.value(f"add i64 {start}, {split.part}"))
-        first = writer.value(f"mul i64 {block}, {split.rows_per_task}")
-        last = minimum(writer, str(split.row_count), writer.value(f"add i64 {first}, {split.rows_per_task}"))
-
-        def row(places: list[str]) -> None:
-            if self.kernel.operation == "gather":
-                self._gather_row(places, start, stop)
-            else:
-                self._scatter_row(places, start, stop)
-
-        self._walk(bases, split.rows, first, last, row)
-        writer.emit("ret void")
+        part = writer.value(f"urem i64 %task, {split.parts}")
+        start, stop = bounds(writer, part, split.part, split.width)
+        first, last = bounds(writer, block, split.rows_per_task, split.row_count)
+        with self._points(bases if is_gather else bases[::-1], split.rows, first, last) as places:
+            (self._gather_row if is_gather else self._scatter_row)(places, start, stop)
         return writer.module(name)
 
-    def _walk(
-        self, bases: list[str], dimensions: Sequence[int], first: str, last: str, body: Callable[[list[str]], None]
-    ) -> None:
-        """`body(places)` at each point of `dimensions` with flattened index in [first, last)."""
-        sizes = [str(self.kernel.sizes[d]) for d in dimensions] or ["1"]
-        strides = [[str(strides[d]) for d in dimensions] or ["0"] for strides in self.strides]
-        arguments = Arguments(self.operands, bases, sizes, strides, "0", "0")
-        for_each_run(
-            self.writer, arguments, self.elements, len(sizes), first, last,
-            lambda run: for_each_row(self.writer, arguments, self.elements, run, run.count, run.places, body),
-        )  # fmt: skip
+    @contextmanager
+    def _points(
+        self, bases: list[str], dimensions: Sequence[int], first: Integer, last: Integer
+    ) -> Iterator[list[str]]:
+        """The places at each point of `dimensions` with flattened index in [first, last)."""
+        sizes = [self.kernel.sizes[d] for d in dimensions] or [1]
+        strides = [[strides[d] for d in dimensions] or [0] for strides in self.strides]
+        arguments = Arguments(self.operands, bases, sizes, strides)
+        with each_point(self.writer, arguments, len(sizes), first, last) as places:
+            yield places
 
     def _scalar_index(self, place: str) -> str:
         """The one index of a row, as i64."""
-        element = self.elements[1]
+        element = MEMORY[self.kernel.index_dtype.name]
         raw = self.writer.value(f"load {element}, ptr {place}, align {self.kernel.index_dtype.itemsize}")
         return raw if element == "i64" else self.writer.value(f"sext {element} {raw} to i64")
 
-    def _index_vector(self, place: str, position: str, mask: str | None) -> str:
-        raw = load_vector(self.writer, self.operands[1], place, self.steps[1], position, mask)
-        kind = vector("i64", LANES)
-        return raw if self.elements[1] == "i64" else self.writer.value(f"sext {vector('i32', LANES)} {raw} to {kind}")
+    def _index_vector(self, place: str, part: Part) -> str:
+        raw = load_operand(self.writer, self.operands[1], place, part, self.steps[1])
+        if MEMORY[self.kernel.index_dtype.name] == "i64":
+            return raw
+        return self.writer.value(f"sext {vector('i32', LANES)} {raw} to {_WIDE}")
 
-    def _offsets(self, index: str, position: str, mask: str | None) -> str:
-        """Element offsets into the table's row, for lanes from `position` on; 0 outside `mask`."""
-        writer, kind = self.writer, vector("i64", LANES)
-        along = writer.value(f"mul {kind} {index}, {splat('i64', str(self.kernel.axis_stride))}")
-        lanes = writer.value(f"add {kind} {broadcast(writer, 'i64', position)}, {IOTA['i64']}")
-        across = writer.value(f"mul {kind} {lanes}, {splat('i64', self.steps[0])}")
-        total = writer.value(f"add {kind} {along}, {across}")
-        if mask is None:
-            return total
-        return writer.value(f"select {vector('i1', LANES)} {mask}, {kind} {total}, {kind} zeroinitializer")
+    def _held(self, index: str, kind: str) -> str:
+        """An index, or lanes of them, held within the axis."""
+        for name, bound in (("smax", 0), ("smin", self.kernel.axis_size - 1)):
+            limit = str(bound) if kind == "i64" else splat("i64", str(bound))
+            index = self.writer.apply(name, kind, index, limit)
+        return index
 
-    def _gather_at(self, place: str, offsets: str) -> str:
-        """Table elements in the compute type. Every lane is read, so every offset must be good."""
-        writer, element, dtype = self.writer, self.elements[0], self.kernel.table_dtype
-        kind, pointers = memory_type(dtype), vector("ptr", LANES)
-        addresses = writer.value(f"getelementptr {element}, ptr {place}, {vector('i64', LANES)} {offsets}")
-        raw = writer.intrinsic(
-            f"masked.gather.{mangled(kind)}.v{LANES}p0", kind, (pointers, addresses),
-            (vector("i1", LANES), "splat (i1 true)"), (kind, "poison"),
-        )  # fmt: skip
-        return widen(writer, raw, dtype)
+    def _offsets(self, index: str, part: Part) -> str:
+        """Element offsets into the table's row for the lanes of `part`; 0 outside the mask."""
+        writer = self.writer
+        along = writer.value(f"mul {_WIDE} {index}, {splat('i64', str(self.kernel.axis_stride))}")
+        lanes = writer.value(f"add {_WIDE} {broadcast(writer, 'i64', part.position)}, {IOTA['i64']}")
+        across = writer.value(f"mul {_WIDE} {lanes}, {splat('i64', str(self.steps[0]))}")
+        total = writer.value(f"add {_WIDE} {along}, {across}")
+        if part.mask is not None:
+            lanes = f"{vector('i1', LANES)} {part.mask}"
+            total = writer.value(f"select {lanes}, {_WIDE} {total}, {_WIDE} zeroinitializer")
+        return total
 
-    def _gather_row(self, places: list[str], start: str, stop: str) -> None:
-        writer, top = self.writer, str(self.kernel.axis_size - 1)
+    def _pointers(self, table: str, offsets: str) -> str:
+        return self.writer.value(
+            f"getelementptr {MEMORY[self.kernel.table_dtype.name]}, ptr {table}, {_WIDE} {offsets}"
+        )
+
+    def _gather_row(self, places: list[str], start: Integer, stop: Integer) -> None:
+        writer, step = self.writer, self.steps[2]
         table, indices, dense = places
         if not self.index_varies:
-            index = self._scalar_index(indices)
-            index = writer.intrinsic("smax.i64", "i64", ("i64", index), ("i64", "0"))
-            index = writer.intrinsic("smin.i64", "i64", ("i64", index), ("i64", top))
-            moved = writer.value(f"mul i64 {index}, {self.kernel.axis_stride}")
-            table = writer.value(f"getelementptr {self.elements[0]}, ptr {table}, i64 {moved}")
-        kind = vector("i64", LANES)
-
-        def body(position: str, mask: str | None) -> None:
+            table = self._table_place(table, self._held(self._scalar_index(indices), "i64"))
+        target = self.operands[2] if self.split.vector is not None else Operand(self.kernel.dtype, "contiguous")
+        for part in vectors(writer, start, stop, "gather"):
             if self.index_varies:
-                index = self._index_vector(indices, position, mask)
-                index = writer.intrinsic(f"smax.{mangled(kind)}", kind, (kind, index), (kind, splat("i64", "0")))
-                index = writer.intrinsic(f"smin.{mangled(kind)}", kind, (kind, index), (kind, splat("i64", top)))
-                value = self._gather_at(table, self._offsets(index, position, mask))
+                index = self._held(self._index_vector(indices, part), _WIDE)
+                pointers = self._pointers(table, self._offsets(index, part))
+                value = gather_lanes(writer, self.kernel.table_dtype, pointers)
             else:
-                value = load_vector(writer, self.operands[0], table, self.steps[0], position, mask)
-            operand = (
-                self.operands[2] if self.split.vector is not None else replace(self.operands[2], inner="contiguous")
-            )
-            store_vector(writer, operand, dense, self.steps[2], position, mask, value)
+                value = load_operand(writer, self.operands[0], table, part, self.steps[0])
+            store_operand(writer, target, dense, part, value, step)
 
-        vector_loop(writer, start, stop, body, "gather")
-
-    def _scatter_row(self, places: list[str], start: str, stop: str) -> None:
+    def _scatter_row(self, places: list[str], start: Integer, stop: Integer) -> None:
         """Clears the row's part of the table, then adds all that goes there."""
         writer, kernel = self.writer, self.kernel
-        table = places[0]
-        operand = Operand(kernel.table_dtype, "contiguous")
-
-        def clear(position_on_axis: str) -> None:
-            offset = writer.value(f"mul i64 {position_on_axis}, {kernel.axis_stride}")
-            place = writer.value(f"getelementptr {self.elements[0]}, ptr {table}, i64 {offset}")
+        table, dtype = places[0], kernel.table_dtype
+        with counted_loop(writer, 0, kernel.axis_size, 1, "axis") as axis:
+            place = self._table_place(table, axis.index)
             if self.split.vector is None:
-                zero_scalar = "0.0" if kernel.table_dtype.is_float else "0"
-                writer.emit(f"store {self.elements[0]} {zero_scalar}, ptr {place}, align {kernel.table_dtype.itemsize}")
-                return
-
-            def zero(position: str, mask: str | None) -> None:
-                store_vector(writer, operand, place, "1", position, mask, "zeroinitializer")
-
-            vector_loop(writer, start, stop, zero, "clear")
-
-        counted_loop(writer, "0", str(kernel.axis_size), 1, clear, "axis")
+                zero = "0.0" if dtype.is_float else "0"
+                writer.emit(f"store {MEMORY[dtype.name]} {zero}, ptr {place}, align {dtype.itemsize}")
+            else:
+                for part in vectors(writer, start, stop, "clear"):
+                    store_operand(writer, Operand(dtype, "contiguous"), place, part, "zeroinitializer")
         total = math.prod(kernel.sizes[d] for d in self.split.colliding)
-
-        def point(here: list[str]) -> None:
+        with self._points(places, self.split.colliding, 0, total) as here:
             here = [table, *here[1:]]
             if self.split.vector is None:
                 self._add_one(here)
@@ -305,8 +263,6 @@ class _Index:
             else:
                 self._add_row(here, start, stop)
 
-        self._walk(places, self.split.colliding, "0", str(total), point)
-
     def _inside(self, index: str) -> str:
         return self.writer.value(f"icmp ult i64 {index}, {self.kernel.axis_size}")
 
@@ -314,68 +270,43 @@ class _Index:
         """table + update, in the table's dtype; the update is in its own."""
         dtype = self.kernel.table_dtype
         addend = cast(self.writer, update, self.kernel.dtype, dtype, lanes)
-        body = [
-            Instruction("load", (), dtype, (0,)),
-            Instruction("load", (), dtype, (1,)),
-            Instruction("add", (0, 1), dtype),
-        ]
-        return render_body(self.writer, body, [table, addend], lanes)[-1]
+        return combined(self.writer, "add", dtype, table, addend, lanes)
 
-    def _table_place(self, table: str, index: str) -> str:
-        offset = self.writer.value(f"mul i64 {index}, {self.kernel.axis_stride}")
-        return self.writer.value(f"getelementptr {self.elements[0]}, ptr {table}, i64 {offset}")
+    def _table_place(self, table: str, index: Integer) -> str:
+        return stepped(self.writer, MEMORY[self.kernel.table_dtype.name], table, index, self.kernel.axis_stride)
 
-    def _add_row(self, places: list[str], start: str, stop: str) -> None:
+    def _add_row(self, places: list[str], start: Integer, stop: Integer) -> None:
         """One index for the whole row: a vector addition."""
         writer = self.writer
         index = self._scalar_index(places[1])
         operand = Operand(self.kernel.table_dtype, "contiguous")
-
-        def add() -> None:
+        with writer.when(self._inside(index), "inside"):
             place = self._table_place(places[0], index)
+            for part in vectors(writer, start, stop, "add"):
+                old = load_operand(writer, operand, place, part)
+                update = load_operand(writer, self.operands[2], places[2], part, self.steps[2])
+                store_operand(writer, operand, place, part, self._sum(old, update))
 
-            def body(position: str, mask: str | None) -> None:
-                old = load_vector(writer, operand, place, "1", position, mask)
-                update = load_vector(writer, self.operands[2], places[2], self.steps[2], position, mask)
-                store_vector(writer, operand, place, "1", position, mask, self._sum(old, update))
-
-            vector_loop(writer, start, stop, body, "add")
-
-        when(writer, self._inside(index), add, "inside")
-
-    def _add_lanes(self, places: list[str], start: str, stop: str) -> None:
+    def _add_lanes(self, places: list[str], start: Integer, stop: Integer) -> None:
         """An index on each lane; lanes are different elements of the table, so they can't collide."""
         writer, dtype = self.writer, self.kernel.table_dtype
-        lanes, wide = vector("i1", LANES), vector("i64", LANES)
-        kind, pointers = memory_type(dtype), vector("ptr", LANES)
-
-        def body(position: str, mask: str | None) -> None:
-            index = self._index_vector(places[1], position, mask)
-            good = writer.value(f"icmp ult {wide} {index}, {splat('i64', str(self.kernel.axis_size))}")
-            if mask is not None:
-                good = writer.value(f"and {lanes} {good}, {mask}")
-            offsets = self._offsets(index, position, good)
-            addresses = writer.value(f"getelementptr {self.elements[0]}, ptr {places[0]}, {wide} {offsets}")
-            old = self._gather_at(places[0], offsets)
-            update = load_vector(writer, self.operands[2], places[2], self.steps[2], position, mask)
-            writer.intrinsic(
-                f"masked.scatter.{mangled(kind)}.v{LANES}p0", "void", (kind, self._sum(old, update)),
-                (pointers, addresses), (lanes, good),
-            )  # fmt: skip
-
-        vector_loop(writer, start, stop, body, "add")
+        for part in vectors(writer, start, stop, "add"):
+            index = self._index_vector(places[1], part)
+            good = writer.value(f"icmp ult {_WIDE} {index}, {splat('i64', str(self.kernel.axis_size))}")
+            if part.mask is not None:
+                good = writer.value(f"and {vector('i1', LANES)} {good}, {part.mask}")
+            offsets = self._offsets(index, replace(part, mask=good))
+            pointers = self._pointers(places[0], offsets)
+            old = gather_lanes(writer, dtype, self._pointers(places[0], offsets))
+            update = load_operand(writer, self.operands[2], places[2], part, self.steps[2])
+            scatter(writer, dtype, self._sum(old, update), pointers, good)
 
     def _add_one(self, places: list[str]) -> None:
         """A table without a vector dimension: one element at a time."""
         writer, table_dtype, dtype = self.writer, self.kernel.table_dtype, self.kernel.dtype
         index = self._scalar_index(places[1])
-
-        def add() -> None:
+        with writer.when(self._inside(index), "inside"):
             place = self._table_place(places[0], index)
-            table_kind, kind = memory_type(table_dtype, 1), memory_type(dtype, 1)
-            old = writer.value(f"load {table_kind}, ptr {place}, align {table_dtype.itemsize}")
-            raw = writer.value(f"load {kind}, ptr {places[2]}, align {dtype.itemsize}")
-            total = self._sum(old, widen(writer, raw, dtype, 1), 1)
-            writer.emit(f"store {table_kind} {total}, ptr {place}, align {table_dtype.itemsize}")
-
-        when(writer, self._inside(index), add, "inside")
+            old = load_vector(writer, table_dtype, place, 1)
+            update = widen(writer, load_vector(writer, dtype, places[2], 1), dtype, 1)
+            store_vector(writer, table_dtype, self._sum(old, update, 1), place, 1)

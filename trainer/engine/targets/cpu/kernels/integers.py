@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trainer.engine.targets.cpu.kernels.vectors import splat
+from trainer.engine.targets.cpu.kernels.vectors import Integers
 from trainer.engine.targets.cpu.kernels.writer import Writer, vector
 
 _SMALLEST = {"i8": -(2**7), "i32": -(2**31), "i64": -(2**63)}
@@ -12,59 +12,51 @@ _PHILOX_WEYL = (0x9E3779B9, 0xBB67AE85)
 _PHILOX_ROUNDS = 10
 
 
-def floor_divide(writer: Writer, element: str, lanes: int, signed: bool, a: str, b: str) -> str:
+def floor_divide(v: Integers, a: str, b: str) -> str:
     """floor(a / b); 0 where b is 0, and the smallest integer divided by -1 wraps to itself."""
-    quotient, remainder, safe = _divide(writer, element, lanes, signed, a, b)
-    kind, mask = vector(element, lanes), vector("i1", lanes)
-    if signed:
-        fix = writer.value(f"sext {mask} {_signs_differ(writer, element, lanes, remainder, safe)} to {kind}")
-        quotient = writer.value(f"add {kind} {quotient}, {fix}")
-    return _zero_where_zero(writer, element, lanes, b, quotient)
+    quotient, rest, safe = _divide(v, a, b)
+    if v.signed:
+        fix = v.writer.value(f"sext {v.mask} {_signs_differ(v, rest, safe)} to {v.type}")
+        quotient = v.operation("add", quotient, fix)
+    return _zero_where_zero(v, b, quotient)
 
 
-def remainder(writer: Writer, element: str, lanes: int, signed: bool, a: str, b: str) -> str:
+def remainder(v: Integers, a: str, b: str) -> str:
     """a - floor(a / b) * b, which has b's sign; 0 where b is 0."""
-    _, rest, safe = _divide(writer, element, lanes, signed, a, b)
-    kind, mask = vector(element, lanes), vector("i1", lanes)
-    if signed:
-        fix = _signs_differ(writer, element, lanes, rest, safe)
-        added = writer.value(f"select {mask} {fix}, {kind} {safe}, {kind} {splat(element, '0')}")
-        rest = writer.value(f"add {kind} {rest}, {added}")
-    return _zero_where_zero(writer, element, lanes, b, rest)
+    _, rest, safe = _divide(v, a, b)
+    if v.signed:
+        rest = v.operation("add", rest, v.select(_signs_differ(v, rest, safe), safe, v.constant(0)))
+    return _zero_where_zero(v, b, rest)
 
 
-def _divide(writer: Writer, element: str, lanes: int, signed: bool, a: str, b: str) -> tuple[str, str, str]:
+def _divide(v: Integers, a: str, b: str) -> tuple[str, str, str]:
     """(truncated quotient, its remainder, divisor made safe: 1 where it would trap)."""
-    kind, mask = vector(element, lanes), vector("i1", lanes)
-    unsafe = writer.value(f"icmp eq {kind} {b}, {splat(element, '0')}")
-    if signed:
-        minus_one = writer.value(f"icmp eq {kind} {b}, {splat(element, '-1')}")
-        smallest = writer.value(f"icmp eq {kind} {a}, {splat(element, str(_SMALLEST[element]))}")
-        unsafe = writer.value(f"or {mask} {unsafe}, {writer.value(f'and {mask} {minus_one}, {smallest}')}")
-    safe = writer.value(f"select {mask} {unsafe}, {kind} {splat(element, '1')}, {kind} {b}")
-    prefix = "s" if signed else "u"
-    if element in _EXACT_FLOAT:  # vectors have no integer division, but a wider float's is exact enough
-        wide = vector(_EXACT_FLOAT[element], lanes)
-        dividend, divisor = (writer.value(f"{prefix}itofp {kind} {value} to {wide}") for value in (a, safe))
-        quotient = writer.value(f"fpto{prefix}i {wide} {writer.value(f'fdiv {wide} {dividend}, {divisor}')} to {kind}")
+    writer = v.writer
+    unsafe = v.operation("icmp eq", b, v.constant(0))
+    if v.signed:
+        minus_one = v.operation("icmp eq", b, v.constant(-1))
+        smallest = v.operation("icmp eq", a, v.constant(_SMALLEST[v.element]))
+        unsafe = v.logical("or", unsafe, v.logical("and", minus_one, smallest))
+    safe = v.select(unsafe, v.constant(1), b)
+    prefix = "s" if v.signed else "u"
+    if v.element in _EXACT_FLOAT:  # vectors have no integer division, but a wider float's is exact enough
+        wide = vector(_EXACT_FLOAT[v.element], v.lanes)
+        dividend, divisor = (writer.value(f"{prefix}itofp {v.type} {value} to {wide}") for value in (a, safe))
+        exact = writer.value(f"fdiv {wide} {dividend}, {divisor}")
+        quotient = writer.value(f"fpto{prefix}i {wide} {exact} to {v.type}")
     else:
-        quotient = writer.value(f"{prefix}div {kind} {a}, {safe}")
-    product = writer.value(f"mul {kind} {quotient}, {safe}")
-    return quotient, writer.value(f"sub {kind} {a}, {product}"), safe
+        quotient = v.operation(f"{prefix}div", a, safe)
+    return quotient, v.operation("sub", a, v.operation("mul", quotient, safe)), safe
 
 
-def _signs_differ(writer: Writer, element: str, lanes: int, rest: str, divisor: str) -> str:
+def _signs_differ(v: Integers, rest: str, divisor: str) -> str:
     """Lanes whose remainder is not 0 and has another sign than the divisor: there the floor is one lower."""
-    kind, mask = vector(element, lanes), vector("i1", lanes)
-    crossed = writer.value(f"icmp slt {kind} {writer.value(f'xor {kind} {rest}, {divisor}')}, {splat(element, '0')}")
-    present = writer.value(f"icmp ne {kind} {rest}, {splat(element, '0')}")
-    return writer.value(f"and {mask} {present}, {crossed}")
+    crossed = v.operation("icmp slt", v.operation("xor", rest, divisor), v.constant(0))
+    return v.logical("and", v.operation("icmp ne", rest, v.constant(0)), crossed)
 
 
-def _zero_where_zero(writer: Writer, element: str, lanes: int, b: str, value: str) -> str:
-    kind, mask, zero = vector(element, lanes), vector("i1", lanes), splat(element, "0")
-    by_zero = writer.value(f"icmp eq {kind} {b}, {zero}")
-    return writer.value(f"select {mask} {by_zero}, {kind} {zero}, {kind} {value}")
+def _zero_where_zero(v: Integers, b: str, value: str) -> str:
+    return v.select(v.operation("icmp eq", b, v.constant(0)), v.constant(0), value)
 
 
 def random_bits(
@@ -74,44 +66,38 @@ def random_bits(
 
     J. Salmon et al., Parallel random numbers: as easy as 1, 2, 3 (SC 2011). `index` is i64 lanes, the rest i32 lanes.
     """
-    narrow, wide = vector("i32", lanes), vector("i64", lanes)
-
-    def v(text: str) -> str:
-        return writer.value(text)
-
-    high_part = v(f"lshr {wide} {index}, {splat('i64', '32')}")
-    state = [v(f"trunc {wide} {index} to {narrow}"), v(f"trunc {wide} {high_part} to {narrow}"), *counter]
-    keys = list(key)
+    narrow, wide = Integers(writer, "i32", lanes, signed=False), Integers(writer, "i64", lanes, signed=False)
+    high_part = wide.operation("lshr", index, wide.constant(32))
+    halves = [writer.value(f"trunc {wide.type} {part} to {narrow.type}") for part in (index, high_part)]
+    state, keys = [*halves, *counter], list(key)
     for step in range(_PHILOX_ROUNDS):
         if step:
-            keys = [v(f"add {narrow} {k}, {splat('i32', str(w))}") for k, w in zip(keys, _PHILOX_WEYL, strict=True)]
+            keys = [narrow.operation("add", k, narrow.constant(w)) for k, w in zip(keys, _PHILOX_WEYL, strict=True)]
         (high0, low0), (high1, low1) = (
-            _multiply_wide(writer, lanes, state[position], multiplier)
+            _multiply_wide(narrow, state[position], multiplier)
             for position, multiplier in zip((0, 2), _PHILOX_MULTIPLIERS, strict=True)
         )
-        first = v(f"xor {narrow} {v(f'xor {narrow} {high1}, {state[1]}')}, {keys[0]}")
-        third = v(f"xor {narrow} {v(f'xor {narrow} {high0}, {state[3]}')}, {keys[1]}")
+        first = narrow.operation("xor", narrow.operation("xor", high1, state[1]), keys[0])
+        third = narrow.operation("xor", narrow.operation("xor", high0, state[3]), keys[1])
         state = [first, low1, third, low0]
     return state[word]
 
 
-def _multiply_wide(writer: Writer, lanes: int, value: str, multiplier: int) -> tuple[str, str]:
+def _multiply_wide(narrow: Integers, value: str, multiplier: int) -> tuple[str, str]:
     """(high, low) halves of the 64-bit products of i32 lanes and a constant.
 
     Takes an even number of lanes: even and odd ones are multiplied in place, as 64-bit lanes.
     """
-    narrow, pairs = vector("i32", lanes), vector("i64", lanes // 2)
+    pairs = Integers(narrow.writer, "i64", narrow.lanes // 2, signed=False)
 
-    def v(text: str) -> str:
-        return writer.value(text)
+    def v(name: str, a: str, b: int | str) -> str:
+        return pairs.operation(name, a, pairs.constant(b) if isinstance(b, int) else b)
 
-    def whole(number: int) -> str:
-        return splat("i64", str(number))
-
-    joined = v(f"bitcast {narrow} {value} to {pairs}")
-    lower, upper = whole(0xFFFFFFFF), whole(-(1 << 32))
-    even = v(f"mul {pairs} {v(f'and {pairs} {joined}, {lower}')}, {whole(multiplier)}")
-    odd = v(f"mul {pairs} {v(f'lshr {pairs} {joined}, {whole(32)}')}, {whole(multiplier)}")
-    high = v(f"or {pairs} {v(f'lshr {pairs} {even}, {whole(32)}')}, {v(f'and {pairs} {odd}, {upper}')}")
-    low = v(f"or {pairs} {v(f'and {pairs} {even}, {lower}')}, {v(f'shl {pairs} {odd}, {whole(32)}')}")
-    return v(f"bitcast {pairs} {high} to {narrow}"), v(f"bitcast {pairs} {low} to {narrow}")
+    joined = pairs.writer.value(f"bitcast {narrow.type} {value} to {pairs.type}")
+    lower, upper = 0xFFFFFFFF, -(1 << 32)
+    even = v("mul", v("and", joined, lower), multiplier)
+    odd = v("mul", v("lshr", joined, 32), multiplier)
+    high = v("or", v("lshr", even, 32), v("and", odd, upper))
+    low = v("or", v("and", even, lower), v("shl", odd, 32))
+    high, low = (pairs.writer.value(f"bitcast {pairs.type} {half} to {narrow.type}") for half in (high, low))
+    return high, low

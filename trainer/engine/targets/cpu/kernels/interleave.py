@@ -11,9 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from trainer.engine.graph.dtypes import bfloat16
-from trainer.engine.targets.cpu.kernels.loop_writer import Integer, LoopWriter
-from trainer.engine.targets.cpu.kernels.pack import KERNEL_PARAMETERS, interleaved
-from trainer.engine.targets.cpu.kernels.tile import load_vector
+from trainer.engine.targets.cpu.kernels.access import load_vector
+from trainer.engine.targets.cpu.kernels.pack import interleaved
+from trainer.engine.targets.cpu.kernels.writer import Integer, Writer
 
 LANES = 16
 TASK_ELEMENTS = 1 << 15
@@ -44,12 +44,10 @@ def tasks(spec: InterleaveSpec) -> int:
 
 def render(spec: InterleaveSpec, name: str) -> str:
     """The module of the kernel."""
-    w = LoopWriter()
-    w.label("entry")
+    w = Writer()
     source, destination = w.argument(0), w.argument(1)
     pair, part = w.divide("%task", -(-spec.elements // TASK_ELEMENTS))
-    start = w.multiply(part, TASK_ELEMENTS)
-    stop = w.minimum(w.add(start, TASK_ELEMENTS), spec.elements)
+    start, stop = w.share(part, TASK_ELEMENTS, spec.elements)
     first = w.pointer(source, w.multiply(pair, 2 * spec.elements), "i16")
     target = w.pointer(destination, w.multiply(pair, spec.elements), "i32")
     whole = w.add(start, w.multiply(w.divide(w.subtract(stop, start), LANES)[0], LANES))
@@ -61,11 +59,10 @@ def render(spec: InterleaveSpec, name: str) -> str:
             _write(w, first, partner, target, start, whole, stop)
     else:
         _write(w, first, partner, target, start, whole, stop)
-    w.emit("ret void")
-    return w.module(name, KERNEL_PARAMETERS)
+    return w.module(name, scratch=True)
 
 
-def _write(w: LoopWriter, first: str, second: str, target: str, start: Integer, whole: Integer, stop: Integer) -> None:
+def _write(w: Writer, first: str, second: str, target: str, start: Integer, whole: Integer, stop: Integer) -> None:
     """Elements [start, stop) of one pair; a `second` that is "" stands for zeros."""
     if whole != 0:
         with w.loop(start, whole, LANES) as loop:

@@ -1,13 +1,17 @@
-"""Loops that the element-wise and reduction kernels share: over vectors of a row, and over rows of a space."""
+"""Loops that the element-wise and reduction kernels share: over vectors of a row, and over rows of a space.
+
+Positions and sizes are unsigned here, and most of them known only when the kernel runs.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
-from trainer.engine.program.spec import LoopKernel, Operand
-from trainer.engine.targets.cpu.kernels.expression import LANES
-from trainer.engine.targets.cpu.kernels.writer import Typed, Writer, vector
+from trainer.engine.targets.cpu.kernels.expression import LANES, MEMORY
+from trainer.engine.targets.cpu.kernels.loop_kernel import LoopKernel, Operand
+from trainer.engine.targets.cpu.kernels.writer import Integer, Loop, Typed, Writer, vector
 
 IOTA = {
     element: "<" + ", ".join(f"{element} {lane}" for lane in range(LANES)) + ">"
@@ -19,13 +23,27 @@ IOTA = {
 class Arguments:
     """The words of an argument block, loaded; operands are inputs, then outputs."""
 
-    operands: list[Operand]
-    bases: list[str]
+    operands: Sequence[Operand]
+    bases: Sequence[str]
     """Addresses, or the base value of an index operand."""
-    sizes: list[str]
-    strides: list[list[str]]
-    chunk: str
-    grain: str
+    sizes: Sequence[Integer]
+    strides: Sequence[Sequence[Integer]]
+    chunk: str = "0"
+    grain: str = "0"
+
+    @property
+    def elements(self) -> list[str]:
+        """The type of each operand's elements in memory."""
+        return [MEMORY[operand.dtype.name] for operand in self.operands]
+
+
+@dataclass(frozen=True)
+class Part:
+    """A vector's part of a row: `lanes` elements from `position` on, only those of `mask` where there is one."""
+
+    position: Integer
+    mask: str | None = None
+    lanes: int = LANES
 
 
 def load_arguments(writer: Writer, kernel: LoopKernel) -> Arguments:
@@ -33,16 +51,21 @@ def load_arguments(writer: Writer, kernel: LoopKernel) -> Arguments:
     operands = [*kernel.inputs, *(operand for _, operand in kernel.outputs)]
     position = 0
 
-    def word(kind: str) -> str:
+    def next_word(kind: str) -> str:
         nonlocal position
         place = writer.value(f"getelementptr i64, ptr %arguments, i64 {position}")
         position += 1
         return writer.value(f"load {kind}, ptr {place}, !invariant.load !0")
 
-    bases = [word(cursor_type(operand)) for operand in operands]
-    sizes = [word("i64") for _ in range(kernel.rank)]
-    strides = [[word("i64") for _ in range(kernel.rank)] for _ in operands]
-    return Arguments(operands, bases, sizes, strides, word("i64"), word("i64"))
+    bases = [next_word(cursor_type(operand)) for operand in operands]
+    sizes = [next_word("i64") for _ in range(kernel.rank)]
+    strides = [[next_word("i64") for _ in range(kernel.rank)] for _ in operands]
+    return Arguments(operands, bases, sizes, strides, next_word("i64"), next_word("i64"))
+
+
+def word(writer: Writer, place: Integer, kind: str = "i64", block: str = "%arguments") -> str:
+    """The word at `place` of an argument block."""
+    return writer.value(f"load {kind}, ptr {writer.value(f'getelementptr i64, ptr {block}, i64 {place}')}")
 
 
 def cursor_type(operand: Operand) -> str:
@@ -50,75 +73,66 @@ def cursor_type(operand: Operand) -> str:
     return "i64" if operand.index else "ptr"
 
 
-def minimum(writer: Writer, a: str, b: str) -> str:
+def minimum(writer: Writer, a: Integer, b: Integer) -> str:
     less = writer.value(f"icmp ult i64 {a}, {b}")
     return writer.value(f"select i1 {less}, i64 {a}, i64 {b}")
 
 
+def product(writer: Writer, sizes: Sequence[Integer]) -> Integer:
+    """All of one or more `sizes`, multiplied."""
+    total = sizes[0]
+    for size in sizes[1:]:
+        total = writer.value(f"mul i64 {total}, {size}")
+    return total
+
+
+def bounds(writer: Writer, number: Integer, size: Integer, total: Integer) -> tuple[str, str]:
+    """Where the part `number` of `total` cut into parts of `size` begins and ends."""
+    first = writer.value(f"mul i64 {number}, {size}")
+    return first, minimum(writer, total, writer.value(f"add i64 {first}, {size}"))
+
+
+def guarded(writer: Writer, name: str, condition: str, inside: str = "head") -> tuple[str, str, str, str]:
+    """Begin a block that runs where the comparison `condition` holds. Returns the names of the block before it, of its
+    own, of its last and of the one after it.
+    """
+    before, head, latch, after = (writer.fresh(f"{name}.{part}.") for part in ("before", inside, "latch", "after"))
+    writer.branch(before)
+    writer.label(before)
+    writer.branch_if(writer.value(condition), head, after)
+    writer.label(head)
+    return before, head, latch, after
+
+
+@contextmanager
 def counted_loop(
-    writer: Writer, start: str, stop: str, step: int, body: Callable[[str], str | None], name: str
-) -> None:
-    """`for i in range(start, stop, step): body(i)`, unsigned; leaves the writer in the block after the loop.
-
-    A body that returns a value steps by that value instead.
+    writer: Writer, start: Integer, stop: Integer, step: Integer, name: str, carried: Sequence[Typed] = (),
+    index: str = "i",
+) -> Iterator[Loop]:  # fmt: skip
+    """As `Writer.loop`, with blocks named for `name`: what it does stands in the text. The body may set another
+    `step`; after the loop `next` holds the last values, or the first ones where there was no turn.
     """
-    before, head, latch, after = (writer.fresh(f"{name}.{part}.") for part in ("before", "head", "latch", "after"))
-    writer.branch(before)
-    writer.label(before)
-    writer.branch_if(writer.value(f"icmp ult i64 {start}, {stop}"), head, after)
-    writer.label(head)
+    before, head, latch, after = guarded(writer, name, f"icmp ult i64 {start}, {stop}")
     following = f"%{writer.fresh('next')}"
-    index = writer.value(f"phi i64 [ {start}, %{before} ], [ {following}, %{latch} ]", "i")
-    own_step = body(index)
+    place = writer.value(f"phi i64 [ {start}, %{before} ], [ {following}, %{latch} ]", index)
+    later = [f"%{writer.fresh('carried')}" for _ in carried]
+
+    def merged() -> list[str]:
+        return [
+            writer.value(f"phi {kind} [ {first}, %{before} ], [ {new}, %{latch} ]")
+            for (kind, first), new in zip(carried, later, strict=True)
+        ]
+
+    loop = Loop(place, merged(), [], step)
+    yield loop
     writer.branch(latch)
     writer.label(latch)
-    writer.emit(f"{following} = add nuw i64 {index}, {own_step or step}")
-    writer.branch_if(writer.value(f"icmp ult i64 {following}, {stop}"), head, after)
-    writer.label(after)
-
-
-def carried_loop(
-    writer: Writer, start: str, stop: str, step: int, initial: Sequence[Typed],
-    body: Callable[[str, list[str]], Sequence[str]], name: str,
-) -> list[str]:  # fmt: skip
-    """As `counted_loop`, with values in registers: `body(i, values)` returns the next values, which start as `initial`.
-
-    Returns the values after the last turn, or `initial` where there was none.
-    """
-    before, head, latch, after = (writer.fresh(f"{name}.{part}.") for part in ("before", "head", "latch", "after"))
-    writer.branch(before)
-    writer.label(before)
-    writer.branch_if(writer.value(f"icmp ult i64 {start}, {stop}"), head, after)
-    writer.label(head)
-    following = f"%{writer.fresh('next')}"
-    index = writer.value(f"phi i64 [ {start}, %{before} ], [ {following}, %{latch} ]", "i")
-    later = [f"%{writer.fresh('carried')}" for _ in initial]
-    values = [
-        writer.value(f"phi {kind} [ {first}, %{before} ], [ {new}, %{latch} ]")
-        for (kind, first), new in zip(initial, later, strict=True)
-    ]
-    results = body(index, values)
-    writer.branch(latch)
-    writer.label(latch)
-    for (kind, _), new, result in zip(initial, later, results, strict=True):
+    for (kind, _), new, result in zip(carried, later, loop.next, strict=True):
         writer.emit(f"{new} = bitcast {kind} {result} to {kind}")
-    writer.emit(f"{following} = add nuw i64 {index}, {step}")
+    writer.emit(f"{following} = add nuw i64 {place}, {loop.step}")
     writer.branch_if(writer.value(f"icmp ult i64 {following}, {stop}"), head, after)
     writer.label(after)
-    return [
-        writer.value(f"phi {kind} [ {first}, %{before} ], [ {new}, %{latch} ]")
-        for (kind, first), new in zip(initial, later, strict=True)
-    ]
-
-
-def when(writer: Writer, condition: str, body: Callable[[], None], name: str) -> None:
-    """`if condition: body()`; leaves the writer in the block after it."""
-    then, after = writer.fresh(f"{name}.then."), writer.fresh(f"{name}.after.")
-    writer.branch_if(condition, then, after)
-    writer.label(then)
-    body()
-    writer.branch(after)
-    writer.label(after)
+    loop.next = merged()
 
 
 def tail_mask(writer: Writer, count: str) -> str:
@@ -128,60 +142,61 @@ def tail_mask(writer: Writer, count: str) -> str:
     return writer.value(f"icmp ult {kind} {IOTA['i8']}, {broadcast(writer, 'i8', small)}")
 
 
-def broadcast(writer: Writer, element: str, value: str, lanes: int = LANES) -> str:
+def broadcast(writer: Writer, element: str, value: Integer, lanes: int = LANES) -> str:
     """A vector of `lanes` copies of a scalar."""
     kind = vector(element, lanes)
     first = writer.value(f"insertelement {kind} poison, {element} {value}, i64 0")
     return writer.value(f"shufflevector {kind} {first}, {kind} poison, <{lanes} x i32> zeroinitializer")
 
 
-def whole_vectors(writer: Writer, start: str, stop: str) -> str:
+def whole_vectors(writer: Writer, start: Integer, stop: Integer, lanes: int = LANES) -> str:
     """Where the whole vectors of [start, stop) end."""
     length = writer.value(f"sub i64 {stop}, {start}")
-    return writer.value(f"add i64 {start}, {writer.value(f'and i64 {length}, {-LANES}')}")
+    return writer.value(f"add i64 {start}, {writer.value(f'and i64 {length}, {-lanes}')}")
 
 
-def vector_loop(writer: Writer, start: str, stop: str, body: Callable[[str, str | None], None], name: str) -> None:
-    """`body(position, mask)` for every LANES elements of [start, stop): whole ones (mask None), then a masked one."""
+def vectors(writer: Writer, start: Integer, stop: Integer, name: str, *, masked: bool = False) -> Iterator[Part]:
+    """Yield the parts of [start, stop), each inside the loop or branch where it is: whole vectors, then a masked one.
+
+    `masked`: every vector is masked, which takes half the code, for loops that are seldom run.
+    """
+    if masked:
+        with counted_loop(writer, start, stop, LANES, name) as loop:
+            left = minimum(writer, writer.value(f"sub i64 {stop}, {loop.index}"), LANES)
+            yield Part(loop.index, tail_mask(writer, left))
+        return
     middle = whole_vectors(writer, start, stop)
-    counted_loop(writer, start, middle, LANES, lambda position: body(position, None), f"{name}.whole")
+    with counted_loop(writer, start, middle, LANES, f"{name}.whole") as loop:
+        yield Part(loop.index)
     left = writer.value(f"sub i64 {stop}, {middle}")
-
-    def tail() -> None:
-        body(middle, tail_mask(writer, left))
-
-    when(writer, writer.value(f"icmp ne i64 {left}, 0"), tail, f"{name}.tail")
+    with writer.when(writer.value(f"icmp ne i64 {left}, 0"), f"{name}.tail"):
+        yield Part(middle, tail_mask(writer, left))
 
 
-def masked_loop(writer: Writer, start: str, stop: str, body: Callable[[str, str | None], None], name: str) -> None:
-    """As `vector_loop`, with every vector masked: half the code, for loops that are seldom run."""
-
-    def masked(position: str) -> None:
-        left = minimum(writer, writer.value(f"sub i64 {stop}, {position}"), str(LANES))
-        body(position, tail_mask(writer, left))
-
-    counted_loop(writer, start, stop, LANES, masked, name)
+def stepped(writer: Writer, element: str, base: str, count: Integer, step: Integer) -> str:
+    """The address `count` times `step` elements past `base`."""
+    return writer.value(f"getelementptr {element}, ptr {base}, i64 {writer.value(f'mul i64 {count}, {step}')}")
 
 
-def advance(writer: Writer, operand: Operand, element: str, place: str, offset: str) -> str:
+def advance(writer: Writer, operand: Operand, place: str, offset: Integer) -> str:
     """The place `offset` elements further."""
     if operand.index:
         return writer.value(f"add i64 {place}, {offset}")
-    return writer.value(f"getelementptr {element}, ptr {place}, i64 {offset}")
+    return writer.value(f"getelementptr {MEMORY[operand.dtype.name]}, ptr {place}, i64 {offset}")
 
 
-def place_at(writer: Writer, operand: Operand, element: str, base: str, terms: Sequence[tuple[str, str]]) -> str:
+def place_at(writer: Writer, operand: Operand, base: str, terms: Sequence[tuple[Integer, Integer]]) -> str:
     """`base` moved by the sum of position * stride over `terms`."""
     total = ""
     for position, stride in terms:
-        product = writer.value(f"mul i64 {position}, {stride}")
-        total = writer.value(f"add i64 {total}, {product}") if total else product
-    return advance(writer, operand, element, base, total) if total else base
+        moved = writer.value(f"mul i64 {position}, {stride}")
+        total = writer.value(f"add i64 {total}, {moved}") if total else moved
+    return advance(writer, operand, base, total) if total else base
 
 
-def decode(writer: Writer, flat: str, sizes: Sequence[str]) -> list[str]:
+def decode(writer: Writer, flat: Integer, sizes: Sequence[Integer]) -> list[Integer]:
     """The index along each dimension of a flattened (row-major) index."""
-    positions: list[str] = []
+    positions: list[Integer] = []
     for size in reversed(sizes[1:]):
         positions.append(writer.value(f"urem i64 {flat}, {size}"))
         flat = writer.value(f"udiv i64 {flat}, {size}")
@@ -193,66 +208,52 @@ class Run:
     """Consecutive rows that differ only in the last outer dimension."""
 
     count: str
-    places: list[str]
+    places: Sequence[str]
     """Each operand's place at the first row."""
-    steps: list[str]
+    steps: Sequence[Integer]
     """Each operand's elements between two rows."""
 
 
-def for_each_run(
-    writer: Writer, arguments: Arguments, elements: Sequence[str], dimensions: int, first: str, last: str,
-    body: Callable[[Run], None],
-) -> None:  # fmt: skip
+@contextmanager
+def each_run(writer: Writer, arguments: Arguments, dimensions: int, first: Integer, last: Integer) -> Iterator[Run]:
     """Walk the flattened rows [first, last) of the leading `dimensions` (at least one), run by run."""
-    before, head, latch, after = (writer.fresh(f"run.{part}.") for part in ("before", "head", "latch", "after"))
-    writer.branch(before)
-    writer.label(before)
-    writer.branch_if(writer.value(f"icmp ult i64 {first}, {last}"), head, after)
-    writer.label(head)
-    following = f"%{writer.fresh('next')}"
-    row = writer.value(f"phi i64 [ {first}, %{before} ], [ {following}, %{latch} ]", "row")
-    positions = decode(writer, row, arguments.sizes[:dimensions])
-    places = [
-        place_at(writer, operand, element, base, list(zip(positions, strides, strict=False)))
-        for operand, element, base, strides in zip(
-            arguments.operands, elements, arguments.bases, arguments.strides, strict=True
-        )
-    ]
-    rest = writer.value(f"sub i64 {arguments.sizes[dimensions - 1]}, {positions[-1]}")
-    count = minimum(writer, rest, writer.value(f"sub i64 {last}, {row}"))
-    body(Run(count, places, [strides[dimensions - 1] for strides in arguments.strides]))
-    writer.branch(latch)
-    writer.label(latch)
-    writer.emit(f"{following} = add nuw i64 {row}, {count}")
-    writer.branch_if(writer.value(f"icmp ult i64 {following}, {last}"), head, after)
-    writer.label(after)
+    with counted_loop(writer, first, last, 0, "run", index="row") as loop:
+        positions = decode(writer, loop.index, arguments.sizes[:dimensions])
+        places = [
+            place_at(writer, operand, base, list(zip(positions, strides, strict=False)))
+            for operand, base, strides in zip(arguments.operands, arguments.bases, arguments.strides, strict=True)
+        ]
+        rest = writer.value(f"sub i64 {arguments.sizes[dimensions - 1]}, {positions[-1]}")
+        loop.step = count = minimum(writer, rest, writer.value(f"sub i64 {last}, {loop.index}"))
+        yield Run(count, places, [strides[dimensions - 1] for strides in arguments.strides])
 
 
-def for_each_row(
-    writer: Writer, arguments: Arguments, elements: Sequence[str], run: Run, count: str, places: Sequence[str],
-    body: Callable[[list[str]], None],
-) -> None:  # fmt: skip
-    """`body(places)` for `count` rows that start at `places` and are `run.steps` apart."""
-    before, head, latch, after = (writer.fresh(f"row.{part}.") for part in ("before", "head", "latch", "after"))
-    writer.branch(before)
-    writer.label(before)
-    writer.branch_if(writer.value(f"icmp ne i64 {count}, 0"), head, after)
-    writer.label(head)
+@contextmanager
+def each_row(writer: Writer, arguments: Arguments, run: Run) -> Iterator[list[str]]:
+    """The operands' places at each row of `run`."""
+    before, head, latch, after = guarded(writer, "row", f"icmp ne i64 {run.count}, 0")
     following = f"%{writer.fresh('next')}"
-    left = writer.value(f"phi i64 [ {count}, %{before} ], [ {following}, %{latch} ]", "left")
-    moved = [f"%{writer.fresh('moved')}" for _ in places]
+    left = writer.value(f"phi i64 [ {run.count}, %{before} ], [ {following}, %{latch} ]", "left")
+    moved = [f"%{writer.fresh('moved')}" for _ in run.places]
     here = [
         writer.value(f"phi {cursor_type(operand)} [ {place}, %{before} ], [ {later}, %{latch} ]", "place")
-        for operand, place, later in zip(arguments.operands, places, moved, strict=True)
+        for operand, place, later in zip(arguments.operands, run.places, moved, strict=True)
     ]
-    body(here)
+    yield here
     writer.branch(latch)
     writer.label(latch)
-    for operand, element, place, step, later in zip(arguments.operands, elements, here, run.steps, moved, strict=True):
-        if operand.index:
-            writer.emit(f"{later} = add i64 {place}, {step}")
-        else:
-            writer.emit(f"{later} = getelementptr {element}, ptr {place}, i64 {step}")
+    for operand, place, step, later in zip(arguments.operands, here, run.steps, moved, strict=True):
+        move = "add i64" if operand.index else f"getelementptr {MEMORY[operand.dtype.name]}, ptr"
+        writer.emit(f"{later} = {move} {place}, {'' if operand.index else 'i64 '}{step}")
     writer.emit(f"{following} = sub i64 {left}, 1")
     writer.branch_if(writer.value(f"icmp ne i64 {following}, 0"), head, after)
     writer.label(after)
+
+
+@contextmanager
+def each_point(
+    writer: Writer, arguments: Arguments, dimensions: int, first: Integer, last: Integer
+) -> Iterator[list[str]]:
+    """The operands' places at each of the flattened rows [first, last) of the leading `dimensions`."""
+    with each_run(writer, arguments, dimensions, first, last) as run, each_row(writer, arguments, run) as places:
+        yield places

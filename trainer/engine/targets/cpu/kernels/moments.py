@@ -8,11 +8,11 @@ then kept, length (reduced elements in all) and block (those of one block; the l
 from __future__ import annotations
 
 from trainer.engine.graph.dtypes import DType
-from trainer.engine.program.spec import Operand
-from trainer.engine.targets.cpu.kernels.access import load_vector, store_vector
+from trainer.engine.targets.cpu.kernels.access import load_operand, store_operand
 from trainer.engine.targets.cpu.kernels.expression import LANES, MEMORY, compute_type
-from trainer.engine.targets.cpu.kernels.loops import broadcast, carried_loop, masked_loop, minimum
-from trainer.engine.targets.cpu.kernels.writer import Writer
+from trainer.engine.targets.cpu.kernels.loop_kernel import Operand
+from trainer.engine.targets.cpu.kernels.loops import Part, bounds, broadcast, counted_loop, stepped, vectors, word
+from trainer.engine.targets.cpu.kernels.writer import Integer, Writer
 
 TASK_COLUMNS = 256
 
@@ -28,50 +28,38 @@ def render_merge(dtype: DType, name: str) -> str:
     With n elements so far and m in the next block, w = m / (n + m) and d the distance of its mean from the mean so far:
     mean + d·w, and deviations + the block's + d²·(n·w).
     """
+    assert TASK_COLUMNS % LANES == 0
     writer = Writer()
-    writer.label("entry")
-    kinds = ("ptr", "ptr", "ptr", "ptr", "i64", "i64", "i64")
-    means, deviations, mean, deviation, kept, length, block = (
-        writer.value(f"load {kind}, ptr {writer.value(f'getelementptr i64, ptr %arguments, i64 {place}')}")
-        for place, kind in enumerate(kinds)
-    )
+    means, deviations, mean, deviation = (word(writer, place, "ptr") for place in range(4))
+    kept, length, block = (word(writer, place) for place in range(4, 7))
     element, kind, operand = MEMORY[dtype.name], compute_type(dtype), Operand(dtype, "contiguous")
-    first = writer.value(f"mul i64 %task, {TASK_COLUMNS}")
-    last = minimum(writer, kept, writer.value(f"add i64 {first}, {TASK_COLUMNS}"))
+    first, last = bounds(writer, "%task", TASK_COLUMNS, kept)
 
-    def columns(position: str, mask: str | None) -> None:
-        def of_block(source: str, start: str) -> str:
-            row = writer.value(f"mul i64 {writer.value(f'udiv i64 {start}, {block}')}, {kept}")
-            place = writer.value(f"getelementptr {element}, ptr {source}, i64 {row}")
-            return load_vector(writer, operand, place, "1", position, mask)
+    def of_block(source: str, start: Integer, part: Part) -> str:
+        place = stepped(writer, element, source, writer.value(f"udiv i64 {start}, {block}"), kept)
+        return load_operand(writer, operand, place, part)
 
-        def scalar(value: str) -> str:
-            return writer.value(f"uitofp i64 {value} to {element}")
+    def scalar(value: str) -> str:
+        return writer.value(f"uitofp i64 {value} to {element}")
 
-        def merge(share: str, carried: list[str]) -> list[str]:
-            start = writer.value(f"mul i64 {share}, {block}")
-            stop = minimum(writer, length, writer.value(f"add i64 {start}, {block}"))
-            count = scalar(writer.value(f"sub i64 {stop}, {start}"))
-            part = writer.value(f"fdiv {element} {count}, {scalar(stop)}")
-            both = writer.value(f"fmul {element} {scalar(start)}, {part}")
-            distance = writer.value(f"fsub {kind} {of_block(means, start)}, {carried[0]}")
-            moved = writer.value(f"fmul {kind} {distance}, {broadcast(writer, element, part)}")
-            square = writer.value(f"fmul {kind} {distance}, {distance}")
-            between = writer.value(f"fmul {kind} {square}, {broadcast(writer, element, both)}")
-            within = writer.value(f"fadd {kind} {carried[1]}, {of_block(deviations, start)}")
-            return [
-                writer.value(f"fadd {kind} {carried[0]}, {moved}"),
-                writer.value(f"fadd {kind} {within}, {between}"),
-            ]
-
+    for part in vectors(writer, first, last, "kept", masked=True):
         padded = writer.value(f"add i64 {length}, {writer.value(f'sub i64 {block}, 1')}")
         blocks = writer.value(f"udiv i64 {padded}, {block}")
-        initial = [(kind, of_block(means, "0")), (kind, of_block(deviations, "0"))]
-        merged = carried_loop(writer, "1", blocks, 1, initial, merge, "block")
-        for target, value in zip((mean, deviation), merged, strict=True):
-            store_vector(writer, operand, target, "1", position, mask, value)
-
-    assert TASK_COLUMNS % LANES == 0
-    masked_loop(writer, first, last, columns, "kept")
-    writer.emit("ret void")
+        initial = [(kind, of_block(means, 0, part)), (kind, of_block(deviations, 0, part))]
+        with counted_loop(writer, 1, blocks, 1, "block", initial) as loop:
+            start, stop = bounds(writer, loop.index, block, length)
+            count = scalar(writer.value(f"sub i64 {stop}, {start}"))
+            share = writer.value(f"fdiv {element} {count}, {scalar(stop)}")
+            both = writer.value(f"fmul {element} {scalar(start)}, {share}")
+            distance = writer.value(f"fsub {kind} {of_block(means, start, part)}, {loop.carried[0]}")
+            moved = writer.value(f"fmul {kind} {distance}, {broadcast(writer, element, share)}")
+            square = writer.value(f"fmul {kind} {distance}, {distance}")
+            between = writer.value(f"fmul {kind} {square}, {broadcast(writer, element, both)}")
+            within = writer.value(f"fadd {kind} {loop.carried[1]}, {of_block(deviations, start, part)}")
+            loop.next = [
+                writer.value(f"fadd {kind} {loop.carried[0]}, {moved}"),
+                writer.value(f"fadd {kind} {within}, {between}"),
+            ]
+        for target, value in zip((mean, deviation), loop.next, strict=True):
+            store_operand(writer, operand, target, part, value)
     return writer.module(name)

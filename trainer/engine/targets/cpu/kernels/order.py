@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.targets.cpu.kernels.expression import MEMORY
-from trainer.engine.targets.cpu.kernels.loops import counted_loop, decode, minimum, when
-from trainer.engine.targets.cpu.kernels.writer import Writer
+from trainer.engine.targets.cpu.kernels.loops import bounds, counted_loop, decode, stepped, word
+from trainer.engine.targets.cpu.kernels.writer import Integer, Writer
 
 _TASK_ELEMENTS = 4096
 
@@ -71,41 +71,26 @@ def render_argsort(kernel: Argsort, name: str) -> str:
     numbers, and with the index as part of the key the order is the stable one.
     """
     writer = Writer()
-    writer.label("entry")
-    source, target = _arguments(writer)
+    source, target = (word(writer, place, "ptr") for place in range(2))
     axes, count = kernel.row_axes, kernel.shape[kernel.axis]
     by = kernel.output_strides[kernel.axis]
     sift = _sift(writer, kernel)
-    first = writer.value(f"mul i64 %task, {kernel.rows_per_task}")
-    last = minimum(writer, str(kernel.rows), writer.value(f"add i64 {first}, {kernel.rows_per_task}"))
-
-    def row(number: str) -> None:
-        keys = _row(writer, source, MEMORY[kernel.dtype.name], number, kernel.shape, axes, kernel.input_strides)
-        order = _row(writer, target, "i64", number, kernel.shape, axes, kernel.output_strides)
-
-        def place(index: str) -> str:
-            return writer.value(f"getelementptr i64, ptr {order}, i64 {writer.value(f'mul i64 {index}, {by}')}")
-
-        counted_loop(
-            writer, "0", str(count), 1, lambda index: writer.emit(f"store i64 {index}, ptr {place(index)}"), "number"
-        )
-
-        def settle(turn: str) -> None:
-            root = writer.value(f"sub i64 {count // 2 - 1}, {turn}")
-            writer.emit(f"call void @{sift}(ptr {keys}, ptr {order}, i64 {root}, i64 {count})")
-
-        def extract(turn: str) -> None:
-            end = writer.value(f"sub i64 {count - 1}, {turn}")
-            top, bottom = writer.value(f"load i64, ptr {order}"), writer.value(f"load i64, ptr {place(end)}")
+    first, last = bounds(writer, "%task", kernel.rows_per_task, kernel.rows)
+    with counted_loop(writer, first, last, 1, "row") as row:
+        keys = _row(writer, source, MEMORY[kernel.dtype.name], row.index, kernel.shape, axes, kernel.input_strides)
+        order = _row(writer, target, "i64", row.index, kernel.shape, axes, kernel.output_strides)
+        with counted_loop(writer, 0, count, 1, "number") as loop:
+            writer.emit(f"store i64 {loop.index}, ptr {stepped(writer, 'i64', order, loop.index, by)}")
+        with counted_loop(writer, 0, count // 2, 1, "heap") as loop:
+            root = writer.value(f"sub i64 {count // 2 - 1}, {loop.index}")
+            writer.run(sift, (keys, order), (root, count))
+        with counted_loop(writer, 0, max(0, count - 1), 1, "sort") as loop:
+            end = writer.value(f"sub i64 {count - 1}, {loop.index}")
+            top = writer.value(f"load i64, ptr {order}")
+            bottom = writer.value(f"load i64, ptr {stepped(writer, 'i64', order, end, by)}")
             writer.emit(f"store i64 {bottom}, ptr {order}")
-            writer.emit(f"store i64 {top}, ptr {place(end)}")
-            writer.emit(f"call void @{sift}(ptr {keys}, ptr {order}, i64 0, i64 {end})")
-
-        counted_loop(writer, "0", str(count // 2), 1, settle, "heap")
-        counted_loop(writer, "0", str(max(0, count - 1)), 1, extract, "sort")
-
-    counted_loop(writer, first, last, 1, row, "row")
-    writer.emit("ret void")
+            writer.emit(f"store i64 {top}, ptr {stepped(writer, 'i64', order, end, by)}")
+            writer.run(sift, (keys, order), (0, end))
     return writer.module(name)
 
 
@@ -116,11 +101,10 @@ def _sift(writer: Writer, kernel: Argsort) -> str:
 
     def build(inner: Writer) -> None:
         def key(index: str) -> str:
-            offset = inner.value(f"mul i64 {index}, {by_key}")
-            return _key(inner, kernel.dtype, "%keys", offset)
+            return _key(inner, kernel.dtype, stepped(inner, MEMORY[kernel.dtype.name], "%keys", index, by_key))
 
         def at(position: str) -> str:
-            return inner.value(f"getelementptr i64, ptr %order, i64 {inner.value(f'mul i64 {position}, {by_index}')}")
+            return stepped(inner, "i64", "%order", position, by_index)
 
         def comes_later(one: tuple[str, str], other: tuple[str, str]) -> str:
             differs = inner.value(f"icmp {better} i64 {one[0]}, {other[0]}")
@@ -128,7 +112,6 @@ def _sift(writer: Writer, kernel: Argsort) -> str:
             behind = inner.value(f"icmp sgt i64 {one[1]}, {other[1]}")
             return inner.value(f"or i1 {differs}, {inner.value(f'and i1 {equal}, {behind}')}")
 
-        inner.label("entry")
         sinking = inner.value(f"load i64, ptr {at('%root')}")
         own = key(sinking)
         inner.branch("head")
@@ -156,17 +139,14 @@ def _sift(writer: Writer, kernel: Argsort) -> str:
         inner.branch("head")
         inner.label("done")
         inner.emit(f"store i64 {sinking}, ptr {at(place)}")
-        inner.emit("ret void")
 
     parameters = [("ptr", "%keys"), ("ptr", "%order"), ("i64", "%root"), ("i64", "%end")]
     return writer.helper("sift", "void", parameters, build)
 
 
-def _key(writer: Writer, dtype: DType, base: str, offset: str) -> str:
-    """The element at `offset` as an i64 of the same order, from its bits alone: no flushing of subnormal numbers."""
-    element = MEMORY[dtype.name]
+def _key(writer: Writer, dtype: DType, place: str) -> str:
+    """The element at `place` as an i64 of the same order, from its bits alone: no flushing of subnormal numbers."""
     kind = f"i{8 * dtype.itemsize}"
-    place = writer.value(f"getelementptr {element}, ptr {base}, i64 {offset}")
     bits = writer.value(f"load {kind}, ptr {place}, align {dtype.itemsize}")
     if not dtype.is_float:
         if kind == "i64":
@@ -186,55 +166,32 @@ def _key(writer: Writer, dtype: DType, base: str, offset: str) -> str:
 def render_suppress(kernel: Suppress, name: str) -> str:
     """The module text, exporting `void name(ptr arguments, i64 task)`; a task is one matrix, candidate by candidate."""
     writer = Writer()
-    writer.label("entry")
-    source, target = _arguments(writer)
+    source, target = (word(writer, place, "ptr") for place in range(2))
     count, outer = kernel.shape[-1], range(len(kernel.shape) - 2)
     matrix = _row(writer, source, "i8", "%task", kernel.shape, outer, kernel.input_strides)
     kept = _row(writer, target, "i8", "%task", kernel.shape, outer, kernel.output_strides)
     down, across = kernel.input_strides[-2:]
     by = kernel.output_strides[-1]
-
-    def at(base: str, index: str, stride: int) -> str:
-        return writer.value(f"getelementptr i8, ptr {base}, i64 {writer.value(f'mul i64 {index}, {stride}')}")
-
-    counted_loop(writer, "0", str(count), 1, lambda i: writer.emit(f"store i8 1, ptr {at(kept, i, by)}"), "all")
-
-    def candidate(number: str) -> None:
-        stays = writer.value(f"icmp ne i8 {writer.value(f'load i8, ptr {at(kept, number, by)}')}, 0")
-
-        def hide() -> None:
-            line = at(matrix, number, down)
-
-            def one(other: str) -> None:
-                place = at(kept, other, by)
-                overlaps = writer.value(f"load i8, ptr {at(line, other, across)}")
+    with counted_loop(writer, 0, count, 1, "all") as loop:
+        writer.emit(f"store i8 1, ptr {stepped(writer, 'i8', kept, loop.index, by)}")
+    with counted_loop(writer, 0, count, 1, "candidate") as candidate:
+        own = writer.value(f"load i8, ptr {stepped(writer, 'i8', kept, candidate.index, by)}")
+        with writer.when(writer.value(f"icmp ne i8 {own}, 0"), "stays"):
+            line = stepped(writer, "i8", matrix, candidate.index, down)
+            with counted_loop(writer, writer.value(f"add i64 {candidate.index}, 1"), count, 1, "later") as other:
+                place = stepped(writer, "i8", kept, other.index, by)
+                overlaps = writer.value(f"load i8, ptr {stepped(writer, 'i8', line, other.index, across)}")
                 free = writer.value(f"xor i8 {overlaps}, 1")
                 before = writer.value(f"load i8, ptr {place}")
                 writer.emit(f"store i8 {writer.value(f'and i8 {before}, {free}')}, ptr {place}")
-
-            counted_loop(writer, writer.value(f"add i64 {number}, 1"), str(count), 1, one, "later")
-
-        when(writer, stays, hide, "stays")
-
-    counted_loop(writer, "0", str(count), 1, candidate, "candidate")
-    writer.emit("ret void")
     return writer.module(name)
-
-
-def _arguments(writer: Writer) -> tuple[str, str]:
-    """The addresses of input and output."""
-    source, target = (
-        writer.value(f"load ptr, ptr {writer.value(f'getelementptr i64, ptr %arguments, i64 {word}')}")
-        for word in range(2)
-    )
-    return source, target
 
 
 def _row(
     writer: Writer,
     base: str,
     element: str,
-    number: str,
+    number: Integer,
     shape: Sequence[int],
     axes: Sequence[int],
     strides: Sequence[int],
@@ -242,7 +199,7 @@ def _row(
     """Where the row-major `number`-th point of `axes` begins."""
     if not axes:
         return base
-    places = decode(writer, number, [str(shape[axis]) for axis in axes])
+    places = decode(writer, number, [shape[axis] for axis in axes])
     offset = "0"
     for axis, place in zip(axes, places, strict=True):
         offset = writer.value(f"add i64 {offset}, {writer.value(f'mul i64 {place}, {strides[axis]}')}")

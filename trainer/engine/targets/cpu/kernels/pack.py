@@ -1,4 +1,4 @@
-"""Packing the right-hand operand of a contraction into panels, and copying rows into scratch.
+"""Packing the right-hand operand of a contraction into panels.
 
 A packed operand is [batch][columns / lanes][depth][lanes], lanes = 64 bytes, zero-padded in the last panel; depth
 runs over blocks and nested levels in the order in which the contraction reduces. The layout depends on the problem
@@ -11,15 +11,14 @@ Kernel: `void name(ptr arguments, i64 task, ptr scratch)`; arguments: [source ad
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from trainer.engine.graph.dtypes import DType, bfloat16
-from trainer.engine.targets.cpu.kernels.epilogue import Epilogue, OperandPointers
+from trainer.engine.targets.cpu.kernels.access import load_vector, store_vector
 from trainer.engine.targets.cpu.kernels.expression import MEMORY
-from trainer.engine.targets.cpu.kernels.loop_writer import Integer, LoopWriter
-from trainer.engine.targets.cpu.kernels.tile import finish, lanes_of, load_vector, store_vector
-from trainer.engine.targets.cpu.kernels.writer import vector
+from trainer.engine.targets.cpu.kernels.tile import lanes_of
+from trainer.engine.targets.cpu.kernels.transpose import exchanged
+from trainer.engine.targets.cpu.kernels.writer import Integer, Writer, vector
 
 ROWS, STRIP = 64, 32
 """Rows of depth, and panels side by side, of a task whose columns are neighbours: a panel alone would read 64 bytes of
@@ -30,12 +29,6 @@ STREAMED_BYTES = 8 << 20
 """Panels from so many bytes on are stored past the caches: nothing else would be left in them, and no line has to be
 read before it is written.
 """
-
-APPLIED_VECTORS = 4
-"""Vectors of a pixel that a prologue handles in one turn of its loop."""
-
-KERNEL_PARAMETERS = "ptr noalias %arguments, i64 %task, ptr noalias %scratch"
-"""Parameters of every kernel that may need scratch memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,32 +121,26 @@ def _row_stride(spec: PackSpec) -> int | None:
 
 def render(spec: PackSpec, name: str) -> str:
     """The module of a packing kernel."""
-    writer = LoopWriter()
-    writer.label("entry")
+    writer = Writer()
     if _row_stride(spec) is None:
         _render_panel(writer, spec)
     else:
         _render_strip(writer, spec)
     if _is_streamed(spec):
         writer.emit("fence seq_cst")  # streaming stores are ordered by nothing less
-    writer.emit("ret void")
-    return writer.module(name, KERNEL_PARAMETERS)
+    return writer.module(name, scratch=True)
 
 
 def _is_streamed(spec: PackSpec) -> bool:
     return spec.size * spec.dtype.itemsize >= STREAMED_BYTES
 
 
-def _store(writer: LoopWriter, spec: PackSpec, value: str, target: str) -> None:
+def _store(writer: Writer, spec: PackSpec, value: str, target: str) -> None:
     """A row of a panel."""
-    lanes = lanes_of(spec.dtype)
-    if not _is_streamed(spec):
-        return store_vector(writer, spec.dtype, value, target, lanes, lanes)
-    kind = vector(MEMORY[spec.dtype.name], lanes)
-    writer.emit(f"store {kind} {value}, ptr {target}, align 64, !nontemporal !1")
+    store_vector(writer, spec.dtype, value, target, lanes_of(spec.dtype), streamed=_is_streamed(spec))
 
 
-def _matrix(writer: LoopWriter, spec: PackSpec, index: Integer) -> Integer:
+def _matrix(writer: Writer, spec: PackSpec, index: Integer) -> Integer:
     """Where a matrix begins in the source."""
     offset: Integer = 0
     for extent, stride in reversed(spec.batch):
@@ -162,12 +149,11 @@ def _matrix(writer: LoopWriter, spec: PackSpec, index: Integer) -> Integer:
     return offset
 
 
-def _render_strip(writer: LoopWriter, spec: PackSpec) -> None:
+def _render_strip(writer: Writer, spec: PackSpec) -> None:
     """ROWS rows of STRIP panels: each row is read as it lies."""
     stride, lanes, element = _row_stride(spec), lanes_of(spec.dtype), MEMORY[spec.dtype.name]
     assert stride is not None
-    rest, strip = writer.divide("%task", -(-spec.panels // STRIP))
-    matrix, part = writer.divide(rest, -(-spec.depth // ROWS))
+    matrix, part, strip = writer.unravel("%task", -(-spec.depth // ROWS), -(-spec.panels // STRIP))
     offset = writer.add(_matrix(writer, spec, matrix), spec.blocks[0].offset)
     source = writer.pointer(writer.argument(0), offset, spec.source_element)
     target = writer.pointer(writer.argument(1), writer.multiply(matrix, spec.matrix_size), element)
@@ -192,7 +178,7 @@ def _render_strip(writer: LoopWriter, spec: PackSpec) -> None:
                 move(here, there, whole, spec.columns % lanes)
 
 
-def _render_panel(writer: LoopWriter, spec: PackSpec) -> None:
+def _render_panel(writer: Writer, spec: PackSpec) -> None:
     element, lanes = MEMORY[spec.dtype.name], lanes_of(spec.dtype)
     matrix, panel = writer.divide("%task", spec.panels)
     offset = writer.add(_matrix(writer, spec, matrix), writer.multiply(panel, lanes * spec.column_stride))
@@ -211,7 +197,7 @@ def _render_panel(writer: LoopWriter, spec: PackSpec) -> None:
             _write_panel(writer, spec, source, destination, lanes)
 
 
-def _write_panel(writer: LoopWriter, spec: PackSpec, source: str, destination: str, active: int) -> None:
+def _write_panel(writer: Writer, spec: PackSpec, source: str, destination: str, active: int) -> None:
     element, lanes = MEMORY[spec.dtype.name], lanes_of(spec.dtype)
     position = 0
     for block in spec.blocks:
@@ -223,7 +209,7 @@ def _write_panel(writer: LoopWriter, spec: PackSpec, source: str, destination: s
 
 
 def _write_levels(
-    writer: LoopWriter, spec: PackSpec, levels: tuple[tuple[int, int], ...], source: str, target: str, active: int
+    writer: Writer, spec: PackSpec, levels: tuple[tuple[int, int], ...], source: str, target: str, active: int
 ) -> None:
     element, lanes = MEMORY[spec.dtype.name], lanes_of(spec.dtype)
     (extent, stride), *inner = levels
@@ -241,7 +227,7 @@ def _write_levels(
             here = writer.pointer(source, writer.multiply(loop.index, stride), spec.source_element)
             there = writer.pointer(target, writer.multiply(loop.index, lanes), element)
             square = _define_transpose(writer, spec, active)
-            writer.call("void", square, ("ptr", here), ("ptr", there))
+            writer.run(square, (here, there))
     if transposed < extent:
         with writer.loop(transposed, extent) as loop:
             here = writer.pointer(source, writer.multiply(loop.index, stride), spec.source_element)
@@ -249,13 +235,22 @@ def _write_levels(
             _store(writer, spec, _gather(writer, spec, here, active), there)
 
 
-def _gather(writer: LoopWriter, spec: PackSpec, source: str, active: int) -> str:
+def _gather(writer: Writer, spec: PackSpec, source: str, active: int) -> str:
     """One row of a panel: `active` neighbouring columns, then zeros."""
-    element, lanes = MEMORY[spec.dtype.name], lanes_of(spec.dtype)
-    if spec.pair_stride and (spec.column_stride == 1 or spec.pair_stride != 1):
-        return _gather_pairs(writer, spec, source, active)
+    if spec.pair_stride and (spec.column_stride == 1 or spec.pair_stride != 1):  # halves apart: two rows, interleaved
+        halves = []
+        for half in range(2):
+            start = writer.pointer(source, half * spec.pair_stride, "i16")
+            halves.append(_row(writer, spec, bfloat16, start, active))
+        return interleaved(writer, *halves)
+    return _row(writer, spec, spec.dtype, source, active)
+
+
+def _row(writer: Writer, spec: PackSpec, dtype: DType, source: str, active: int) -> str:
+    """`active` elements `column_stride` apart, then zeros."""
+    element, lanes = MEMORY[dtype.name], lanes_of(spec.dtype)
     if spec.column_stride == 1:
-        return load_vector(writer, spec.dtype, source, lanes, active)
+        return load_vector(writer, dtype, source, lanes, active)
     row = "zeroinitializer"
     for lane in range(active):
         pointer = writer.pointer(source, lane * spec.column_stride, spec.source_element)
@@ -264,24 +259,7 @@ def _gather(writer: LoopWriter, spec: PackSpec, source: str, active: int) -> str
     return row
 
 
-def _gather_pairs(writer: LoopWriter, spec: PackSpec, source: str, active: int) -> str:
-    """One row of a panel of pairs whose halves are apart: two rows, interleaved."""
-    lanes = lanes_of(spec.dtype)
-    halves = []
-    for half in range(2):
-        start = writer.pointer(source, half * spec.pair_stride, "i16")
-        if spec.column_stride == 1:
-            halves.append(load_vector(writer, bfloat16, start, lanes, active))
-            continue
-        row = "zeroinitializer"
-        for lane in range(active):
-            value = writer.value(f"load i16, ptr {writer.pointer(start, lane * spec.column_stride, 'i16')}, align 2")
-            row = writer.value(f"insertelement {vector('i16', lanes)} {row}, i16 {value}, i32 {lane}")
-        halves.append(row)
-    return interleaved(writer, halves[0], halves[1])
-
-
-def interleaved(writer: LoopWriter, low: str, high: str) -> str:
+def interleaved(writer: Writer, low: str, high: str) -> str:
     """Sixteen pairs of which `low` and `high`, vectors of bfloat16, are the halves."""
     halves = (writer.value(f"zext <16 x i16> {half} to <16 x i32>") for half in (low, high))
     first, second = halves
@@ -289,189 +267,22 @@ def interleaved(writer: LoopWriter, low: str, high: str) -> str:
     return writer.value(f"bitcast <16 x i32> {writer.value(f'or <16 x i32> {shifted}, {first}')} to <16 x float>")
 
 
-def _define_transpose(writer: LoopWriter, spec: PackSpec, active: int) -> str:
+def _define_transpose(writer: Writer, spec: PackSpec, active: int) -> str:
     """Define `transpose(source, target)` of a square: the same code for every block of a panel."""
     parameters = [("ptr noalias", "%source"), ("ptr noalias", "%target")]
     name = f"transpose_{active}"
     return writer.function(name, parameters, lambda inner: _transpose(inner, spec, "%source", "%target", active))
 
 
-def _transpose(writer: LoopWriter, spec: PackSpec, source: str, target: str, active: int) -> None:
+def _transpose(writer: Writer, spec: PackSpec, source: str, target: str, active: int) -> None:
     """A square of lanes x lanes elements, contiguous along depth in the source."""
     element, lanes = MEMORY[spec.dtype.name], lanes_of(spec.dtype)
     kind = vector(element, lanes)
     rows = []
     for lane in range(lanes):
         pointer = writer.pointer(source, lane * spec.column_stride, spec.source_element)
-        rows.append(_load(writer, spec, pointer) if lane < active else "zeroinitializer")
+        whole = load_vector(writer, spec.dtype, pointer, lanes, alignment=spec.alignment) if lane < active else ""
+        rows.append(whole or "zeroinitializer")
     rows = exchanged(writer, kind, rows)
     for lane, value in enumerate(rows):
         _store(writer, spec, value, writer.pointer(target, lane * lanes, element))
-
-
-def exchanged(writer: LoopWriter, kind: str, rows: Sequence[str]) -> list[str]:
-    """The columns of a square of vectors of type `kind`, by exchanging ever smaller halves of its rows."""
-    rows, lanes = list(rows), len(rows)
-    half = lanes // 2
-    while half:
-        low = [lane if not lane & half else lanes + lane - half for lane in range(lanes)]
-        high = [lane + half if not lane & half else lanes + lane for lane in range(lanes)]
-        for row in (row for row in range(lanes) if not row & half):
-            pair = rows[row], rows[row + half]
-            for place, choice in ((row, low), (row + half, high)):
-                order = ", ".join(f"i32 {lane}" for lane in choice)
-                rows[place] = writer.value(
-                    f"shufflevector {kind} {pair[0]}, {kind} {pair[1]}, <{lanes} x i32> <{order}>"
-                )
-        half //= 2
-    return rows
-
-
-def _load(writer: LoopWriter, spec: PackSpec, pointer: str) -> str:
-    """A whole vector; pairs lie wherever a bfloat16 may."""
-    kind = vector(MEMORY[spec.dtype.name], lanes_of(spec.dtype))
-    return writer.value(f"load {kind}, ptr {pointer}, align {spec.alignment}")
-
-
-def define_copy(writer: LoopWriter, dtype: DType) -> str:
-    """Define `copy(target, source, count)`: `count` contiguous elements, in vectors; nothing where `count` is
-    negative.
-    """
-    return _define_stream(writer, dtype, "copy", True)
-
-
-def define_clear(writer: LoopWriter, dtype: DType) -> str:
-    """Define `clear(target, count)`: zeros; nothing where `count` is negative."""
-    return _define_stream(writer, dtype, "clear", False)
-
-
-def _define_stream(writer: LoopWriter, dtype: DType, verb: str, reads: bool) -> str:
-    element, lanes = MEMORY[dtype.name], lanes_of(dtype)
-    kind = vector(element, lanes)
-
-    def move(inner: LoopWriter, index: Integer, of: str) -> None:
-        value = "zeroinitializer"
-        if reads:
-            value = inner.value(f"load {of}, ptr {inner.pointer('%source', index, element)}, align {dtype.itemsize}")
-        inner.emit(f"store {of} {value}, ptr {inner.pointer('%target', index, element)}, align {dtype.itemsize}")
-
-    def build(inner: LoopWriter) -> None:
-        count = inner.maximum("%count", 0)
-        whole = inner.value(f"and i64 {count}, {-4 * lanes}", "i")
-        with inner.loop(0, whole, 4 * lanes) as loop:
-            for part in range(4):
-                move(inner, inner.add(loop.index, part * lanes), kind)
-        vectors = inner.value(f"and i64 {count}, {-lanes}", "i")
-        with inner.loop(whole, vectors, lanes) as loop:
-            move(inner, loop.index, kind)
-        with inner.loop(vectors, count) as loop:
-            move(inner, loop.index, element)
-
-    parameters = [("ptr noalias", "%target"), *([("ptr noalias", "%source")] if reads else []), ("i64", "%count")]
-    return writer.function(f"{verb}_{dtype.name}", parameters, build)
-
-
-@dataclass(frozen=True, slots=True)
-class Window:
-    """How a window of channels-last images is copied into scratch.
-
-    Of each pixel's `channels`, the first `taken` from the given address on; scratch has `pixel`, `row` and `image`
-    elements between neighbours.
-    """
-
-    dtype: DType
-    spatial: tuple[int, int]
-    channels: int
-    taken: int
-    pixel: int
-    row: int
-    image: int
-
-
-def define_apply(writer: LoopWriter, window: Window, prologue: Epilogue) -> str:
-    """Define `apply(target, source, operands…, count)`: `count` neighbouring pixels, each element by the prologue.
-
-    Pixel by pixel: a column of them would walk memory in strides, and what belongs to a channel stays in the nearest
-    cache.
-    """
-    element, lanes = MEMORY[window.dtype.name], lanes_of(window.dtype)
-    operands = OperandPointers(prologue, tuple(f"%operand{i}" for i in range(len(prologue.operands))))
-
-    def build(inner: LoopWriter) -> None:
-        def move(first: Integer, channel: Integer, there: str, here: str, active: int) -> None:
-            value = load_vector(inner, window.dtype, inner.pointer(here, channel, element), lanes, active)
-            others = operands.at(inner, inner.add(first, channel), channel)
-            value = finish(inner, prologue, window.dtype, value, others, active)
-            store_vector(inner, window.dtype, value, inner.pointer(there, channel, element), lanes, active)
-
-        strip = APPLIED_VECTORS * lanes
-        whole = window.taken - window.taken % strip
-        with inner.loop(0, "%count") as pixel:
-            first = inner.multiply(pixel.index, window.channels)
-            here = inner.pointer("%source", first, element)
-            there = inner.pointer("%target", inner.multiply(pixel.index, window.pixel), element)
-            if whole:
-                with inner.loop(0, whole, strip) as loop:
-                    for part in range(0, strip, lanes):
-                        move(first, inner.add(loop.index, part), there, here, lanes)
-            for channel in range(whole, window.taken, lanes):
-                move(first, channel, there, here, min(lanes, window.taken - channel))
-
-    parameters = [("ptr noalias", "%target"), ("ptr", "%source"), *(("ptr", base) for base in operands.bases)]
-    return writer.function("apply", [*parameters, ("i64", "%count")], build)
-
-
-def copy_window(
-    w: LoopWriter,
-    window: Window,
-    source: str,
-    images: tuple[Integer, Integer],
-    rows: tuple[Integer, Integer],
-    columns: tuple[Integer, Integer],
-    applied: OperandPointers | None = None,
-) -> None:
-    """Copy images [start, stop), and of each the window of (first, count) rows and columns; zeros beyond the image.
-
-    What lies inside goes through the prologue of `applied`, whose pointers belong to the element at `source`.
-    """
-    element = MEMORY[window.dtype.name]
-    clear = define_clear(w, window.dtype)
-
-    def send(verb: str, *arguments: str | Integer) -> None:
-        *pointers, count = arguments
-        w.call("void", verb, *(("ptr", str(pointer)) for pointer in pointers), ("i64", str(count)))
-
-    (top, height), (left, width) = rows, columns
-    right = w.add(left, width)
-    valid_left = w.minimum(w.maximum(left, 0), right)
-    valid_right = w.maximum(w.minimum(right, window.spatial[1]), valid_left)
-    before = w.multiply(w.subtract(valid_left, left), window.pixel)
-    valid = w.multiply(w.subtract(valid_right, valid_left), window.pixel)
-    after = w.multiply(w.subtract(right, valid_right), window.pixel)
-    with w.loop(*images) as image, w.loop(0, height) as row:
-        place = w.multiply(w.subtract(image.index, images[0]), window.image)
-        target = w.pointer("%scratch", w.add(place, w.multiply(row.index, window.row)), element)
-        input_row = w.add(top, row.index)
-        inside = w.value(f"icmp ult i64 {input_row}, {window.spatial[0]}", "c")
-        with w.when(w.value(f"xor i1 {inside}, true", "c")):
-            send(clear, target, w.multiply(width, window.pixel))
-        with w.when(inside):
-            if before != 0:
-                send(clear, target, before)
-            pixel = w.add(w.multiply(image.index, window.spatial[0]), input_row)
-            pixel = w.add(w.multiply(pixel, window.spatial[1]), valid_left)
-            first = w.multiply(pixel, window.channels)
-            start, middle = w.pointer(source, first, element), w.pointer(target, before, element)
-            if applied is not None and applied.epilogue.body:
-                count = w.subtract(valid_right, valid_left)
-                send(define_apply(w, window, applied.epilogue), middle, start, *applied.at(w, first, 0), count)
-            elif window.pixel == window.channels:
-                send(define_copy(w, window.dtype), middle, start, valid)
-            elif valid != 0:
-                with w.loop(valid_left, valid_right) as column:
-                    step = w.subtract(column.index, valid_left)
-                    there = w.pointer(middle, w.multiply(step, window.pixel), element)
-                    here = w.pointer(start, w.multiply(step, window.channels), element)
-                    send(define_copy(w, window.dtype), there, here, window.taken)
-            if after != 0:
-                send(clear, w.pointer(middle, valid, element), after)

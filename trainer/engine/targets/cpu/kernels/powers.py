@@ -6,8 +6,8 @@ float32 goes through float64, which leaves half a unit; float64 carries the loga
 from __future__ import annotations
 
 from trainer.engine.targets.cpu.kernels.mathematics import exp, log, small_integer_to_float, split_exponent
-from trainer.engine.targets.cpu.kernels.vectors import Floats, splat
-from trainer.engine.targets.cpu.kernels.writer import Writer, vector
+from trainer.engine.targets.cpu.kernels.vectors import Floats, Integers, splat
+from trainer.engine.targets.cpu.kernels.writer import Writer
 
 _LN2 = (0.6931471805599453, 2.3190468138462996e-17)
 _TWO_THIRDS = (0.6666666666666666, 3.700743415417188e-17)
@@ -25,23 +25,15 @@ def power(f: Floats, x: str, y: str) -> str:
     one, zero = f.constant(1.0), f.constant(0.0)
     integral = f.compare("oeq", f.unary("trunc", y), y)
     half = f.multiply(y, f.constant(0.5))
-    odd = _and(f, integral, f.compare("one", f.unary("trunc", half), half))
+    odd = f.logical("and", integral, f.compare("one", f.unary("trunc", half), half))
     signed = f.select(odd, f.copysign(magnitude, x), magnitude)
-    below = _and(f, f.compare("olt", x, zero), f.compare("olt", size, f.constant(float("inf"))))
-    invalid = _and(f, below, f.compare("one", f.unary("trunc", y), y))
+    below = f.logical("and", f.compare("olt", x, zero), f.compare("olt", size, f.constant(float("inf"))))
+    invalid = f.logical("and", below, f.compare("one", f.unary("trunc", y), y))
     result = f.select(invalid, f.constant(float("nan")), signed)
     infinite_power = f.compare("oeq", f.unary("fabs", y), f.constant(float("inf")))
-    unit = _and(f, f.compare("oeq", size, one), infinite_power)
-    always_one = _or(f, _or(f, f.compare("oeq", x, one), f.compare("oeq", y, zero)), unit)
+    unit = f.logical("and", f.compare("oeq", size, one), infinite_power)
+    always_one = f.logical("or", f.logical("or", f.compare("oeq", x, one), f.compare("oeq", y, zero)), unit)
     return f.select(always_one, one, result)
-
-
-def _and(f: Floats, a: str, b: str) -> str:
-    return f.writer.value(f"and {vector('i1', f.lanes)} {a}, {b}")
-
-
-def _or(f: Floats, a: str, b: str) -> str:
-    return f.writer.value(f"or {vector('i1', f.lanes)} {a}, {b}")
 
 
 def _through_double(f: Floats, size: str, y: str) -> str:
@@ -102,42 +94,36 @@ def _precise_log(f: Floats, x: str) -> tuple[str, str]:
     zero = f.compare("oeq", x, f.constant(0.0))
     high = f.select(zero, f.constant(float("-inf")), f.select(infinite, x, high))
     high = f.select(f.compare("uno", x, x), x, high)
-    special = _or(f, zero, infinite)
+    special = f.logical("or", zero, infinite)
     return high, f.select(special, f.constant(0.0), low)
 
 
-def integer_power(writer: Writer, element: str, lanes: int, signed: bool, x: str, y: str) -> str:
+def integer_power(v: Integers, x: str, y: str) -> str:
     """x**y modulo the width by squaring; a negative exponent gives 0, or +-1 where |x| = 1."""
-    kind, mask = vector(element, lanes), vector("i1", lanes)
-    one, zero = splat(element, "1"), splat(element, "0")
+    kind, one, zero = v.type, v.constant(1), v.constant(0)
 
     def build(inner: Writer) -> None:
-        inner.label("entry")
         inner.branch("square")
         inner.label("square")
         inner.emit(f"%total = phi {kind} [ {one}, %entry ], [ %next, %square ]")
         inner.emit(f"%base = phi {kind} [ %x, %entry ], [ %squared, %square ]")
         inner.emit(f"%left = phi {kind} [ %y, %entry ], [ %rest, %square ]")
-        bit = inner.value(f"trunc {kind} %left to {mask}")
-        inner.emit(f"%next = select {mask} {bit}, {kind} {inner.value(f'mul {kind} %total, %base')}, {kind} %total")
+        bit = inner.value(f"trunc {kind} %left to {v.mask}")
+        inner.emit(f"%next = select {v.mask} {bit}, {kind} {inner.value(f'mul {kind} %total, %base')}, {kind} %total")
         inner.emit(f"%squared = mul {kind} %base, %base")
         inner.emit(f"%rest = lshr {kind} %left, {one}")
-        some = inner.intrinsic(f"vector.reduce.or.v{lanes}{element}", element, (kind, "%rest"))
-        inner.branch_if(inner.value(f"icmp ne {element} {some}, 0"), "square", "done")
+        some = inner.intrinsic(f"vector.reduce.or.v{v.lanes}{v.element}", v.element, (kind, "%rest"))
+        inner.branch_if(inner.value(f"icmp ne {v.element} {some}, 0"), "square", "done")
         inner.label("done")
         inner.emit(f"ret {kind} %next")
 
-    name = writer.helper(f"power_{element}_{lanes}", kind, [(kind, "%x"), (kind, "%y")], build)
-    if not signed:
-        return writer.call(kind, name, (kind, x), (kind, y))
-    negative = writer.value(f"icmp slt {kind} {y}, {zero}")
+    name = v.writer.helper(f"power_{v.element}_{v.lanes}", kind, [(kind, "%x"), (kind, "%y")], build)
+    if not v.signed:
+        return v.writer.call(kind, name, (kind, x), (kind, y))
+    negative = v.operation("icmp slt", y, zero)
     # for |x| = 1 the reciprocal is x itself, so only the parity of y counts; other x have none
-    parity = writer.value(f"and {kind} {y}, {one}")
-    exponent = writer.value(f"select {mask} {negative}, {kind} {parity}, {kind} {y}")
-    result = writer.call(kind, name, (kind, x), (kind, exponent))
-    is_one = writer.value(f"icmp eq {kind} {x}, {one}")
-    is_minus_one = writer.value(f"icmp eq {kind} {x}, {splat(element, '-1')}")
-    unit = writer.value(f"or {mask} {is_one}, {is_minus_one}")
-    other = writer.value(f"xor {mask} {unit}, {splat('i1', 'true')}")
-    vanishes = writer.value(f"and {mask} {negative}, {other}")
-    return writer.value(f"select {mask} {vanishes}, {kind} {zero}, {kind} {result}")
+    exponent = v.select(negative, v.operation("and", y, one), y)
+    result = v.writer.call(kind, name, (kind, x), (kind, exponent))
+    is_unit = v.logical("or", v.operation("icmp eq", x, one), v.operation("icmp eq", x, v.constant(-1)))
+    vanishes = v.logical("and", negative, v.logical("xor", is_unit, splat("i1", "true")))
+    return v.select(vanishes, zero, result)

@@ -55,9 +55,7 @@ def add_pairs(writer: Writer, a: str, b: str, total: str, *, native: bool) -> st
         pairs = [(_PAIRS, writer.value(f"bitcast {_FLOATS} {value} to {_PAIRS}")) for value in (a, b)]
         return writer.intrinsic("x86.avx512bf16.dpbf16ps.512", _FLOATS, (_FLOATS, total), *pairs)
     for half in (_odd, _even):
-        total = writer.intrinsic(
-            "fma.v16f32", _FLOATS, (_FLOATS, half(writer, a)), (_FLOATS, half(writer, b)), (_FLOATS, total)
-        )
+        total = writer.apply("fma", _FLOATS, half(writer, a), half(writer, b), total)
     return total
 
 

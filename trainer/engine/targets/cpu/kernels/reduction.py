@@ -7,7 +7,7 @@ they give the same bits.
 
 from __future__ import annotations
 
-from trainer.engine.program.spec import LoopKernel
+from trainer.engine.targets.cpu.kernels.loop_kernel import LoopKernel
 from trainer.engine.targets.cpu.kernels.reduction_columns import COLUMN_PART, STRIP_PARTS, ColumnReduction
 from trainer.engine.targets.cpu.kernels.reduction_rows import RowReduction
 

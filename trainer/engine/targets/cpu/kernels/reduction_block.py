@@ -6,12 +6,12 @@ A bfloat16 value may be stored as float32, unrounded, to be combined with other 
 
 from __future__ import annotations
 
-from trainer.engine.program.spec import LoopKernel
-from trainer.engine.targets.cpu.kernels.access import load_vector, row_value
+from trainer.engine.targets.cpu.kernels.access import load_inputs, row_values
 from trainer.engine.targets.cpu.kernels.combine import Accumulator, Moments
-from trainer.engine.targets.cpu.kernels.expression import LANES, MEMORY, render_body
-from trainer.engine.targets.cpu.kernels.loops import IOTA, Arguments, broadcast, load_arguments, minimum
-from trainer.engine.targets.cpu.kernels.writer import Writer, vector
+from trainer.engine.targets.cpu.kernels.expression import COMPUTE, LANES, render_body
+from trainer.engine.targets.cpu.kernels.loop_kernel import LoopKernel
+from trainer.engine.targets.cpu.kernels.loops import IOTA, Arguments, Part, bounds, broadcast, load_arguments, minimum
+from trainer.engine.targets.cpu.kernels.writer import Integer, Writer, vector
 
 
 class BlockReduction:
@@ -40,31 +40,27 @@ class BlockReduction:
 
     def render(self, name: str) -> str:
         writer = self.writer
-        writer.label("entry")
         self.arguments: Arguments = load_arguments(writer, self.kernel)
-        self.elements = [MEMORY[operand.dtype.name] for operand in self.arguments.operands]
         length, chunk = self.arguments.sizes[self.reduced], self.arguments.chunk
         padded = writer.value(f"add i64 {length}, {writer.value(f'sub i64 {chunk}, 1')}")
         blocks = writer.value(f"udiv i64 {padded}, {chunk}")
         empty = writer.value(f"icmp eq i64 {blocks}, 0")
         blocks = writer.value(f"select i1 {empty}, i64 1, i64 {blocks}")
         group, self.block = writer.value(f"udiv i64 %task, {blocks}"), writer.value(f"urem i64 %task, {blocks}")
-        self.start = writer.value(f"mul i64 {self.block}, {chunk}")
-        self.stop = minimum(writer, length, writer.value(f"add i64 {self.start}, {chunk}"))
+        self.start, self.stop = bounds(writer, self.block, chunk, length)
         first = writer.value(f"mul i64 {group}, {self.arguments.grain}")
         self.write(first)
-        writer.emit("ret void")
         return writer.module(name)
 
     def write(self, first: str) -> None:
         """The task's block of the kept parts from `first` on."""
         raise NotImplementedError
 
-    def last(self, first: str, total: str) -> str:
+    def last(self, first: str, total: Integer) -> str:
         """The kept part behind the task's last, of `total`."""
         return minimum(self.writer, total, self.writer.value(f"add i64 {first}, {self.arguments.grain}"))
 
-    def positions(self, position: str, consecutive: bool) -> str:
+    def positions(self, position: Integer, consecutive: bool) -> str:
         """Places along the reduced dimension as int64 lanes: `position` on, or `position` on every lane."""
         if not any(accumulator.tracks_position for accumulator in self.accumulators):
             return ""
@@ -84,29 +80,18 @@ class BlockReduction:
         accumulator = self.accumulators[place]
         if not isinstance(accumulator, Moments):
             return accumulator.final(partials[place])
-        element = accumulator.types[0][1:-1].split(" x ")[1]
-        length = self.writer.value(f"sub i64 {self.stop}, {self.start}")
-        count = broadcast(self.writer, element, self.writer.value(f"uitofp i64 {length} to {element}"))
+        count = self.spread_count(accumulator, self.writer.value(f"sub i64 {self.stop}, {self.start}"))
         return accumulator.result_of(self.writer, operation, partials[place], pivots[place], count)
 
-    def values(self, places: list[str], fixed: dict[int, str], position: str, mask: str | None) -> list[str]:
-        """The values to reduce, from the body on the operands at `position` of the innermost dimension."""
-        loaded = [
-            fixed[number]
-            if number in fixed
-            else load_vector(self.writer, operand, places[number], self.arguments.strides[number][-1], position, mask)
-            for number, operand in enumerate(self.kernel.inputs)
-        ]
+    def values(self, places: list[str], fixed: dict[int, str], part: Part) -> list[str]:
+        """The values to reduce, from the body on the operands at `part` of the innermost dimension."""
+        loaded = load_inputs(self.writer, self.kernel.inputs, fixed, places, part, self.arguments.strides)
         values = render_body(self.writer, self.kernel.body, loaded)
         return [values[instruction] for instruction in self.terms]
 
     def fixed(self, places: list[str]) -> dict[int, str]:
         """The values of operands that don't move along the innermost dimension."""
-        return {
-            number: row_value(self.writer, operand, places[number])
-            for number, operand in enumerate(self.kernel.inputs)
-            if operand.inner == "broadcast"
-        }
+        return row_values(self.writer, self.kernel.inputs, places)
 
     def pivot_elements(self) -> tuple[str, str]:
         """The block's middle elements, of which the pivot is the mean: where in it they begin, how many they are."""
@@ -117,7 +102,10 @@ class BlockReduction:
 
     def divided(self, accumulator: Accumulator, value: str, count: str) -> str:
         """A vector over an integer."""
-        kind = accumulator.types[0]
-        element = kind[1:-1].split(" x ")[1]
-        number = broadcast(self.writer, element, self.writer.value(f"uitofp i64 {count} to {element}"))
-        return self.writer.value(f"fdiv {kind} {value}, {number}")
+        number = self.spread_count(accumulator, count)
+        return self.writer.value(f"fdiv {accumulator.types[0]} {value}, {number}")
+
+    def spread_count(self, accumulator: Accumulator, count: str) -> str:
+        """An integer on every lane, as the accumulator's floats."""
+        element = COMPUTE[accumulator.working.name]
+        return broadcast(self.writer, element, self.writer.value(f"uitofp i64 {count} to {element}"))

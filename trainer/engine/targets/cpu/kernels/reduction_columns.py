@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from trainer.engine.program.spec import LoopKernel
-from trainer.engine.targets.cpu.kernels.access import store_vector
+from trainer.engine.targets.cpu.kernels.access import prefetch, store_operand
 from trainer.engine.targets.cpu.kernels.combine import Moments
 from trainer.engine.targets.cpu.kernels.expression import LANES, cast
+from trainer.engine.targets.cpu.kernels.loop_kernel import LoopKernel
 from trainer.engine.targets.cpu.kernels.loops import (
     advance,
-    carried_loop,
     counted_loop,
     cursor_type,
     decode,
-    masked_loop,
     minimum,
     place_at,
-    vector_loop,
+    product,
+    vectors,
 )
 from trainer.engine.targets.cpu.kernels.reduction_block import BlockReduction
-from trainer.engine.targets.cpu.kernels.writer import vector
+from trainer.engine.targets.cpu.kernels.writer import Integer, Typed, vector
 
 COLUMN_PART = 64
 """Kept elements in one part of a "column" reduction."""
@@ -37,9 +36,7 @@ class ColumnReduction(BlockReduction):
         writer, arguments = self.writer, self.arguments
         kept = arguments.sizes[-1]
         parts = writer.value(f"udiv i64 {writer.value(f'add i64 {kept}, {COLUMN_PART - 1}')}, {COLUMN_PART}")
-        total = parts
-        for size in arguments.sizes[: self.reduced]:
-            total = writer.value(f"mul i64 {total}, {size}")
+        total = product(writer, [parts, *arguments.sizes[: self.reduced]])
         self.scratch = [
             [
                 writer.value(f"alloca [{LANES * COLUMN_PART * STRIP_PARTS} x {_scratch_element(kind)}], align 64")
@@ -55,31 +52,27 @@ class ColumnReduction(BlockReduction):
         ]
 
         last = self.last(first, total)
-
-        def strip(number: str) -> str:
+        with counted_loop(writer, first, last, 1, "strip") as loop:
+            number = loop.index
             outer = decode(writer, writer.value(f"udiv i64 {number}, {parts}"), arguments.sizes[: self.reduced])
             inner = writer.value(f"urem i64 {number}, {parts}")
-            count = minimum(
-                writer, writer.value(f"sub i64 {parts}, {inner}"), writer.value(f"sub i64 {last}, {number}")
-            )
-            count = minimum(writer, count, str(STRIP_PARTS))
+            rest = writer.value(f"sub i64 {parts}, {inner}")
+            count = minimum(writer, rest, writer.value(f"sub i64 {last}, {number}"))
+            loop.step = count = minimum(writer, count, STRIP_PARTS)
             start = writer.value(f"mul i64 {inner}, {COLUMN_PART}")
             length = writer.value(f"mul i64 {count}, {COLUMN_PART}")
             stop = minimum(writer, kept, writer.value(f"add i64 {start}, {length}"))
             inputs = len(self.kernel.inputs)
             places = [
                 place_at(
-                    writer, operand, element, base,
+                    writer, operand, base,
                     list(zip([*outer, self.start if n < inputs else self.block], strides, strict=False)),
                 )
-                for n, (operand, element, base, strides) in enumerate(
-                    zip(arguments.operands, self.elements, arguments.bases, arguments.strides, strict=True)
+                for n, (operand, base, strides) in enumerate(
+                    zip(arguments.operands, arguments.bases, arguments.strides, strict=True)
                 )
             ]  # fmt: skip
             self._column(places, start, stop)
-            return count
-
-        counted_loop(writer, first, last, 1, strip, "strip")
 
     def _column(self, places: list[str], start: str, stop: str) -> None:
         writer = self.writer
@@ -87,91 +80,69 @@ class ColumnReduction(BlockReduction):
         self.pitch = writer.value(f"and i64 {writer.value(f'add i64 {width}, {LANES - 1}')}, {-LANES}")
 
         self._clear(width)
-        inputs = len(self.kernel.inputs)
-        operands = self.arguments.operands[:inputs]
         if any(self.pivots):
             self._keep_pivots(places, start, stop)
             self._clear(width)
-
-        def step(position: str, here: list[str]) -> list[str]:
+        with counted_loop(writer, self.start, self.stop, 1, "reduce", self._cursors(places)) as loop:
+            here = loop.carried
             fixed = self.fixed(here)
-            positions = self.positions(position, False)
-            lane = writer.value(f"and i64 {position}, {LANES - 1}")
-
-            def body(kept: str, mask: str | None) -> None:
-                self._prefetch(here, kept)
-                offset = writer.value(f"sub i64 {kept}, {start}")
-                values = self.distances(self.values(here, fixed, kept, mask), self._kept_pivots(offset))
+            positions = self.positions(loop.index, False)
+            lane = writer.value(f"and i64 {loop.index}, {LANES - 1}")
+            for part in vectors(writer, start, stop, "kept"):
+                self._prefetch(here, part.position)
+                offset = writer.value(f"sub i64 {part.position}, {start}")
+                values = self.distances(self.values(here, fixed, part), self._kept_pivots(offset))
                 partials = zip(self.accumulators, self._kept(lane, offset), values, strict=True)
                 self._keep(lane, offset, [a.take(writer, old, value, positions, None) for a, old, value in partials])
-
-            vector_loop(writer, start, stop, body, "kept")
-            return self._next_row(here)
-
-        initial = [(cursor_type(operand), place) for operand, place in zip(operands, places, strict=False)]
-        carried_loop(writer, self.start, self.stop, 1, initial, step, "reduce")
+            loop.next = self._next_row(here)
         self._store_column(places, start, stop)
+
+    def _cursors(self, places: list[str]) -> list[Typed]:
+        """The inputs' places, as values that a loop carries."""
+        return [(cursor_type(operand), place) for operand, place in zip(self.kernel.inputs, places, strict=False)]
 
     def _next_row(self, places: list[str]) -> list[str]:
         """The inputs' places one step further along the reduced dimension."""
-        arguments = self.arguments
         return [
-            advance(
-                self.writer, arguments.operands[number], self.elements[number], place,
-                arguments.strides[number][self.reduced],
-            )
-            for number, place in enumerate(places)
-        ]  # fmt: skip
+            advance(self.writer, operand, place, strides[self.reduced])
+            for operand, place, strides in zip(self.kernel.inputs, places, self.arguments.strides, strict=False)
+        ]
 
     def _clear(self, width: str) -> None:
         """Partial results of no elements everywhere in the scratch."""
-
-        def clear(lane: str) -> None:
-            counted_loop(
-                self.writer, "0", width, LANES, lambda offset: self._keep(lane, offset, self._identities()), "clear"
-            )
-
-        counted_loop(self.writer, "0", str(LANES), 1, clear, "lane")
+        writer = self.writer
+        with (
+            counted_loop(writer, 0, LANES, 1, "lane") as lane,
+            counted_loop(writer, 0, width, LANES, "clear") as offset,
+        ):
+            self._keep(lane.index, offset.index, self._identities())
 
     def _keep_pivots(self, places: list[str], start: str, stop: str) -> None:
         """Put the means of the block's middle rows, one for each lane, into the scratch of pivots."""
         writer = self.writer
         skipped, count = self.pivot_elements()
-        operands = self.arguments.operands[: len(self.kernel.inputs)]
-
-        def row(lane: str, here: list[str]) -> list[str]:
-            fixed = self.fixed(here)
-
-            def body(kept: str, mask: str | None) -> None:
-                offset = writer.value(f"sub i64 {kept}, {start}")
-                found = zip(self.accumulators, self._identities(), self.values(here, fixed, kept, mask), strict=True)
-                first = [[value, *old[1:]] if isinstance(a, Moments) else old for a, old, value in found]
-                self._keep(lane, offset, first)
-
-            masked_loop(writer, start, stop, body, "first")
-            return self._next_row(here)
-
         firsts = [
-            place_at(
-                writer, operand, self.elements[number], places[number],
-                [(skipped, self.arguments.strides[number][self.reduced])],
-            )
-            for number, operand in enumerate(operands)
-        ]  # fmt: skip
-        initial = [(cursor_type(operand), place) for operand, place in zip(operands, firsts, strict=True)]
-        carried_loop(writer, "0", count, 1, initial, row, "pivot")
-
-        def fold(kept: str, mask: str | None) -> None:
-            offset = writer.value(f"sub i64 {kept}, {start}")
-            lanes = [self._kept(str(lane), offset) for lane in range(LANES)]
+            place_at(writer, operand, place, [(skipped, strides[self.reduced])])
+            for operand, place, strides in zip(self.kernel.inputs, places, self.arguments.strides, strict=False)
+        ]
+        with counted_loop(writer, 0, count, 1, "pivot", self._cursors(firsts)) as loop:
+            here = loop.carried
+            fixed = self.fixed(here)
+            for part in vectors(writer, start, stop, "first", masked=True):
+                offset = writer.value(f"sub i64 {part.position}, {start}")
+                found = zip(self.accumulators, self._identities(), self.values(here, fixed, part), strict=True)
+                first = [[value, *old[1:]] if isinstance(a, Moments) else old for a, old, value in found]
+                self._keep(loop.index, offset, first)
+            loop.next = self._next_row(here)
+        for part in vectors(writer, start, stop, "fold", masked=True):
+            offset = writer.value(f"sub i64 {part.position}, {start}")
+            lanes = [self._kept(lane, offset) for lane in range(LANES)]
             for number, (accumulator, memory) in enumerate(zip(self.accumulators, self.pivots, strict=True)):
                 if memory:
                     kind = accumulator.types[0]
                     total = accumulator.fold_list(writer, [lane[number] for lane in lanes])[0]
                     mean = self.divided(accumulator, total, count)
                     writer.emit(f"store {kind} {mean}, ptr {self._pivot_place(memory, kind, offset)}, align 16")
-
-        masked_loop(writer, start, stop, fold, "fold")
 
     def _kept_pivots(self, offset: str) -> list[str]:
         """The vectors of pivots at `offset` of the scratch, "" where there is none."""
@@ -185,24 +156,19 @@ class ColumnReduction(BlockReduction):
     def _pivot_place(self, memory: str, kind: str, offset: str) -> str:
         return self.writer.value(f"getelementptr {_scratch_element(kind)}, ptr {memory}, i64 {offset}")
 
-    def _prefetch(self, places: list[str], kept: str) -> None:
+    def _prefetch(self, places: list[str], kept: Integer) -> None:
         """Ask for what will be read some steps later: no hardware prefetcher follows strides beyond a page."""
+        writer = self.writer
         for number, operand in enumerate(self.kernel.inputs):
             if operand.inner == "contiguous" and not operand.index:
-                ahead = self.writer.value(f"mul i64 {self.arguments.strides[number][self.reduced]}, {PREFETCH_STEPS}")
-                element = self.elements[number]
-                start = advance(
-                    self.writer, operand, element, places[number], self.writer.value(f"add i64 {ahead}, {kept}")
-                )
-                arguments = (("ptr", start), ("i32", "0"), ("i32", "3"), ("i32", "1"))
-                self.writer.intrinsic("prefetch.p0", "void", *arguments)
+                ahead = writer.value(f"mul i64 {self.arguments.strides[number][self.reduced]}, {PREFETCH_STEPS}")
+                prefetch(writer, advance(writer, operand, places[number], writer.value(f"add i64 {ahead}, {kept}")))
 
     def _store_column(self, places: list[str], start: str, stop: str) -> None:
         writer = self.writer
-
-        def body(kept: str, mask: str | None) -> None:
-            offset = writer.value(f"sub i64 {kept}, {start}")
-            lanes = [self._kept(str(lane), offset) for lane in range(LANES)]
+        for part in vectors(writer, start, stop, "result", masked=True):
+            offset = writer.value(f"sub i64 {part.position}, {start}")
+            lanes = [self._kept(lane, offset) for lane in range(LANES)]
             folded = [
                 accumulator.fold_list(writer, [lane[number] for lane in lanes])
                 for number, accumulator in enumerate(self.accumulators)
@@ -213,20 +179,17 @@ class ColumnReduction(BlockReduction):
                 _, operand = self.kernel.outputs[number]
                 result = self.final(number, folded, pivots)
                 value = cast(writer, result, self.accumulators[place].result, operand.dtype)
-                stride = self.arguments.strides[output][-1]
-                store_vector(writer, operand, places[output], stride, kept, mask, value)
-
-        masked_loop(writer, start, stop, body, "result")
+                store_operand(writer, operand, places[output], part, value, self.arguments.strides[output][-1])
 
     def _identities(self) -> list[list[str]]:
         return [accumulator.identity() for accumulator in self.accumulators]
 
-    def _scratch_place(self, memory: str, kind: str, lane: str, offset: str) -> str:
+    def _scratch_place(self, memory: str, kind: str, lane: Integer, offset: Integer) -> str:
         row = self.writer.value(f"mul i64 {lane}, {self.pitch}")
         index = self.writer.value(f"add i64 {row}, {offset}")
         return self.writer.value(f"getelementptr {_scratch_element(kind)}, ptr {memory}, i64 {index}")
 
-    def _keep(self, lane: str, offset: str, partials: list[list[str]]) -> None:
+    def _keep(self, lane: Integer, offset: Integer, partials: list[list[str]]) -> None:
         """Put a vector of partial results at (lane, offset) of the scratch."""
         for accumulator, memories, partial in zip(self.accumulators, self.scratch, partials, strict=True):
             for kind, memory, value in zip(accumulator.types, memories, partial, strict=True):
@@ -236,7 +199,7 @@ class ColumnReduction(BlockReduction):
                     kind = vector("i8", LANES)
                 self.writer.emit(f"store {kind} {value}, ptr {place}, align 16")
 
-    def _kept(self, lane: str, offset: str) -> list[list[str]]:
+    def _kept(self, lane: Integer, offset: Integer) -> list[list[str]]:
         """The vectors of partial results at (lane, offset) of the scratch."""
         result = []
         for accumulator, memories in zip(self.accumulators, self.scratch, strict=True):

@@ -33,9 +33,9 @@ def floor_divide(f: Floats, a: str, b: str) -> str:
 
 def _crossed(f: Floats, truncated: str, b: str) -> str:
     """Lanes whose truncated remainder is not 0 and has another sign than b."""
-    mask, zero = vector("i1", f.lanes), f.constant(0.0)
-    differs = f.writer.value(f"xor {mask} {f.compare('olt', truncated, zero)}, {f.compare('olt', b, zero)}")
-    return f.writer.value(f"and {mask} {f.compare('one', truncated, zero)}, {differs}")
+    zero = f.constant(0.0)
+    differs = f.logical("xor", f.compare("olt", truncated, zero), f.compare("olt", b, zero))
+    return f.logical("and", f.compare("one", truncated, zero), differs)
 
 
 def _truncated_remainder(f: Floats, a: str, b: str) -> str:
@@ -58,8 +58,6 @@ def _truncated_remainder(f: Floats, a: str, b: str) -> str:
 def _write_loop(writer: Writer, lanes: int) -> None:
     """Subtracts whole multiples of |b|: rest - trunc(rest / |b|) |b| is exact, however the quotient was rounded."""
     f = Floats(writer, "double", lanes)
-    mask = vector("i1", lanes)
-    writer.label("entry")
     start, divisor = f.unary("fabs", "%a"), f.unary("fabs", "%b")
     far = f.multiply(divisor, f.constant(2.0**1023))
     farthest = f.multiply(far, f.constant(2.0**100))  # for subnormal divisors
@@ -73,9 +71,9 @@ def _write_loop(writer: Writer, lanes: int) -> None:
     step = f.select(overflows, f.select(still, farthest, far), divisor)
     multiple = f.unary("trunc", f.divide("%rest", step))
     left = f.fma(f.negate(multiple), step, "%rest")
-    writer.emit(f"%next = select {mask} {active}, {f.type} {left}, {f.type} %rest")
+    writer.emit(f"%next = select {f.mask} {active}, {f.type} {left}, {f.type} %rest")
     again = f.compare("oge", f.unary("fabs", "%next"), divisor)
-    some = writer.intrinsic(f"vector.reduce.or.v{lanes}i1", "i1", (mask, again))
+    some = writer.intrinsic(f"vector.reduce.or.v{lanes}i1", "i1", (f.mask, again))
     writer.branch_if(some, "divide", "done")
     writer.label("done")
     below = f.compare("olt", "%next", f.constant(0.0))

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from trainer.engine.program.spec import LoopKernel, argument_words
+from trainer.engine.targets.cpu.kernels.loop_kernel import LoopKernel, argument_words
+from trainer.engine.targets.cpu.kernels.modules import internal
 
 HEADER_WORDS = 2
 
@@ -23,8 +24,9 @@ class RepeatedKernel:
 
 def render(kernel: RepeatedKernel, part: Callable[[str], str], name: str) -> str:
     """The module text, exporting `void name(ptr arguments, i64 task)`; `part(name)` renders the kernel itself."""
-    inner = part("part").replace("define void @part(", "define internal void @part(", 1)
-    return inner + _WALK.format(name=name, header=HEADER_WORDS, step=1 + argument_words(kernel.kernel))
+    return internal(part("part"), "part") + _WALK.format(
+        name=name, header=HEADER_WORDS, step=1 + argument_words(kernel.kernel)
+    )
 
 
 _WALK = """

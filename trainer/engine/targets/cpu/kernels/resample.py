@@ -11,16 +11,16 @@ output row and each output column (start, count, the word where its weights begi
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.primitives.resampling import Band
-from trainer.engine.program.spec import Operand
-from trainer.engine.targets.cpu.kernels.access import load_vector, store_vector
-from trainer.engine.targets.cpu.kernels.expression import LANES, MEMORY, compute_type
-from trainer.engine.targets.cpu.kernels.loops import broadcast, carried_loop, counted_loop, minimum, vector_loop
-from trainer.engine.targets.cpu.kernels.writer import Writer
+from trainer.engine.targets.cpu.kernels.access import load_operand, store_operand
+from trainer.engine.targets.cpu.kernels.expression import COMPUTE, LANES, MEMORY, compute_type
+from trainer.engine.targets.cpu.kernels.loop_kernel import Operand
+from trainer.engine.targets.cpu.kernels.loops import Part, bounds, broadcast, counted_loop, stepped, vectors, word
+from trainer.engine.targets.cpu.kernels.writer import Integer, Typed, Writer
 
 _HEAD = 13
 _TASK_PRODUCTS = 65536
@@ -80,86 +80,80 @@ class RunWriter:
         self.kernel, self.writer = kernel, Writer()
         self.operand = Operand(kernel.dtype, "contiguous")
         self.element, self.kind = MEMORY[kernel.dtype.name], compute_type(kernel.dtype)
-        self.scalar = self.kind[1:-1].split(" x ")[1]
+        self.scalar = COMPUTE[kernel.dtype.name]
 
     def render(self, name: str) -> str:
         writer = self.writer
-        writer.label("entry")
-        source, target = (self._word(str(place), "ptr") for place in range(2))
-        rows, columns, self.channels, total, share = (self._word(str(place)) for place in range(2, 7))
-        self.steps = [self._word(str(place)) for place in range(7, _HEAD)]
-        first = writer.value(f"mul i64 %task, {share}")
-        last = minimum(writer, total, writer.value(f"add i64 {first}, {share}"))
-
-        def row(number: str) -> None:
-            image, place = writer.value(f"udiv i64 {number}, {rows}"), writer.value(f"urem i64 {number}, {rows}")
+        source, target = (word(writer, place, "ptr") for place in range(2))
+        rows, columns, self.channels, total, share = (word(writer, place) for place in range(2, 7))
+        self.steps = [word(writer, place) for place in range(7, _HEAD)]
+        first, last = bounds(writer, "%task", share, total)
+        with counted_loop(writer, first, last, 1, "row") as row:
+            image = writer.value(f"udiv i64 {row.index}, {rows}")
+            place = writer.value(f"urem i64 {row.index}, {rows}")
             start, count, weights = self._run(place)
             lines = self._moved(self._moved(source, image, self.steps[0]), start, self.steps[1])
             output = self._moved(self._moved(target, image, self.steps[3]), place, self.steps[4])
-
-            def column(across: str) -> None:
-                run = self._run(writer.value(f"add i64 {rows}, {across}"))
+            with counted_loop(writer, 0, columns, 1, "column") as column:
+                run = self._run(writer.value(f"add i64 {rows}, {column.index}"))
                 pixel = self._moved(lines, run[0], self.steps[2])
-                self.at = (image, start, run[0], place, across, columns)
-                self.pixel(pixel, self._moved(output, across, self.steps[5]), (count, weights), run[1:])
-
-            counted_loop(writer, "0", columns, 1, column, "column")
-
-        counted_loop(writer, first, last, 1, row, "row")
-        writer.emit("ret void")
+                self.at = (image, start, run[0], place, column.index, columns)
+                result = self._moved(output, column.index, self.steps[5])
+                self.pixel(pixel, result, (count, weights), run[1:])
         return writer.module(name)
 
     def pixel(self, source: str, target: str, rows: Sequence[str], columns: Sequence[str]) -> None:
         """Write a pixel of the result from the runs (count, word of the weights) that begin at `source`."""
-        writer, vectors = self.writer, self.kernel.vectors
+        writer = self.writer
+        for parts in self.parts():
+            with counted_loop(writer, 0, rows[0], 1, "down", self.zeros) as down:
+                line = self._moved(source, down.index, self.steps[1])
+                with counted_loop(writer, 0, columns[0], 1, "across", self.zeros) as across:
+                    pixel = self._moved(line, across.index, self.steps[2])
+                    values = [load_operand(writer, self.operand, pixel, part) for part in parts]
+                    across.next = self._added(across.carried, values, self._weight(columns[1], across.index))
+                down.next = self._added(down.carried, across.next, self._weight(rows[1], down.index))
+            self.store(target, parts, down.next)
 
-        def body(position: str, mask: str | None) -> None:
-            places = [position] + [writer.value(f"add i64 {position}, {n * LANES}") for n in range(1, vectors)]
-            zeros = [(self.kind, "zeroinitializer")] * vectors
+    @property
+    def zeros(self) -> list[Typed]:
+        """Where the sums of a pixel's vectors begin."""
+        return [(self.kind, "zeroinitializer")] * self.kernel.vectors
 
-            def row(number: str, sums: list[str]) -> list[str]:
-                line = self._moved(source, number, self.steps[1])
+    def parts(self) -> Iterator[list[Part]]:
+        """Yield the vectors of channels that are computed at a time, inside the loop over them."""
+        writer, count = self.writer, self.kernel.vectors
+        if count == 1:
+            for part in vectors(writer, 0, self.channels, "channel"):
+                yield [part]
+            return
+        with counted_loop(writer, 0, self.channels, count * LANES, "channel") as loop:
+            others = [writer.value(f"add i64 {loop.index}, {number * LANES}") for number in range(1, count)]
+            yield [Part(position) for position in (loop.index, *others)]
 
-                def column(across: str, inner: list[str]) -> list[str]:
-                    pixel = self._moved(line, across, self.steps[2])
-                    values = [load_vector(writer, self.operand, pixel, "1", place, mask) for place in places]
-                    return self._added(inner, values, self._weight(columns[1], across))
-
-                found = carried_loop(writer, "0", columns[0], 1, zeros, column, "across")
-                return self._added(sums, found, self._weight(rows[1], number))
-
-            sums = carried_loop(writer, "0", rows[0], 1, zeros, row, "down")
-            for place, value in zip(places, sums, strict=True):
-                store_vector(writer, self.operand, target, "1", place, mask, value)
-
-        if vectors == 1:
-            vector_loop(writer, "0", self.channels, body, "channel")
-        else:
-            counted_loop(writer, "0", self.channels, vectors * LANES, lambda place: body(place, None), "channel")
+    def store(self, target: str, parts: Sequence[Part], values: Sequence[str]) -> None:
+        """Store the vectors of a pixel."""
+        for part, value in zip(parts, values, strict=True):
+            store_operand(self.writer, self.operand, target, part, value)
 
     def _added(self, sums: list[str], values: list[str], weight: str) -> list[str]:
         products = [self.writer.value(f"fmul {self.kind} {value}, {weight}") for value in values]
         return [self.writer.value(f"fadd {self.kind} {old}, {new}") for old, new in zip(sums, products, strict=True)]
 
-    def _word(self, place: str, kind: str = "i64") -> str:
-        return self.writer.value(
-            f"load {kind}, ptr {self.writer.value(f'getelementptr i64, ptr %arguments, i64 {place}')}"
-        )
-
     def _run(self, number: str) -> tuple[str, str, str]:
         """(start, count, word of the weights) of an output row, or of a column counted from the last row on."""
-        word = self.writer.value(f"add i64 {self.writer.value(f'mul i64 {number}, 3')}, {self.head}")
+        writer = self.writer
+        first = writer.value(f"add i64 {writer.value(f'mul i64 {number}, 3')}, {self.head}")
         start, count, weights = (
-            self._word(self.writer.value(f"add i64 {word}, {offset}") if offset else word) for offset in range(3)
+            word(writer, writer.value(f"add i64 {first}, {offset}") if offset else first) for offset in range(3)
         )
         return start, count, weights
 
-    def _weight(self, first: str, number: str) -> str:
-        value = self._word(self.writer.value(f"add i64 {first}, {number}"), "double")
+    def _weight(self, first: str, number: Integer) -> str:
+        value = word(self.writer, self.writer.value(f"add i64 {first}, {number}"), "double")
         if self.scalar != "double":
             value = self.writer.value(f"fptrunc double {value} to {self.scalar}")
         return broadcast(self.writer, self.scalar, value)
 
-    def _moved(self, place: str, count: str, step: str) -> str:
-        offset = self.writer.value(f"mul i64 {count}, {step}")
-        return self.writer.value(f"getelementptr {self.element}, ptr {place}, i64 {offset}")
+    def _moved(self, place: str, count: Integer, step: str) -> str:
+        return stepped(self.writer, self.element, place, count, step)

@@ -6,27 +6,25 @@ import math
 from dataclasses import dataclass
 
 from trainer.engine.graph.dtypes import DType, float32
-from trainer.engine.program.spec import Instruction, Operand
-from trainer.engine.targets.cpu.kernels.access import load_vector, store_vector
+from trainer.engine.targets.cpu.kernels.access import load_operand, load_vector, store_operand, store_vector
 from trainer.engine.targets.cpu.kernels.expression import (
-    LANES,
-    MEMORY,
     cast,
+    combined,
     compute_type,
     constant,
-    memory_type,
     narrow,
-    render_body,
     widen,
 )
+from trainer.engine.targets.cpu.kernels.loop_kernel import Operand
 from trainer.engine.targets.cpu.kernels.loops import (
     Arguments,
+    Part,
     advance,
-    carried_loop,
-    for_each_row,
-    for_each_run,
-    minimum,
-    vector_loop,
+    bounds,
+    counted_loop,
+    each_point,
+    vectors,
+    word,
 )
 from trainer.engine.targets.cpu.kernels.writer import Writer
 
@@ -77,73 +75,42 @@ def tasks(kernel: CumulativeSum) -> int:
 def render_cumulative_sum(kernel: CumulativeSum, name: str) -> str:
     """The module text, exporting `void name(ptr arguments, i64 task)`; arguments are two addresses: x, y."""
     writer = Writer()
-    writer.label("entry")
-    bases = []
-    for word in range(2):
-        place = writer.value(f"getelementptr i64, ptr %arguments, i64 {word}")
-        bases.append(writer.value(f"load ptr, ptr {place}"))
+    bases = [word(writer, place, "ptr") for place in range(2)]
     operand = Operand(kernel.dtype, "contiguous")
     strides = [
-        [str(steps[axis]) for axis in kernel.row_axes] or ["0"]
-        for steps in (kernel.input_strides, kernel.output_strides)
+        [steps[axis] for axis in kernel.row_axes] or [0] for steps in (kernel.input_strides, kernel.output_strides)
     ]
-    sizes = [str(kernel.shape[axis]) for axis in kernel.row_axes] or ["1"]
-    arguments = Arguments([operand, operand], bases, sizes, strides, "0", "0")
-    element = MEMORY[kernel.dtype.name]
-    first = writer.value(f"mul i64 %task, {kernel.rows_per_task}")
-    last = minimum(writer, str(kernel.rows), writer.value(f"add i64 {first}, {kernel.rows_per_task}"))
-
-    def row(places: list[str]) -> None:
+    sizes = [kernel.shape[axis] for axis in kernel.row_axes] or [1]
+    arguments = Arguments([operand, operand], bases, sizes, strides)
+    first, last = bounds(writer, "%task", kernel.rows_per_task, kernel.rows)
+    with each_point(writer, arguments, len(sizes), first, last) as places:
         if kernel.vector_axis is None:
-            _scan(writer, kernel, places, None, None, 1)
+            _scan(writer, kernel, places, None)
         else:
-            width = str(kernel.shape[kernel.vector_axis])
-            vector_loop(
-                writer, "0", width, lambda position, mask: _scan(writer, kernel, places, position, mask, LANES), "row"
-            )
-
-    for_each_run(
-        writer, arguments, [element, element], len(sizes), first, last,
-        lambda run: for_each_row(writer, arguments, [element, element], run, run.count, run.places, row),
-    )  # fmt: skip
-    writer.emit("ret void")
+            for part in vectors(writer, 0, kernel.shape[kernel.vector_axis], "row"):
+                _scan(writer, kernel, places, part)
     return writer.module(name)
 
 
-def _scan(
-    writer: Writer, kernel: CumulativeSum, places: list[str], position: str | None, mask: str | None, lanes: int
-) -> None:
-    """One vector (or one element) of the kept axes, along the whole axis."""
-    dtype = kernel.dtype
+def _scan(writer: Writer, kernel: CumulativeSum, places: list[str], part: Part | None) -> None:
+    """A part of the kept axes (None: one element), along the whole axis."""
+    dtype, lanes = kernel.dtype, part.lanes if part else 1
     working = float32 if dtype.is_half else dtype
-    operand, element, itemsize = Operand(dtype, "contiguous"), MEMORY[dtype.name], dtype.itemsize
-    add = [
-        Instruction("load", (), working, (0,)),
-        Instruction("load", (), working, (1,)),
-        Instruction("add", (0, 1), working),
-    ]
-
-    def step(_: str, carried: list[str]) -> list[str]:
-        source, target, total = carried
-        if position is None:
-            value = widen(
-                writer, writer.value(f"load {memory_type(dtype, 1)}, ptr {source}, align {itemsize}"), dtype, 1
-            )
-        else:
-            value = load_vector(writer, operand, source, "1", position, mask)
-        total = render_body(writer, add, [total, value], lanes)[-1]
-        rounded = cast(writer, total, working, dtype, lanes)
-        if position is None:
-            raw = narrow(writer, rounded, dtype, 1)
-            writer.emit(f"store {memory_type(dtype, 1)} {raw}, ptr {target}, align {itemsize}")
-        else:
-            store_vector(writer, operand, target, "1", position, mask, rounded)
-        steps = (kernel.input_strides[kernel.axis], kernel.output_strides[kernel.axis])
-        moved = [
-            advance(writer, operand, element, place, str(by)) for place, by in zip((source, target), steps, strict=True)
-        ]
-        return [*moved, total]
-
+    operand = Operand(dtype, "contiguous")
     start = constant(working, -0.0 if working.is_float else 0)  # -0 + x is x, also for x = -0
     initial = [("ptr", places[0]), ("ptr", places[1]), (compute_type(working, lanes), start)]
-    carried_loop(writer, "0", str(kernel.shape[kernel.axis]), 1, initial, step, "scan")
+    with counted_loop(writer, 0, kernel.shape[kernel.axis], 1, "scan", initial) as loop:
+        source, target, total = loop.carried
+        if part is None:
+            value = widen(writer, load_vector(writer, dtype, source, 1), dtype, 1)
+        else:
+            value = load_operand(writer, operand, source, part)
+        total = combined(writer, "add", working, total, value, lanes)
+        rounded = cast(writer, total, working, dtype, lanes)
+        if part is None:
+            store_vector(writer, dtype, narrow(writer, rounded, dtype, 1), target, 1)
+        else:
+            store_operand(writer, operand, target, part, rounded)
+        steps = (kernel.input_strides[kernel.axis], kernel.output_strides[kernel.axis])
+        moved = [advance(writer, operand, place, by) for place, by in zip((source, target), steps, strict=True)]
+        loop.next = [*moved, total]

@@ -13,13 +13,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from trainer.engine.program.spec import LoopKernel
-from trainer.engine.targets.cpu.kernels import convolution, pack, reduction
-from trainer.engine.targets.cpu.kernels.chained import items_of
+from trainer.engine.targets.cpu.kernels import convolution, reduction
 from trainer.engine.targets.cpu.kernels.convolution import ConvolutionParameters
 from trainer.engine.targets.cpu.kernels.geometry import ConvolutionSpec, correlation
-from trainer.engine.targets.cpu.kernels.loop_writer import LoopWriter
+from trainer.engine.targets.cpu.kernels.loop_kernel import LoopKernel
+from trainer.engine.targets.cpu.kernels.modules import internal, joined
 from trainer.engine.targets.cpu.kernels.tile import lanes_of
+from trainer.engine.targets.cpu.kernels.writer import Writer
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,17 +84,11 @@ def render(spec: StatisticsSpec, parameters: ConvolutionParameters, name: str) -
     """The module of the kernel."""
     if not is_aligned(spec, parameters):
         raise ValueError("the tasks of the convolution are not the blocks of the reduction")
-    texts = (
-        convolution.render(spec.convolution, parameters, "convolve"),
-        reduction.render_reduction(spec.reduction, "reduce"),
-    )
-    items: dict[str, None] = {}
-    for part, text in zip(("convolve", "reduce"), texts, strict=True):
-        items.update(
-            dict.fromkeys(items_of(text.replace(f"define void @{part}(", f"define internal void @{part}(", 1)))
-        )
-    w = LoopWriter()
-    w.label("entry")
+    texts = [
+        internal(convolution.render(spec.convolution, parameters, "convolve"), "convolve"),
+        internal(reduction.render_reduction(spec.reduction, "reduce"), "reduce"),
+    ]
+    w = Writer()
     w.call("void", "convolve", ("ptr", "%arguments"), ("i64", "%task"), ("ptr", "%scratch"))
     outputs = len(spec.reduction.outputs)
     grain = -(-parameters.task_vectors * lanes_of(spec.convolution.dtype) // reduction.COLUMN_PART)
@@ -104,6 +98,4 @@ def render(spec: StatisticsSpec, parameters: ConvolutionParameters, name: str) -
     for place, word in enumerate(words):
         w.emit(f"store i64 {word}, ptr {w.pointer(block, place, 'i64')}")
     w.call("void", "reduce", ("ptr", block), ("i64", "%task"))
-    w.emit("ret void")
-    items.update(dict.fromkeys(items_of(w.module(name, pack.KERNEL_PARAMETERS))))
-    return "\n".join(items)
+    return joined([*texts, w.module(name, scratch=True)])

@@ -9,16 +9,17 @@ fused multiply-adds in the order of the levels: tile shape, unrolling and the ho
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from trainer.engine.graph.dtypes import DType
+from trainer.engine.program.epilogue import Epilogue
 from trainer.engine.targets.cpu.kernels import quads, tile_registers
-from trainer.engine.targets.cpu.kernels.epilogue import Epilogue, OperandPointers
+from trainer.engine.targets.cpu.kernels.access import load_vector, store_vector
+from trainer.engine.targets.cpu.kernels.epilogue import OperandPointers
 from trainer.engine.targets.cpu.kernels.expression import MEMORY, narrow, render_body, widen
-from trainer.engine.targets.cpu.kernels.loop_writer import Integer, LoopWriter
 from trainer.engine.targets.cpu.kernels.products import Products, add_pairs
-from trainer.engine.targets.cpu.kernels.writer import Typed, mangled, vector
+from trainer.engine.targets.cpu.kernels.writer import Integer, Typed, Writer, vector
 
 UNROLLED_INSTRUCTIONS = 400
 LONG_OPERATIONS = frozenset(
@@ -30,6 +31,11 @@ LONG_OPERATIONS = frozenset(
 def lanes_of(dtype: DType) -> int:
     """Elements of one accumulator vector: 64 bytes, on every host."""
     return 64 // dtype.itemsize
+
+
+def odd_lines(elements: int, lanes: int) -> int:
+    """Whole cache lines for so many elements, an odd number of them: neighbours spread over the cache's sets."""
+    return (-(-elements // lanes) | 1) * lanes
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,137 +98,183 @@ class Tile:
         return tuple(dict.fromkeys(name for name in names if isinstance(name, str)))
 
 
-def define_tile(writer: LoopWriter, name: str, tile: Tile) -> str:
-    """Define the tile as an internal function of the module: (a, b, output, epilogue operands…, level variables…).
+def run_tile(
+    writer: Writer, name: str, tile: Tile, pointers: Sequence[str], values: Mapping[str, Integer] | None = None
+) -> None:
+    """Call a tile, defined once as the module's function `name`, with pointers to (a, b, output, epilogue operands…)
+    and the `values` of its variables.
 
     Where tiles are multiplied by AMX, what `tile_registers.begin` gave is the last of the pointers.
     """
     parameters: list[Typed] = [("ptr noalias", "%a"), ("ptr noalias", "%b"), ("ptr", "%output")]
-    parameters += [("ptr", f"%operand{i}") for i in range(len(tile.epilogue.operands))]
+    parameters += OperandPointers.parameters(tile.epilogue).typed
     if tile.by_tile_registers:
         parameters.append(("ptr", "%configured"))
     parameters += [("i64", variable) for variable in tile.variables]
-    return writer.function(name, parameters, lambda inner: _write_tile(inner, name, tile))
+    writer.function(name, parameters, lambda inner: _TileWriter(inner, name, tile).write())
+    writer.run(name, pointers, [(values or {})[variable] for variable in tile.variables])
 
 
-def call_tile(writer: LoopWriter, name: str, pointers: Sequence[str], variables: Sequence[Integer] = ()) -> None:
-    """Call a defined tile with the pointers that `define_tile` names, and the values of its variables."""
-    arguments = [("ptr", pointer) for pointer in pointers]
-    writer.call("void", name, *arguments, *(("i64", str(value)) for value in variables))
+def cut_columns(w: Writer, index: Integer, columns: int, lanes: int, vectors: int = 1) -> Iterator[tuple[int, int]]:
+    """Yield how many vectors a tile at the vector `index` of so many columns may have, at most `vectors`, and how many
+    lanes of its last one are columns, inside the branch where it is so.
+    """
+    count = -(-columns // lanes)
+    tail = columns - (count - 1) * lanes
+    for width, last in w.cut(index, count, vectors, last_differs=tail != lanes):
+        yield width, tail if last else lanes
 
 
-class _Arithmetic:
-    """Loads and multiply-adds of one dtype; elements that are pairs are loaded as if they were floats."""
-
-    def __init__(self, writer: LoopWriter, dtype: DType, products: Products) -> None:
-        self.writer, self.dtype, self.products = writer, dtype, products
-        self.element, self.lanes = MEMORY[dtype.name], lanes_of(dtype)
-        self.type = vector(self.element, self.lanes)
-
-    def broadcast(self, pointer: str) -> str:
-        w = self.writer
-        scalar = w.value(f"load {self.element}, ptr {pointer}, align {self.dtype.itemsize}", "s")
-        first = w.value(f"insertelement {self.type} poison, {self.element} {scalar}, i32 0", "s")
-        spread = w.value(
-            f"shufflevector {self.type} {first}, {self.type} poison, <{self.lanes} x i32> zeroinitializer", "s"
-        )
-        return quads.with_offset(w, spread) if self.offset_left else spread
-
-    @property
-    def offset_left(self) -> bool:
-        """Whether 128 is added to the left operand, so that 128 times the right one's sum is to be taken off."""
-        return self.products == "native_signed_quads"
-
-    def multiply_add(self, a: str, b: str, total: str) -> str:
-        if self.products.startswith("native_") and self.products.endswith("quads"):
-            return quads.add_unsigned_quads(self.writer, a, b, total)
-        if self.products.endswith("quads"):
-            return quads.add_widened_quads(self.writer, a, b, total, signed=self.products == "widened_signed_quads")
-        if self.products != "single":
-            return add_pairs(self.writer, a, b, total, native=self.products == "native_pairs")
-        if self.dtype.is_float:
-            kinds = [(self.type, value) for value in (a, b, total)]
-            return self.writer.intrinsic(f"fma.{mangled(self.type)}", self.type, *kinds)
-        return self.add(self.writer.value(f"mul {self.type} {a}, {b}"), total)
-
-    def add(self, a: str, b: str) -> str:
-        return self.writer.value(f"{'fadd' if self.dtype.is_float else 'add'} {self.type} {a}, {b}")
-
-
-def splat_register(writer: LoopWriter, element: str, lanes: int, scalar: str) -> str:
+def splat_register(writer: Writer, element: str, lanes: int, scalar: str) -> str:
     """A vector of `lanes` times the same scalar."""
     kind = vector(element, lanes)
     first = writer.value(f"insertelement {kind} poison, {element} {scalar}, i32 0", "s")
     return writer.value(f"shufflevector {kind} {first}, {kind} poison, <{lanes} x i32> zeroinitializer", "s")
 
 
-def mask_of(active: int, lanes: int) -> str:
-    """A constant vector of i1: the first `active` lanes."""
-    return "<" + ", ".join(f"i1 {'true' if lane < active else 'false'}" for lane in range(lanes)) + ">"
+class _TileWriter:
+    """A tile's function while it is written; elements that are pairs or quads are loaded as accumulators are."""
 
+    def __init__(self, writer: Writer, name: str, tile: Tile) -> None:
+        self.writer, self.name, self.tile = writer, name, tile
+        self.element, self.lanes = MEMORY[tile.dtype.name], lanes_of(tile.dtype)
+        self.type = vector(self.element, self.lanes)
+        self.places = [(row, column) for row in range(len(tile.rows)) for column in range(tile.vectors)]
+        self.operands = OperandPointers.parameters(tile.epilogue)
 
-def load_vector(writer: LoopWriter, dtype: DType, pointer: str, lanes: int, active: int) -> str:
-    """Load `lanes` elements of which the first `active` may be read; the others are zero."""
-    kind = vector(MEMORY[dtype.name], lanes)
-    if active == lanes:
-        return writer.value(f"load {kind}, ptr {pointer}, align {dtype.itemsize}")
-    mask = (vector("i1", lanes), mask_of(active, lanes))
-    place = (f"ptr align {dtype.itemsize}", pointer)
-    return writer.intrinsic(f"masked.load.{mangled(kind)}.p0", kind, place, mask, (kind, "zeroinitializer"))
+    @property
+    def offset_left(self) -> bool:
+        """Whether 128 is added to the left operand, so that 128 times the right one's sum is to be taken off."""
+        return self.tile.products == "native_signed_quads"
 
+    def write(self) -> None:
+        """The whole function."""
+        w, tile = self.writer, self.tile
+        looped = tile.by_tile_registers or _is_long(tile)
+        buffer = w.value(f"alloca [{len(self.places)} x {self.type}], align 64") if looped else ""
+        if tile.by_tile_registers:
+            tile_registers.sum_into(w, tile, "%a", "%b", buffer, "%configured")
+            return self._store_buffer(buffer)
+        offsets = tile.vectors if self.offset_left else 0
+        sums = self._reduce(0, "%a", "%b", ["zeroinitializer"] * (len(self.places) + offsets))
+        if offsets:
+            taken = sums[len(self.places) :]
+            sums = [
+                w.value(f"sub {self.type} {total}, {taken[column]}")
+                for (_, column), total in zip(self.places, sums, strict=False)
+            ]
+        for number, ((row, column), total) in enumerate(zip(self.places, sums, strict=True)):
+            if looped:
+                store_vector(w, tile.dtype, total, w.pointer(buffer, number, self.type), self.lanes, alignment=64)
+            else:
+                self._store_sum(total, tile.outputs[row], column)
+        if looped:
+            self._store_buffer(buffer)
 
-def store_vector(writer: LoopWriter, dtype: DType, value: str, pointer: str, lanes: int, active: int) -> None:
-    """Store the first `active` of `lanes` elements."""
-    kind = vector(MEMORY[dtype.name], lanes)
-    if active == lanes:
-        writer.emit(f"store {kind} {value}, ptr {pointer}, align {dtype.itemsize}")
-        return
-    if active == 1:  # LLVM 22 makes of a masked store of one truncated lane a store of the lane before truncation
-        element = MEMORY[dtype.name]
-        lane = writer.value(f"extractelement {kind} {value}, i64 0")
-        writer.emit(f"store {element} {lane}, ptr {pointer}, align {dtype.itemsize}")
-        return
-    mask = (vector("i1", lanes), mask_of(active, lanes))
-    place = (f"ptr align {dtype.itemsize}", pointer)
-    writer.intrinsic(f"masked.store.{mangled(kind)}.p0", "void", (kind, value), place, mask)
+    def _store_buffer(self, buffer: str) -> None:
+        """Finish and store the accumulators that lie in `buffer`, [rows][vectors], row by row."""
+        w, tile = self.writer, self.tile
+        table = w.table(f"{self.name}_outputs", tile.outputs)
+        with w.loop(0, len(tile.rows)) as row_loop:
+            offset = w.value(f"load i64, ptr {w.pointer(table, row_loop.index, 'i64')}")
+            for column in range(tile.vectors):
+                place = w.add(w.multiply(row_loop.index, tile.vectors), column)
+                pointer = w.pointer(buffer, place, self.type)
+                total = load_vector(w, tile.dtype, pointer, self.lanes, alignment=64)
+                self._store_sum(total, offset, column)
 
+    def _store_sum(self, total: str, row_offset: Integer, column: int) -> None:
+        """Finish one accumulator and store it."""
+        w, tile, stored = self.writer, self.tile, self.tile.epilogue.output(self.tile.dtype)
+        active = tile.lanes if column == tile.vectors - 1 else self.lanes
+        offset = w.add(row_offset, column * self.lanes)
+        pointer = w.pointer("%output", offset, MEMORY[stored.name])
+        if tile.accumulate:
+            total = self._add(load_vector(w, tile.dtype, pointer, self.lanes, active), total)
+        operands = self.operands.at(w, offset, column * self.lanes)
+        value = finish(w, tile.epilogue, tile.dtype, total, operands, active)
+        store_vector(w, stored, value, pointer, self.lanes, active)
 
-def _write_tile(writer: LoopWriter, name: str, tile: Tile) -> None:
-    arithmetic = _Arithmetic(writer, tile.dtype, tile.products)
-    places = [(row, column) for row in range(len(tile.rows)) for column in range(tile.vectors)]
-    looped = tile.by_tile_registers or _is_long(tile)
-    buffer = writer.value(f"alloca [{len(places)} x {arithmetic.type}], align 64") if looped else ""
-    if tile.by_tile_registers:
-        tile_registers.sum_into(writer, tile, "%a", "%b", buffer, "%configured")
-        return _store_buffer(writer, name, arithmetic, tile, buffer)
-    offsets = tile.vectors if arithmetic.offset_left else 0
-    sums = _reduce(writer, arithmetic, tile, 0, "%a", "%b", ["zeroinitializer"] * (len(places) + offsets))
-    if offsets:
-        taken = sums[len(places) :]
-        sums = [
-            writer.value(f"sub {arithmetic.type} {total}, {taken[column]}")
-            for (_, column), total in zip(places, sums, strict=False)
-        ]
-    if not looped:
-        for (row, column), total in zip(places, sums, strict=True):
-            _store_sum(writer, arithmetic, tile, total, tile.outputs[row], column)
-        return
-    for number, total in enumerate(sums):
-        writer.emit(f"store {arithmetic.type} {total}, ptr {writer.pointer(buffer, number, arithmetic.type)}, align 64")
-    _store_buffer(writer, name, arithmetic, tile, buffer)
+    def _reduce(self, depth: int, a: str, b: str, sums: list[str]) -> list[str]:
+        """Add the levels from `depth` inwards to `sums`, which it returns in their order."""
+        w, tile, level = self.writer, self.tile, self.tile.levels[depth]
+        if level.extent == 0:
+            return sums
+        if depth + 1 < len(tile.levels):
+            with w.loop(0, level.extent, 1, [(self.type, value) for value in sums]) as loop:
+                inner_a = w.pointer(a, w.multiply(loop.index, level.a_step), self.element)
+                inner_b = w.pointer(b, w.multiply(loop.index, level.b_step), self.element)
+                loop.next = self._reduce(depth + 1, inner_a, inner_b, loop.carried)
+            return loop.next
+        for run in tile.runs or (Run(level.extent, 0, 0, tuple(range(len(tile.rows)))),):
+            chosen = [row * tile.vectors + column for row in run.rows for column in range(tile.vectors)]
+            if self.offset_left:
+                if len(run.rows) < len(tile.rows):
+                    raise ValueError("what is taken off for the offset of signed quads is one sum for all rows")
+                chosen += range(len(self.places), len(sums))
+            run_a, run_b = w.pointer(a, run.a_shift, self.element), w.pointer(b, run.b_shift, self.element)
+            results = self._reduce_run(run, run_a, run_b, [sums[place] for place in chosen])
+            sums = list(sums)
+            for place, value in zip(chosen, results, strict=True):
+                sums[place] = value
+        return sums
 
+    def _reduce_run(self, run: Run, a: str, b: str, sums: list[str]) -> list[str]:
+        """The innermost loop over a run, unrolled, and what the unrolled steps leave."""
+        unroll = self.tile.unroll if isinstance(run.extent, int) else 1
+        whole: Integer = run.extent - run.extent % unroll if isinstance(run.extent, int) else run.extent
+        if whole != 0:
+            with self.writer.loop(0, whole, unroll, [(self.type, value) for value in sums]) as loop:
+                loop.next = loop.carried
+                for step in range(unroll):
+                    loop.next = self._step(run.rows, a, b, loop.index, step, loop.next)
+            sums = loop.next
+        if isinstance(run.extent, int) and isinstance(whole, int):
+            for step in range(whole, run.extent):
+                sums = self._step(run.rows, a, b, 0, step, sums)
+        return sums
 
-def _store_buffer(writer: LoopWriter, name: str, arithmetic: _Arithmetic, tile: Tile, buffer: str) -> None:
-    """Finish and store the accumulators that lie in `buffer`, [rows][vectors], row by row."""
-    displacements = ", ".join(f"i64 {offset}" for offset in tile.outputs)
-    table = writer.constant(f"{name}_outputs", f"[{len(tile.outputs)} x i64] [{displacements}]")
-    with writer.loop(0, len(tile.rows)) as row_loop:
-        offset = writer.value(f"load i64, ptr {writer.pointer(table, row_loop.index, 'i64')}")
+    def _step(self, rows: tuple[int, ...], a: str, b: str, index: Integer, step: int, sums: list[str]) -> list[str]:
+        """One step of the innermost level: the outer product of a column of `a` and a row of `b`."""
+        w, tile, level = self.writer, self.tile, self.tile.levels[-1]
+        a_here = w.pointer(a, w.multiply(index, level.a_step), self.element)
+        b_here = w.pointer(b, w.multiply(index, level.b_step), self.element)
+        a_shift, b_shift = w.multiply(step, level.a_step), w.multiply(step, level.b_step)
+        columns = []
         for column in range(tile.vectors):
-            place = writer.add(writer.multiply(row_loop.index, tile.vectors), column)
-            pointer = writer.pointer(buffer, place, arithmetic.type)
-            total = writer.value(f"load {arithmetic.type}, ptr {pointer}, align 64")
-            _store_sum(writer, arithmetic, tile, total, offset, column)
+            pointer = w.pointer(b_here, w.add(b_shift, column * tile.b_vector_step), self.element)
+            active = tile.lanes if tile.b_masked and column == tile.vectors - 1 else self.lanes
+            columns.append(load_vector(w, tile.dtype, pointer, self.lanes, active))
+        updated = []
+        for number, row in enumerate(rows):
+            spread = self._broadcast(w.pointer(a_here, w.add(a_shift, tile.rows[row]), self.element))
+            for column, value in enumerate(columns):
+                updated.append(self._multiply_add(spread, value, sums[number * tile.vectors + column]))
+        if self.offset_left:
+            for value, total in zip(columns, sums[len(updated) :], strict=True):
+                updated.append(self._multiply_add(quads.OFFSET, value, total))
+        return updated
+
+    def _broadcast(self, pointer: str) -> str:
+        w = self.writer
+        scalar = w.value(f"load {self.element}, ptr {pointer}, align {self.tile.dtype.itemsize}", "s")
+        spread = splat_register(w, self.element, self.lanes, scalar)
+        return quads.with_offset(w, spread) if self.offset_left else spread
+
+    def _multiply_add(self, a: str, b: str, total: str) -> str:
+        w, products = self.writer, self.tile.products
+        if products.startswith("native_") and products.endswith("quads"):
+            return quads.add_unsigned_quads(w, a, b, total)
+        if products.endswith("quads"):
+            return quads.add_widened_quads(w, a, b, total, signed=products == "widened_signed_quads")
+        if products != "single":
+            return add_pairs(w, a, b, total, native=products == "native_pairs")
+        if self.tile.dtype.is_float:
+            return w.apply("fma", self.type, a, b, total)
+        return self._add(w.value(f"mul {self.type} {a}, {b}"), total)
+
+    def _add(self, a: str, b: str) -> str:
+        return self.writer.value(f"{'fadd' if self.tile.dtype.is_float else 'add'} {self.type} {a}, {b}")
 
 
 def _is_long(tile: Tile) -> bool:
@@ -234,102 +286,7 @@ def _is_long(tile: Tile) -> bool:
     return instructions > UNROLLED_INSTRUCTIONS or any(step.operation in LONG_OPERATIONS for step in body)
 
 
-def _store_sum(
-    writer: LoopWriter, arithmetic: _Arithmetic, tile: Tile, total: str, row_offset: Integer, column: int
-) -> None:
-    """Finish one accumulator and store it."""
-    lanes, stored = arithmetic.lanes, tile.epilogue.output(tile.dtype)
-    operands = OperandPointers(tile.epilogue, tuple(f"%operand{i}" for i in range(len(tile.epilogue.operands))))
-    active = tile.lanes if column == tile.vectors - 1 else lanes
-    offset = writer.add(row_offset, column * lanes)
-    pointer = writer.pointer("%output", offset, MEMORY[stored.name])
-    if tile.accumulate:
-        total = arithmetic.add(load_vector(writer, tile.dtype, pointer, lanes, active), total)
-    value = finish(writer, tile.epilogue, tile.dtype, total, operands.at(writer, offset, column * lanes), active)
-    store_vector(writer, stored, value, pointer, lanes, active)
-
-
-def _reduce(
-    writer: LoopWriter, arithmetic: _Arithmetic, tile: Tile, depth: int, a: str, b: str, sums: list[str]
-) -> list[str]:
-    """Add the levels from `depth` inwards to `sums`, which it returns in their order."""
-    level, element = tile.levels[depth], arithmetic.element
-    if level.extent == 0:
-        return sums
-    if depth + 1 < len(tile.levels):
-        with writer.loop(0, level.extent, 1, [(arithmetic.type, value) for value in sums]) as loop:
-            inner_a = writer.pointer(a, writer.multiply(loop.index, level.a_step), element)
-            inner_b = writer.pointer(b, writer.multiply(loop.index, level.b_step), element)
-            loop.next = _reduce(writer, arithmetic, tile, depth + 1, inner_a, inner_b, loop.carried)
-        return loop.next
-    for run in tile.runs or (Run(level.extent, 0, 0, tuple(range(len(tile.rows)))),):
-        chosen = [row * tile.vectors + column for row in run.rows for column in range(tile.vectors)]
-        if arithmetic.offset_left:
-            if len(run.rows) < len(tile.rows):
-                raise ValueError("what is taken off for the offset of signed quads is one sum for all rows")
-            chosen += range(len(tile.rows) * tile.vectors, len(sums))
-        run_a, run_b = writer.pointer(a, run.a_shift, element), writer.pointer(b, run.b_shift, element)
-        results = _reduce_run(writer, arithmetic, tile, run, run_a, run_b, [sums[place] for place in chosen])
-        sums = list(sums)
-        for place, value in zip(chosen, results, strict=True):
-            sums[place] = value
-    return sums
-
-
-def _reduce_run(
-    writer: LoopWriter, arithmetic: _Arithmetic, tile: Tile, run: Run, a: str, b: str, sums: list[str]
-) -> list[str]:
-    """The innermost loop over a run, unrolled, and what the unrolled steps leave."""
-    unroll = tile.unroll if isinstance(run.extent, int) else 1
-    whole: Integer = run.extent - run.extent % unroll if isinstance(run.extent, int) else run.extent
-    if whole != 0:
-        with writer.loop(0, whole, unroll, [(arithmetic.type, value) for value in sums]) as loop:
-            values = loop.carried
-            for step in range(unroll):
-                values = _step(writer, arithmetic, tile, run.rows, a, b, loop.index, step, values)
-            loop.next = values
-        sums = loop.next
-    if isinstance(run.extent, int) and isinstance(whole, int):
-        for step in range(whole, run.extent):
-            sums = _step(writer, arithmetic, tile, run.rows, a, b, 0, step, sums)
-    return sums
-
-
-def _step(
-    writer: LoopWriter,
-    arithmetic: _Arithmetic,
-    tile: Tile,
-    rows: tuple[int, ...],
-    a: str,
-    b: str,
-    index: Integer,
-    step: int,
-    sums: list[str],
-) -> list[str]:
-    """One step of the innermost level: the outer product of a column of `a` and a row of `b`."""
-    element, lanes, level = arithmetic.element, arithmetic.lanes, tile.levels[-1]
-    a_here = writer.pointer(a, writer.multiply(index, level.a_step), element)
-    b_here = writer.pointer(b, writer.multiply(index, level.b_step), element)
-    a_shift, b_shift = writer.multiply(step, level.a_step), writer.multiply(step, level.b_step)
-    columns = []
-    for column in range(tile.vectors):
-        pointer = writer.pointer(b_here, writer.add(b_shift, column * tile.b_vector_step), element)
-        active = tile.lanes if tile.b_masked and column == tile.vectors - 1 else lanes
-        columns.append(load_vector(writer, tile.dtype, pointer, lanes, active))
-    updated = []
-    for number, row in enumerate(rows):
-        broadcast = arithmetic.broadcast(writer.pointer(a_here, writer.add(a_shift, tile.rows[row]), element))
-        for column, value in enumerate(columns):
-            updated.append(arithmetic.multiply_add(broadcast, value, sums[number * tile.vectors + column]))
-    if arithmetic.offset_left:
-        for value, total in zip(columns, sums[len(updated) :], strict=True):
-            updated.append(arithmetic.multiply_add(quads.OFFSET, value, total))
-    return updated
-
-
-def finish(
-    writer: LoopWriter, epilogue: Epilogue, dtype: DType, total: str, operands: Sequence[str], active: int
-) -> str:
+def finish(writer: Writer, epilogue: Epilogue, dtype: DType, total: str, operands: Sequence[str], active: int) -> str:
     """The value to store for accumulator `total`, in the output's memory type; `operands` point at its first lane."""
     if not epilogue.body:
         return total

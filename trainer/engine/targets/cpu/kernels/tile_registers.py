@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from itertools import count, pairwise
 from typing import TYPE_CHECKING
 
-from trainer.engine.targets.cpu.kernels.loop_writer import Integer, LoopWriter
+from trainer.engine.targets.cpu.kernels.writer import Integer, Writer
 
 if TYPE_CHECKING:
     from trainer.engine.targets.cpu.kernels.contraction import MatmulSpec
@@ -163,19 +163,19 @@ def checked(spec: MatmulSpec | ConvolutionSpec, tiles: bool) -> bool:
     return tiles
 
 
-def begin(writer: LoopWriter) -> str:
+def begin(writer: Writer) -> str:
     """Where a kernel remembers which configuration is loaded: none yet."""
     place = writer.value("alloca ptr")
     writer.emit(f"store ptr null, ptr {place}")
     return place
 
 
-def end(writer: LoopWriter) -> None:
+def end(writer: Writer) -> None:
     """Give the registers back."""
     writer.intrinsic("x86.tilerelease", "void")
 
 
-def sum_into(writer: LoopWriter, tile: Tile, a: str, b: str, buffer: str, configured: str) -> None:
+def sum_into(writer: Writer, tile: Tile, a: str, b: str, buffer: str, configured: str) -> None:
     """The sums of a tile into `buffer`, [rows][vectors] of 64 bytes; `configured` is what `begin` gave."""
     steps = tile.levels[-1].extent
     if not isinstance(steps, int) or tile.levels[-1].a_step != 1 or tile.runs or tile.b_masked:
@@ -192,18 +192,17 @@ def sum_into(writer: LoopWriter, tile: Tile, a: str, b: str, buffer: str, config
                 _move(writer, "tilestored64", register, place, tile.vectors * ROW_BYTES)
 
 
-def _configure(writer: LoopWriter, registers: Assignment, configured: str) -> None:
+def _configure(writer: Writer, registers: Assignment, configured: str) -> None:
     """Load a configuration, unless it is the loaded one."""
     content = registers.configuration
-    words = ", ".join(f"i8 {byte}" for byte in content)
-    table = writer.constant(f"tiles_{content[16:].hex()}", f"[{len(content)} x i8] [{words}]")
+    table = writer.table(f"tiles_{content[16:].hex()}", content, "i8")
     loaded = writer.value(f"load ptr, ptr {configured}")
     with writer.when(writer.value(f"icmp ne ptr {loaded}, {table}", "c")):
         writer.intrinsic("x86.ldtilecfg", "void", ("ptr", table))
         writer.emit(f"store ptr {table}, ptr {configured}")
 
 
-def _move(writer: LoopWriter, instruction: str, register: int, place: str, stride: int) -> None:
+def _move(writer: Writer, instruction: str, register: int, place: str, stride: int) -> None:
     writer.intrinsic(f"x86.{instruction}", "void", ("i8", str(register)), ("ptr", place), ("i64", str(stride)))
 
 
@@ -211,7 +210,7 @@ def _move(writer: LoopWriter, instruction: str, register: int, place: str, strid
 class _Pass:
     """The reduction over a tile's levels for some parts of its rows."""
 
-    writer: LoopWriter
+    writer: Writer
     tile: Tile
     parts: Sequence[Rows]
     registers: Assignment

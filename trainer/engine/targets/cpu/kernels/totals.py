@@ -9,13 +9,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from trainer.engine.targets.cpu.kernels import pack
+from trainer.engine.targets.cpu.kernels.access import load_vector, store_vector
 from trainer.engine.targets.cpu.kernels.epilogue import OperandPointers
 from trainer.engine.targets.cpu.kernels.expression import MEMORY
 from trainer.engine.targets.cpu.kernels.geometry import ConvolutionSpec
-from trainer.engine.targets.cpu.kernels.loop_writer import Integer, LoopWriter
-from trainer.engine.targets.cpu.kernels.tile import finish, lanes_of, load_vector, store_vector
-from trainer.engine.targets.cpu.kernels.writer import vector
+from trainer.engine.targets.cpu.kernels.tile import finish, lanes_of
+from trainer.engine.targets.cpu.kernels.writer import Integer, Writer, vector
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +48,7 @@ def tasks(spec: TotalsSpec) -> int:
 
 def render(spec: TotalsSpec, name: str) -> str:
     """The module of the kernel."""
-    w = LoopWriter()
-    w.label("entry")
+    w = Writer()
     plain = spec.convolution
     dtype, lanes, filters, epilogue = plain.dtype, lanes_of(plain.dtype), plain.filters, plain.epilogue
     element, stored = MEMORY[dtype.name], epilogue.output(dtype)
@@ -75,5 +73,4 @@ def render(spec: TotalsSpec, name: str) -> str:
             part(loop.index, lanes)
     if filters % lanes:
         part(whole, filters % lanes)
-    w.emit("ret void")
-    return w.module(name, pack.KERNEL_PARAMETERS)
+    return w.module(name, scratch=True)

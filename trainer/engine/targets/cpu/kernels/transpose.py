@@ -1,52 +1,48 @@
-"""Square tiles transposed in registers, for operands that are contiguous along another dimension than the loop."""
+"""Squares of elements transposed in registers."""
 
 from __future__ import annotations
 
-from trainer.engine.targets.cpu.kernels.expression import LANES
-from trainer.engine.targets.cpu.kernels.writer import Writer, vector
+from collections.abc import Sequence
+
+from trainer.engine.graph.dtypes import DType
+from trainer.engine.targets.cpu.kernels.access import load_vector
+from trainer.engine.targets.cpu.kernels.expression import LANES, MEMORY, memory_type
+from trainer.engine.targets.cpu.kernels.writer import Integer, Writer
 
 
-def transpose_tile(
-    writer: Writer, element: str, itemsize: int, source: str, stride: str, width: str, target: str
-) -> None:
+def transpose_tile(writer: Writer, dtype: DType, source: str, stride: Integer, width: str, target: str) -> None:
     """Copies LANES columns of LANES consecutive elements, `stride` apart, to the rows of a dense tile at `target`.
 
     Columns from `width` on (at least 1) repeat the last one, so nothing outside is read.
     """
+    element, kind = MEMORY[dtype.name], memory_type(dtype)
+
+    def build(inner: Writer) -> None:
+        place, columns = "%source", []
+        for column in range(LANES):
+            if column:
+                inside = inner.value(f"icmp ugt i64 %width, {column}")
+                step = inner.value(f"select i1 {inside}, i64 %stride, i64 0")
+                place = inner.value(f"getelementptr {element}, ptr {place}, i64 {step}")
+            columns.append(load_vector(inner, dtype, place, LANES))
+        for row, value in enumerate(exchanged(inner, kind, columns)):
+            address = inner.value(f"getelementptr {kind}, ptr %target, i64 {row}")
+            inner.emit(f"store {kind} {value}, ptr {address}, align 16")
+
     parameters = [("ptr", "%source"), ("i64", "%stride"), ("i64", "%width"), ("ptr", "%target")]
-    name = writer.helper(
-        f"transpose_tile_{element}", "void", parameters, lambda inner: _write(inner, element, itemsize)
-    )
-    writer.call("void", name, ("ptr", source), ("i64", stride), ("i64", width), ("ptr", target))
+    name = writer.helper(f"transpose_tile_{element}", "void", parameters, build)
+    writer.call("void", name, ("ptr", source), ("i64", str(stride)), ("i64", width), ("ptr", target))
 
 
-def _write(writer: Writer, element: str, itemsize: int) -> None:
-    kind = vector(element, LANES)
-    writer.label("entry")
-    place = "%source"
-    columns = []
-    for column in range(LANES):
-        if column:
-            inside = writer.value(f"icmp ugt i64 %width, {column}")
-            step = writer.value(f"select i1 {inside}, i64 %stride, i64 0")
-            place = writer.value(f"getelementptr {element}, ptr {place}, i64 {step}")
-        columns.append(writer.value(f"load {kind}, ptr {place}, align {itemsize}"))
-    distance = LANES // 2
-    while distance:
-        for first in range(LANES):
-            if not first & distance:
-                pair = (columns[first], columns[first + distance])
-                columns[first] = _shuffle(writer, kind, pair, distance, 0)
-                columns[first + distance] = _shuffle(writer, kind, pair, distance, distance)
-        distance //= 2
-    for row, value in enumerate(columns):
-        address = writer.value(f"getelementptr {kind}, ptr %target, i64 {row}")
-        writer.emit(f"store {kind} {value}, ptr {address}, align 16")
-    writer.emit("ret void")
-
-
-def _shuffle(writer: Writer, kind: str, pair: tuple[str, str], distance: int, offset: int) -> str:
-    """Half of a swap of blocks: lanes of the first vector where bit `distance` is clear, of the second where set."""
-    picks = [lane + offset if not lane & distance else LANES + lane - distance + offset for lane in range(LANES)]
-    mask = ", ".join(f"i32 {pick}" for pick in picks)
-    return writer.value(f"shufflevector {kind} {pair[0]}, {kind} {pair[1]}, <{LANES} x i32> <{mask}>")
+def exchanged(writer: Writer, kind: str, rows: Sequence[str]) -> list[str]:
+    """The columns of a square of vectors of type `kind`, by exchanging ever smaller halves of its rows."""
+    rows, lanes = list(rows), len(rows)
+    half = lanes // 2
+    while half:
+        low = [lane if not lane & half else lanes + lane - half for lane in range(lanes)]
+        high = [lane + half if not lane & half else lanes + lane for lane in range(lanes)]
+        for row in (row for row in range(lanes) if not row & half):
+            pair = rows[row], rows[row + half]
+            rows[row], rows[row + half] = (writer.shuffle(kind, *pair, order) for order in (low, high))
+        half //= 2
+    return rows

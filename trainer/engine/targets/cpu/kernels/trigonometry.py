@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from trainer.engine.targets.cpu.kernels.mathematics import round_to_integer
 from trainer.engine.targets.cpu.kernels.vectors import Floats, float_literal
-from trainer.engine.targets.cpu.kernels.writer import Writer, vector
+from trainer.engine.targets.cpu.kernels.writer import Writer
 
 _TWO_OVER_PI = 0.6366197723675814
 # pi / 2 as a sum of three; the first product is exact by fused multiply-add
@@ -93,7 +93,6 @@ def _reduce(f: Floats, x: str) -> tuple[str, str, str]:
 
 def _write_reduction(f: Floats, result: str) -> None:
     writer = f.writer
-    writer.label("entry")
     memory = [writer.value(f"alloca {kind}, align 64") for kind in (f.type, f.type, f.type, f.bits)]
     n, quadrant = round_to_integer(f, "%x", _TWO_OVER_PI)
     first, second, third = (f.constant(part) for part in _HALF_PI[f.element])
@@ -107,9 +106,8 @@ def _write_reduction(f: Floats, result: str) -> None:
     size = f.unary("fabs", "%x")
     large = f.compare("ogt", size, f.constant(_DIRECT_LIMIT[f.element]))
     finite = f.compare("olt", size, f.constant(float("inf")))
-    mask = vector("i1", f.lanes)
-    huge = writer.value(f"and {mask} {large}, {finite}")
-    word = writer.value(f"bitcast {mask} {huge} to i{f.lanes}")
+    huge = f.logical("and", large, finite)
+    word = writer.value(f"bitcast {f.mask} {huge} to i{f.lanes}")
     some = writer.value(f"icmp ne i{f.lanes} {word}, 0")
     writer.branch_if(some, "rare", "usual")
     writer.label("usual")
@@ -171,7 +169,6 @@ def _write_payne_hanek(writer: Writer) -> None:
     v = writer.value
     words = ", ".join(f"i64 {word}" for word in _TWO_OVER_PI_BITS)
     table = writer.constant("two_over_pi", f"[{len(_TWO_OVER_PI_BITS)} x i64] [{words}]")
-    writer.label("entry")
     bits = v("bitcast double %x to i64")
     exponent = v(f"and i64 {v(f'lshr i64 {bits}, 52')}, 2047")
     fraction = v(f"and i64 {bits}, {(1 << 52) - 1}")

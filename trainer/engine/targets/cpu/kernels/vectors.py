@@ -1,7 +1,8 @@
-"""Strict IEEE operations on vectors of float or double, so that approximations read as formulas.
+"""Operations on vectors of integers, and strict IEEE ones on vectors of float or double, so that approximations read as
+formulas.
 
-No operation carries a fast-math flag: what is written is what is rounded. `fma` is a single rounding and is only
-used where it is written, never contracted.
+No operation on floats carries a fast-math flag: what is written is what is rounded. `fma` is a single rounding and is
+only used where it is written, never contracted.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from trainer.engine.targets.cpu.kernels.writer import Writer, mangled, vector
+from trainer.engine.targets.cpu.kernels.writer import Writer, vector
 
 
 def float_literal(value: float, element: str) -> str:
@@ -34,17 +35,48 @@ def splat(element: str, literal: str) -> str:
 
 
 @dataclass
-class Floats:
-    """Emits operations on `lanes` elements of `element` ("float" or "double") through `writer`."""
+class Vectors:
+    """Emits operations on `lanes` elements of `element` through `writer`."""
 
     writer: Writer
     element: str
     lanes: int
     type: str = field(init=False)
+    mask: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.type, self.mask = vector(self.element, self.lanes), vector("i1", self.lanes)
+
+    def operation(self, name: str, *operands: str) -> str:
+        """An instruction on values of the type: add, fneg, icmp eq, ..."""
+        return self.writer.value(f"{name} {self.type} {', '.join(operands)}")
+
+    def select(self, condition: str, a: str, b: str) -> str:
+        return self.writer.value(f"select {self.mask} {condition}, {self.type} {a}, {self.type} {b}")
+
+    def logical(self, name: str, a: str, b: str) -> str:
+        """An instruction on masks: and, or, xor."""
+        return self.writer.value(f"{name} {self.mask} {a}, {b}")
+
+
+@dataclass
+class Integers(Vectors):
+    """Operations on integers."""
+
+    signed: bool
+
+    def constant(self, value: int) -> str:
+        return splat(self.element, str(value))
+
+
+@dataclass
+class Floats(Vectors):
+    """Operations on "float" or "double"."""
+
     bits: str = field(init=False)
 
     def __post_init__(self) -> None:
-        self.type = vector(self.element, self.lanes)
+        super().__post_init__()
         self.bits = vector(self.integer, self.lanes)
 
     @property
@@ -67,44 +99,35 @@ class Floats:
         """A constant of the integer type of the same width."""
         return splat(self.integer, str(value))
 
-    def _binary(self, operation: str, a: str, b: str) -> str:
-        return self.writer.value(f"{operation} {self.type} {a}, {b}")
-
     def add(self, a: str, b: str) -> str:
-        return self._binary("fadd", a, b)
+        return self.operation("fadd", a, b)
 
     def subtract(self, a: str, b: str) -> str:
-        return self._binary("fsub", a, b)
+        return self.operation("fsub", a, b)
 
     def multiply(self, a: str, b: str) -> str:
-        return self._binary("fmul", a, b)
+        return self.operation("fmul", a, b)
 
     def divide(self, a: str, b: str) -> str:
-        return self._binary("fdiv", a, b)
+        return self.operation("fdiv", a, b)
 
     def negate(self, a: str) -> str:
-        return self.writer.value(f"fneg {self.type} {a}")
+        return self.operation("fneg", a)
 
     def fma(self, a: str, b: str, c: str) -> str:
         """a * b + c with one rounding."""
-        return self._intrinsic("fma", a, b, c)
+        return self.writer.apply("fma", self.type, a, b, c)
 
     def unary(self, name: str, a: str) -> str:
         """One of LLVM's sqrt, fabs, floor, ceil, trunc, roundeven."""
-        return self._intrinsic(name, a)
+        return self.writer.apply(name, self.type, a)
 
     def copysign(self, magnitude: str, sign: str) -> str:
-        return self._intrinsic("copysign", magnitude, sign)
-
-    def _intrinsic(self, name: str, *arguments: str) -> str:
-        return self.writer.intrinsic(f"{name}.{mangled(self.type)}", self.type, *((self.type, a) for a in arguments))
+        return self.writer.apply("copysign", self.type, magnitude, sign)
 
     def compare(self, predicate: str, a: str, b: str) -> str:
         """A vector of i1; `predicate` is LLVM's: olt, oge, uno, ..."""
-        return self.writer.value(f"fcmp {predicate} {self.type} {a}, {b}")
-
-    def select(self, condition: str, a: str, b: str) -> str:
-        return self.writer.value(f"select {vector('i1', self.lanes)} {condition}, {self.type} {a}, {self.type} {b}")
+        return self.operation(f"fcmp {predicate}", a, b)
 
     def to_bits(self, a: str) -> str:
         return self.writer.value(f"bitcast {self.type} {a} to {self.bits}")
@@ -115,14 +138,6 @@ class Floats:
     def integer_operation(self, operation: str, a: str, b: str) -> str:
         """An integer instruction (add, and, lshr, ...) on the type of the same width."""
         return self.writer.value(f"{operation} {self.bits} {a}, {b}")
-
-    def to_integer(self, a: str) -> str:
-        """Truncation to the integer of the same width; the caller keeps `a` in range or does not use the lane."""
-        name = f"fptosi.sat.{mangled(self.bits)}.{mangled(self.type)}"
-        return self.writer.intrinsic(name, self.bits, (self.type, a))
-
-    def from_integer(self, a: str) -> str:
-        return self.writer.value(f"sitofp {self.bits} {a} to {self.type}")
 
     def horner(self, x: str, coefficients: tuple[float, ...]) -> str:
         """The polynomial with `coefficients`, highest power first, by fused multiply-adds."""
@@ -149,21 +164,11 @@ class Floats:
         entries = ", ".join(f"float {float_literal(value, 'float')}" for value in table)
         parts = []
         for start in range(0, self.lanes, 16):
-            part = self._shuffle(self.bits, index, "poison", [(start + lane) % self.lanes for lane in range(16)])
+            part = self.writer.shuffle(self.bits, index, "poison", [(start + lane) % self.lanes for lane in range(16)])
             parts.append(self.writer.lookup(kind, f"<{entries}>", bits, part))
         size = 16
         while len(parts) > 1:
             pairs = zip(parts[::2], parts[1::2], strict=True)
-            parts = [self._shuffle(vector("float", size), low, high, range(2 * size)) for low, high in pairs]
+            parts = [self.writer.shuffle(vector("float", size), low, high, range(2 * size)) for low, high in pairs]
             size *= 2
-        return parts[0] if self.lanes >= size else self._shuffle(kind, parts[0], "poison", range(self.lanes))
-
-    def _shuffle(self, kind: str, a: str, b: str, lanes: Sequence[int]) -> str:
-        """The lanes of `a` and `b`, both of type `kind`, that are named."""
-        chosen = ", ".join(f"i32 {lane}" for lane in lanes)
-        return self.writer.value(f"shufflevector {kind} {a}, {kind} {b}, <{len(lanes)} x i32> <{chosen}>")
-
-    def power_of_two(self, exponent: str) -> str:
-        """2**exponent for an integer vector within the normal exponents."""
-        biased = self.integer_operation("add", exponent, self.whole(self.bias))
-        return self.from_bits(self.integer_operation("shl", biased, self.whole(self.mantissa)))
+        return parts[0] if self.lanes >= size else self.writer.shuffle(kind, parts[0], "poison", range(self.lanes))

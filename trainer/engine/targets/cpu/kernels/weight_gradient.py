@@ -13,18 +13,20 @@ kernel follows.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from trainer.engine.targets.cpu.kernels import pack
+from trainer.engine.targets.cpu.kernels import copies
+from trainer.engine.targets.cpu.kernels.access import prefetch
 from trainer.engine.targets.cpu.kernels.epilogue import OperandPointers
 from trainer.engine.targets.cpu.kernels.expression import MEMORY
 from trainer.engine.targets.cpu.kernels.geometry import RSCK, ConvolutionSpec
-from trainer.engine.targets.cpu.kernels.loop_writer import Integer, LoopWriter
 from trainer.engine.targets.cpu.kernels.products import products_of
-from trainer.engine.targets.cpu.kernels.tile import Level, Tile, call_tile, define_tile, lanes_of
+from trainer.engine.targets.cpu.kernels.tile import Level, Tile, cut_columns, lanes_of, run_tile
 from trainer.engine.targets.cpu.kernels.totals import TotalsSpec
+from trainer.engine.targets.cpu.kernels.writer import Integer, Writer
 
 BLOCK_PIXELS = 256
 MOST_GROUPS = 16
@@ -72,7 +74,13 @@ class PixelBlocks:
     def blocks_per_group(self) -> int:
         return -(-math.prod(self.counts) // self.groups)
 
+    @property
+    def outermost(self) -> int:
+        """The first axis that is longer than 1, or else the last."""
+        return next((axis for axis, whole in enumerate(self.whole) if whole > 1), 2)
 
+
+@functools.lru_cache(maxsize=1024)
 def pixel_blocks(spec: ConvolutionSpec) -> PixelBlocks:
     """The blocks that decide the bits; a function of the shape alone."""
     rows, columns = spec.output_spatial
@@ -207,18 +215,23 @@ def scratch_bytes(spec: ConvolutionSpec, parameters: WeightGradientParameters) -
     return shape.image * shape.blocks.block[0] * spec.dtype.itemsize if shape.copied else 0
 
 
+def words(spec: ConvolutionSpec) -> tuple[int, ...]:
+    """The words after the addresses: what differs between batches of any size, which may have the same code."""
+    blocks = pixel_blocks(spec)
+    return blocks.whole[blocks.outermost], blocks.blocks_per_group, math.prod(blocks.counts)
+
+
 def render(spec: ConvolutionSpec, parameters: WeightGradientParameters, name: str) -> str:
     """The module of the kernel."""
     shape = _Shape.of(spec, parameters)
-    w = LoopWriter()
-    w.label("entry")
+    w = Writer()
     element, lanes = MEMORY[spec.dtype.name], lanes_of(spec.dtype)
     x, dy, totals = (w.argument(word) for word in range(3))
     applied = OperandPointers.load(w, spec.prologue, 3)
+    further = 3 + len(spec.prologue.operands)
+    whole, per_group, all_blocks = (w.argument(further + word, "i64") for word in range(len(words(spec))))
     vector_tasks, line_tasks, _, _ = _grid(spec, shape, parameters)
-    rest, vector_task = w.divide("%task", vector_tasks)
-    rest, line_task = w.divide(rest, line_tasks)
-    block_group, group = w.divide(rest, spec.groups)
+    block_group, group, line_task, vector_task = w.unravel("%task", spec.groups, line_tasks, vector_tasks)
     filters, channels = spec.filters // spec.groups, spec.channels // spec.groups
     x = w.pointer(x, w.multiply(group, channels), element)
     applied = OperandPointers(
@@ -226,12 +239,9 @@ def render(spec: ConvolutionSpec, parameters: WeightGradientParameters, name: st
     )
     dy = w.pointer(dy, w.multiply(group, filters), element)
     totals = w.pointer(totals, w.add(w.multiply(block_group, _weights(spec)), w.multiply(group, filters)), element)
-    first_vector = w.multiply(vector_task, parameters.task_vectors)
-    last_vector = w.minimum(w.add(first_vector, parameters.task_vectors), shape.vectors)
-    first_line = w.multiply(line_task, parameters.task_lines)
-    last_line = w.minimum(w.add(first_line, parameters.task_lines), len(shape.lines))
-    words = ", ".join(f"i64 {word}" for line in shape.lines for word in line)
-    table = w.constant("lines", f"[{4 * len(shape.lines)} x i64] [{words}]")
+    first_vector, last_vector = w.share(vector_task, parameters.task_vectors, shape.vectors)
+    first_line, last_line = w.share(line_task, parameters.task_lines, len(shape.lines))
+    table = w.table("lines", [word for line in shape.lines for word in line])
 
     def line_fields(line: Integer) -> list[Integer]:
         if isinstance(line, int):
@@ -240,14 +250,12 @@ def render(spec: ConvolutionSpec, parameters: WeightGradientParameters, name: st
         return [w.value(f"load i64, ptr {w.pointer(start, field, 'i64')}") for field in range(4)]
 
     _clear_totals(w, spec, shape, totals, (first_line, last_line), (first_vector, last_vector), line_fields)
-    tail = filters - (shape.vectors - 1) * lanes
-    first_block = w.multiply(block_group, shape.blocks.blocks_per_group)
-    all_blocks = math.prod(shape.blocks.counts)
-    last_block = w.minimum(w.add(first_block, shape.blocks.blocks_per_group), all_blocks)
+    first_block = w.multiply(block_group, per_group)
+    last_block = w.minimum(w.add(first_block, per_group), all_blocks)
     levels, variables = _levels(spec, shape)
     with w.loop(first_block, last_block) as block:
-        starts, extents = block_bounds(w, shape.blocks, block.index)
-        y_rows, y_columns = spec.output_spatial if not _is_product(spec) else (1, shape.blocks.whole[2])
+        starts, extents = block_bounds(w, shape.blocks, block.index, whole)
+        y_rows, y_columns = spec.output_spatial if not _is_product(spec) else (1, whole)
         pixel = w.add(w.multiply(w.add(w.multiply(starts[0], y_rows), starts[1]), y_columns), starts[2])
         dy_block = w.pointer(dy, w.multiply(pixel, spec.filters), element)
         if shape.copied:
@@ -268,7 +276,7 @@ def render(spec: ConvolutionSpec, parameters: WeightGradientParameters, name: st
             row_count = w.maximum(w.subtract(last_row, first_row), 0) if variables[1] else extents[1]
             skipped = w.subtract(first_row, starts[1]) if variables[1] else 0
             counts = extents[0], row_count, extents[2]
-            values = [count for count, variable in zip(counts, variables, strict=True) if variable]
+            values = dict(zip(variables, counts, strict=True))
             dy_row, x_row = (w.multiply(skipped, step) for step in (levels[1].b_step, levels[1].a_step))
             b_here = w.pointer(dy_block, w.add(dy_row, w.multiply(panel.index, lanes)), element)
             a_here = w.pointer(x_block, w.add(x_row, w.add(line_x, run.index)), element)
@@ -281,7 +289,7 @@ def render(spec: ConvolutionSpec, parameters: WeightGradientParameters, name: st
                 strip, _ = w.divide(run.index, parameters.tile_rows)
                 call = w.add(w.multiply(done, strips), strip)
                 _prefetch_next(w, spec, x_block, shape.blocks.block[2] * spec.channels, call, panels * strips)
-            for thick, last in w.cut(panel.index, shape.vectors, parameters.tile_vectors, last_differs=tail != lanes):
+            for thick, active in cut_columns(w, panel.index, filters, lanes, parameters.tile_vectors):
                 for height, _ in w.cut(run.index, shape.run, parameters.tile_rows):
                     tile = Tile(
                         spec.dtype,
@@ -289,19 +297,17 @@ def render(spec: ConvolutionSpec, parameters: WeightGradientParameters, name: st
                         tuple(i * spec.filters for i in range(height)),
                         thick,
                         lanes,
-                        tail if last else lanes,
+                        active,
                         levels,
                         b_masked=True,
                         accumulate=True,
                         products=products_of(spec.pairs, parameters.native),
                     )
-                    function = define_tile(w, f"tile_{height}x{thick}_{tile.lanes}", tile)
-                    call_tile(w, function, (a_here, b_here, result), values)
-    w.emit("ret void")
-    return w.module(name, pack.KERNEL_PARAMETERS)
+                    run_tile(w, f"tile_{height}x{thick}_{tile.lanes}", tile, (a_here, b_here, result), values)
+    return w.module(name, scratch=True)
 
 
-def _prefetch_next(w: LoopWriter, spec: ConvolutionSpec, block: str, size: int, call: Integer, calls: int) -> None:
+def _prefetch_next(w: Writer, spec: ConvolutionSpec, block: str, size: int, call: Integer, calls: int) -> None:
     """Ask for one tile's share of the next block, which follows this one of `size` elements.
 
     The tiles read x in strides too long for the processor to foresee: 12 % of 1x1 from 256 to 64 channels, two threads.
@@ -311,7 +317,7 @@ def _prefetch_next(w: LoopWriter, spec: ConvolutionSpec, block: str, size: int, 
     start = w.pointer(block, w.add(w.multiply(call, share * lanes), size), element)
     with w.loop(0, share) as loop:
         pointer = w.pointer(start, w.multiply(loop.index, lanes), element)
-        w.intrinsic("prefetch.p0", "void", ("ptr", pointer), ("i32", "0"), ("i32", "2"), ("i32", "1"))
+        prefetch(w, pointer, 2)
 
 
 def _levels(spec: ConvolutionSpec, shape: _Shape) -> tuple[tuple[Level, ...], tuple[str, ...]]:
@@ -330,20 +336,30 @@ def _levels(spec: ConvolutionSpec, shape: _Shape) -> tuple[tuple[Level, ...], tu
     return levels, variables
 
 
-def block_bounds(w: LoopWriter, blocks: PixelBlocks, block: Integer) -> tuple[list[Integer], list[Integer]]:
-    """Where a block begins, and its extents, along images, rows and columns."""
+def block_bounds(
+    w: Writer, blocks: PixelBlocks, block: Integer, outermost: Integer | None = None
+) -> tuple[list[Integer], list[Integer]]:
+    """Where a block begins, and its extents, along images, rows and columns; `outermost`: the extent of the first of
+    these axes that is longer than 1, where that is no constant.
+    """
     starts: list[Integer] = []
     extents: list[Integer] = []
-    for whole, part, count in reversed(list(zip(blocks.whole, blocks.block, blocks.counts, strict=True))):
-        block, index = w.divide(block, count)
+    for axis in reversed(range(3)):
+        part, whole, index = blocks.block[axis], blocks.whole[axis], block
+        is_outermost = axis == blocks.outermost and outermost is not None
+        if axis > blocks.outermost:
+            block, index = w.divide(block, blocks.counts[axis])
+        else:
+            block = 0
         start = w.multiply(index, part)
         starts.insert(0, start)
-        extents.insert(0, w.minimum(w.subtract(whole, start), part) if whole % part else part)
+        end: Integer = whole if outermost is None or not is_outermost else outermost
+        extents.insert(0, w.minimum(w.subtract(end, start), part) if is_outermost or whole % part else part)
     return starts, extents
 
 
 def _clear_totals(
-    w: LoopWriter,
+    w: Writer,
     spec: ConvolutionSpec,
     shape: _Shape,
     totals: str,
@@ -352,16 +368,16 @@ def _clear_totals(
     line_fields: Callable[[Integer], list[Integer]],
 ) -> None:
     element, lanes = MEMORY[spec.dtype.name], lanes_of(spec.dtype)
-    clear = pack.define_clear(w, spec.dtype)
+    clear = copies.define_clear(w, spec.dtype)
     first = w.multiply(vectors[0], lanes)
     count = w.subtract(w.minimum(w.multiply(vectors[1], lanes), spec.filters // spec.groups), first)
     with w.loop(*lines) as line, w.loop(0, shape.run) as run:
         place = w.add(w.add(line_fields(line.index)[1], w.multiply(run.index, spec.filters)), first)
-        w.call("void", clear, ("ptr", w.pointer(totals, place, element)), ("i64", str(count)))
+        w.run(clear, (w.pointer(totals, place, element),), (count,))
 
 
 def _copy_input(
-    w: LoopWriter,
+    w: Writer,
     spec: ConvolutionSpec,
     shape: _Shape,
     x: str,
@@ -371,7 +387,7 @@ def _copy_input(
 ) -> None:
     """Bring the input of a block into scratch, zeros where it reaches beyond the image."""
     spatial = spec.spatial if not _is_product(spec) else (1, shape.blocks.whole[2])
-    window = pack.Window(
+    window = copies.Window(
         dtype=spec.dtype,
         spatial=spatial,
         channels=spec.channels,
@@ -387,4 +403,4 @@ def _copy_input(
         steps = w.multiply(w.subtract(extents[1 + axis], 1), step)
         count.append(w.add(steps, (spec.window[axis] - 1) * spec.dilation[axis] + 1))
     images = starts[0], w.add(starts[0], extents[0])
-    pack.copy_window(w, window, x, images, (first[0], count[0]), (first[1], count[1]), applied)
+    copies.copy_window(w, window, x, images, (first[0], count[0]), (first[1], count[1]), applied)

@@ -7,32 +7,37 @@ nothing, so the inner loop has no masks.
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Callable
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from trainer.engine.graph.dtypes import DType, int32, int64
-from trainer.engine.program.spec import Operand
-from trainer.engine.targets.cpu.kernels.access import load_vector, store_vector
-from trainer.engine.targets.cpu.kernels.expression import LANES, MEMORY, compute_type, memory_type, widen
+from trainer.engine.targets.cpu.kernels.access import gather, load_operand, store_operand
+from trainer.engine.targets.cpu.kernels.expression import LANES, MEMORY, compute_type
+from trainer.engine.targets.cpu.kernels.loop_kernel import Operand
 from trainer.engine.targets.cpu.kernels.loops import (
     IOTA,
     Arguments,
+    Part,
+    bounds,
     broadcast,
-    carried_loop,
-    for_each_row,
-    for_each_run,
-    minimum,
-    vector_loop,
+    counted_loop,
+    each_point,
+    vectors,
+    word,
 )
 from trainer.engine.targets.cpu.kernels.vectors import splat
-from trainer.engine.targets.cpu.kernels.writer import Writer, mangled, vector
+from trainer.engine.targets.cpu.kernels.writer import Writer, vector
 
 _TASK_READS = 65536
 _UNROLLED = 25
 _WIDE = vector("i64", LANES)
 Point = tuple[str, str]
 """A place in the image (a pointer, or lanes of them) and its h * W + w (a scalar, or lanes)."""
+
+Candidate = tuple[str, str]
+"""Lanes of elements, and where they lie: h * W + w."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,86 +114,54 @@ class _WindowArgmax:
         self.along_channels = kernel.vector_axis == 1
         self.element = MEMORY[kernel.dtype.name]
         self.value_type, self.position_type = compute_type(kernel.dtype), vector("i32", LANES)
-        step = kernel.output_strides[kernel.vector_axis]
+        self.step = kernel.output_strides[kernel.vector_axis]
         self.source = Operand(kernel.dtype, "contiguous")
-        self.target = Operand(kernel.dtype if kernel.values else int32, "contiguous" if step == 1 else "strided")
-        self.target_step = str(step)
+        self.target = Operand(kernel.dtype if kernel.values else int32, "contiguous" if self.step == 1 else "strided")
 
     def render(self, name: str) -> str:
         writer, kernel = self.writer, self.kernel
-        writer.label("entry")
-        bases = []
-        for word in range(2):
-            place = writer.value(f"getelementptr i64, ptr %arguments, i64 {word}")
-            bases.append(writer.value(f"load ptr, ptr {place}"))
+        bases = [word(writer, place, "ptr") for place in range(2)]
         # two index operands carry the output row and column of each row of the loop
         axis_operand = Operand(int64, "broadcast", index=True)
         axes = kernel.row_axes
         source_strides = [kernel.input_strides[axis] if axis < 2 else 0 for axis in axes]
         per_axis = [[int(axis == which) for axis in axes] for which in (2, 3)]
-        strides = [source_strides, [kernel.output_strides[axis] for axis in axes], *per_axis]
         arguments = Arguments(
-            [self.source, self.target, axis_operand, axis_operand], [*bases, "0", "0"],
-            [str(kernel.output_shape[axis]) for axis in axes], [[str(step) for step in row] for row in strides],
-            "0", "0",
-        )  # fmt: skip
-        elements = [self.element, MEMORY[self.target.dtype.name], "i64", "i64"]
-        first = writer.value(f"mul i64 %task, {kernel.rows_per_task}")
-        last = minimum(writer, str(kernel.rows), writer.value(f"add i64 {first}, {kernel.rows_per_task}"))
-        for_each_run(
-            writer, arguments, elements, len(axes), first, last,
-            lambda run: for_each_row(writer, arguments, elements, run, run.count, run.places, self._row),
-        )  # fmt: skip
-        writer.emit("ret void")
+            [self.source, self.target, axis_operand, axis_operand],
+            [*bases, "0", "0"],
+            [kernel.output_shape[axis] for axis in axes],
+            [source_strides, [kernel.output_strides[axis] for axis in axes], *per_axis],
+        )
+        first, last = bounds(writer, "%task", kernel.rows_per_task, kernel.rows)
+        with each_point(writer, arguments, len(axes), first, last) as places:
+            self._row(places)
         return writer.module(name)
 
     def _row(self, places: list[str]) -> None:
         kernel = self.kernel
         source, target, output_row, output_column = places
         rows = self._inside(0, output_row, "i64")
-        width = str(kernel.output_shape[kernel.vector_axis])
         unrolled = math.prod(kernel.window) <= _UNROLLED
         columns = self._inside(1, output_column, "i64") if self.along_channels else []
-        points = [self._point(source, row, column) for row in rows for column in columns] if unrolled else []
-
-        def body(position: str, mask: str | None) -> None:
-            def read(point: Point) -> tuple[str, str]:
-                return self._read(point, position, mask)
-
-            if self.along_channels and unrolled:
-                best = self._first_best([lambda point=point: read(point) for point in points])  # type: ignore[misc]
+        known = [self._point(source, row, column) for row in rows for column in columns] if unrolled else []
+        for part in vectors(self.writer, 0, kernel.output_shape[kernel.vector_axis], "window"):
+            across = columns or self._inside(1, self._lane_columns(part), _WIDE)
+            if unrolled:
+                pairs = ((row, column) for row in rows for column in across)
+                points = known or (self._point(source, row, column) for row, column in pairs)
+                best = self._first_best(self._read(point, part) for point in points)
             else:
-                across = columns or self._inside(1, self._lane_columns(position), _WIDE)
-                if unrolled:
-                    best = self._first_best(
-                        [
-                            lambda row=row, column=column: read(self._point(source, row, column))  # type: ignore[misc]
-                            for row in rows
-                            for column in across
-                        ]
-                    )
-                else:
-                    best = self._search_loop(rows, across, lambda row, column: read(self._point(source, row, column)))
+                best = self._search_loop(source, rows, across, part)
             if kernel.values and kernel.dtype.is_float:
                 # comparing moves bits: a subnormal number is flushed, where programs flush them, by arithmetic alone
-                best = self.writer.intrinsic(
-                    f"canonicalize.{mangled(self.value_type)}", self.value_type, (self.value_type, best)
-                )
-            store_vector(self.writer, self.target, target, self.target_step, position, mask, best)
+                best = self.writer.apply("canonicalize", self.value_type, best)
+            store_operand(self.writer, self.target, target, part, best, self.step)
 
-        vector_loop(self.writer, "0", width, body, "window")
-
-    def _lane_columns(self, position: str) -> str:
-        """Output columns of the lanes from `position` on, held within the image."""
-        lanes = self.writer.value(f"add {_WIDE} {broadcast(self.writer, 'i64', position)}, {IOTA['i64']}")
-        return self._bounded(lanes, None, str(self.kernel.output_shape[3] - 1), _WIDE)
-
-    def _bounded(self, value: str, low: str | None, high: str, kind: str) -> str:
-        for name, bound in (("smax", low), ("smin", high)):
-            if bound is not None:
-                limit = splat("i64", bound) if kind != "i64" and not bound.startswith("%") else bound
-                value = self.writer.intrinsic(f"{name}.{mangled(kind)}", kind, (kind, value), (kind, limit))
-        return value
+    def _lane_columns(self, part: Part) -> str:
+        """Output columns of the lanes of a part, held within the image."""
+        writer = self.writer
+        lanes = writer.value(f"add {_WIDE} {broadcast(writer, 'i64', part.position)}, {IOTA['i64']}")
+        return writer.apply("smin", _WIDE, lanes, splat("i64", str(self.kernel.output_shape[3] - 1)))
 
     def _inside(self, axis: int, output: str, kind: str) -> list[str]:
         """Image coordinates along `axis` for each window position of `output`, padding replaced by what is nearest.
@@ -220,49 +193,40 @@ class _WindowArgmax:
             last = writer.value(f"sdiv {kind} {after}, {whole(dilation)}")
         result = []
         for step in range(kernel.window[axis]):
-            at_least = writer.intrinsic(f"smax.{mangled(kind)}", kind, (kind, whole(step)), (kind, first))
-            held = writer.intrinsic(f"smin.{mangled(kind)}", kind, (kind, at_least), (kind, last))
+            held = writer.apply("smin", kind, writer.apply("smax", kind, whole(step), first), last)
             result.append(writer.value(f"add {kind} {start}, {writer.value(f'mul {kind} {held}, {whole(dilation)}')}"))
         return result
 
-    def _first_best(self, candidates: list[Callable[[], tuple[str, str]]]) -> str:
+    def _first_best(self, candidates: Iterable[Candidate]) -> str:
         """The first maximum of candidates, or its position (int32), lane by lane; each is read when its turn comes."""
-        best = candidates[0]()
-        for candidate in candidates[1:]:
-            best = self._better(best, candidate())
+        best = functools.reduce(self._better, candidates)
         return best[0 if self.kernel.values else 1]
 
-    def _search_loop(self, rows: list[str], columns: list[str], read: Callable[[str, str], tuple[str, str]]) -> str:
+    def _search_loop(self, source: str, rows: list[str], columns: list[str], part: Part) -> str:
         """Large windows: coordinates wait in a table on the stack, and a loop goes over them."""
         writer = self.writer
-        column_kind = "i64" if self.along_channels else _WIDE
         tables = []
-        for kind, values in (("i64", rows), (column_kind, columns)):
+        for kind, values in (("i64", rows), ("i64" if self.along_channels else _WIDE, columns)):
             table = writer.value(f"alloca {kind}, i64 {len(values)}, align 64")
             for number, value in enumerate(values):
                 place = writer.value(f"getelementptr {kind}, ptr {table}, i64 {number}")
                 writer.emit(f"store {kind} {value}, ptr {place}, align 8")
             tables.append((kind, table))
-
-        def point(number: str) -> tuple[str, str]:
-            parts = []
-            for (kind, table), index in zip(tables, ("udiv", "urem"), strict=True):
-                which = writer.value(f"{index} i64 {number}, {len(columns)}")
-                place = writer.value(f"getelementptr {kind}, ptr {table}, i64 {which}")
-                parts.append(writer.value(f"load {kind}, ptr {place}, align 8"))
-            return read(parts[0], parts[1])
-
         saved = writer.intrinsic("stacksave.p0", "ptr")
-        first = read(rows[0], columns[0])
-        kinds = (self.value_type, self.position_type)
-        final = carried_loop(
-            writer, "1", str(len(rows) * len(columns)), 1, list(zip(kinds, first, strict=True)),
-            lambda number, best: self._better((best[0], best[1]), point(number)), "point",
-        )  # fmt: skip
+        first = self._read(self._point(source, rows[0], columns[0]), part)
+        initial = list(zip((self.value_type, self.position_type), first, strict=True))
+        with counted_loop(writer, 1, len(rows) * len(columns), 1, "point", initial) as loop:
+            point = []
+            for (kind, table), index in zip(tables, ("udiv", "urem"), strict=True):
+                which = writer.value(f"{index} i64 {loop.index}, {len(columns)}")
+                place = writer.value(f"getelementptr {kind}, ptr {table}, i64 {which}")
+                point.append(writer.value(f"load {kind}, ptr {place}, align 8"))
+            candidate = self._read(self._point(source, point[0], point[1]), part)
+            loop.next = [*self._better((loop.carried[0], loop.carried[1]), candidate)]
         writer.intrinsic("stackrestore.p0", "void", ("ptr", saved))
-        return final[0 if self.kernel.values else 1]
+        return loop.next[0 if self.kernel.values else 1]
 
-    def _better(self, best: tuple[str, str], candidate: tuple[str, str]) -> tuple[str, str]:
+    def _better(self, best: Candidate, candidate: Candidate) -> Candidate:
         """The candidate where it is greater, or the first NaN; else the best so far."""
         writer, kind, lanes = self.writer, self.value_type, vector("i1", LANES)
         if self.kernel.dtype.is_float:
@@ -297,15 +261,9 @@ class _WindowArgmax:
         flat = writer.value(f"add {_WIDE} {column}, {broadcast(writer, 'i64', flat_row)}")
         return addresses, writer.value(f"trunc {_WIDE} {flat} to {self.position_type}")
 
-    def _read(self, point: Point, position: str, mask: str | None) -> tuple[str, str]:
-        """The elements at a point for the lanes from `position` on, and h * W + w on every lane."""
+    def _read(self, point: Point, part: Part) -> Candidate:
+        """The elements at a point for the lanes of a part, and h * W + w on every lane."""
         place, flat = point
         if self.along_channels:
-            value = load_vector(self.writer, self.source, place, "1", position, mask)
-            return value, broadcast(self.writer, "i32", flat)
-        kind = memory_type(self.kernel.dtype)
-        raw = self.writer.intrinsic(
-            f"masked.gather.{mangled(kind)}.v{LANES}p0", kind, (vector("ptr", LANES), place),
-            (vector("i1", LANES), "splat (i1 true)"), (kind, "poison"),
-        )  # fmt: skip
-        return widen(self.writer, raw, self.kernel.dtype), flat
+            return load_operand(self.writer, self.source, place, part), broadcast(self.writer, "i32", flat)
+        return gather(self.writer, self.kernel.dtype, place), flat

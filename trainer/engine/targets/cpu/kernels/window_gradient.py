@@ -13,10 +13,10 @@ from trainer.engine.graph.dtypes import int32
 from trainer.engine.graph.node import Shape
 from trainer.engine.graph.primitives.contraction import Padding, Pair
 from trainer.engine.graph.primitives.resampling import Band
-from trainer.engine.program.spec import Operand
-from trainer.engine.targets.cpu.kernels.access import load_vector, store_vector
+from trainer.engine.targets.cpu.kernels.access import load_operand
 from trainer.engine.targets.cpu.kernels.expression import LANES
-from trainer.engine.targets.cpu.kernels.loops import broadcast, carried_loop, counted_loop, vector_loop
+from trainer.engine.targets.cpu.kernels.loop_kernel import Operand
+from trainer.engine.targets.cpu.kernels.loops import broadcast, counted_loop, word
 from trainer.engine.targets.cpu.kernels.resample import Resample, RunWriter
 from trainer.engine.targets.cpu.kernels.writer import vector
 
@@ -58,45 +58,29 @@ class _WindowGradient(RunWriter):
 
     def pixel(self, source: str, target: str, rows: Sequence[str], columns: Sequence[str]) -> None:
         """Write the gradient of one pixel of the picture."""
-        writer, vectors = self.writer, self.kernel.vectors
+        writer = self.writer
         image, row, column, down, across, width = self.at
         flat = writer.value(f"add i64 {writer.value(f'mul i64 {down}, {width}')}, {across}")
         here = broadcast(writer, "i32", writer.value(f"trunc i64 {flat} to i32"))
         offset = writer.value(f"mul i64 {image}, {self.steps[0]}")
         for count, step in ((row, self.steps[1]), (column, self.steps[2])):
             offset = writer.value(f"add i64 {offset}, {writer.value(f'mul i64 {count}, {step}')}")
-        positions = writer.value(f"getelementptr i32, ptr {self._word(str(self.head - 1), 'ptr')}, i64 {offset}")
+        positions = writer.value(f"getelementptr i32, ptr {word(writer, self.head - 1, 'ptr')}, i64 {offset}")
         chosen = Operand(int32, "contiguous")
-
-        def body(position: str, mask: str | None) -> None:
-            places = [position] + [writer.value(f"add i64 {position}, {n * LANES}") for n in range(1, vectors)]
-
-            def line(number: str, sums: list[str]) -> list[str]:
-                first = writer.value(f"mul i64 {number}, {self.steps[1]}")
-
-                def window(number: str, sums: list[str]) -> list[str]:
-                    moved = writer.value(f"add i64 {first}, {writer.value(f'mul i64 {number}, {self.steps[2]}')}")
+        for parts in self.parts():
+            with counted_loop(writer, 0, rows[0], 1, "down", self.zeros) as outer:
+                first = writer.value(f"mul i64 {outer.index}, {self.steps[1]}")
+                initial = [(self.kind, value) for value in outer.carried]
+                with counted_loop(writer, 0, columns[0], 1, "across", initial) as inner:
+                    moved = writer.value(f"add i64 {first}, {writer.value(f'mul i64 {inner.index}, {self.steps[2]}')}")
                     values = writer.value(f"getelementptr {self.element}, ptr {source}, i64 {moved}")
                     winners = writer.value(f"getelementptr i32, ptr {positions}, i64 {moved}")
-                    result = []
-                    for old, place in zip(sums, places, strict=True):
-                        winner = load_vector(writer, chosen, winners, "1", place, mask)
-                        value = load_vector(writer, self.operand, values, "1", place, mask)
+                    for old, part in zip(inner.carried, parts, strict=True):
+                        winner = load_operand(writer, chosen, winners, part)
+                        value = load_operand(writer, self.operand, values, part)
                         won = writer.value(f"icmp eq {vector('i32', LANES)} {winner}, {here}")
                         more = writer.value(f"fadd {self.kind} {old}, {value}")
-                        chosen_lanes = f"{vector('i1', LANES)} {won}"
-                        result.append(writer.value(f"select {chosen_lanes}, {self.kind} {more}, {self.kind} {old}"))
-                    return result
-
-                initial = [(self.kind, value) for value in sums]
-                return carried_loop(writer, "0", columns[0], 1, initial, window, "across")
-
-            zeros = [(self.kind, "zeroinitializer")] * vectors
-            sums = carried_loop(writer, "0", rows[0], 1, zeros, line, "down")
-            for place, value in zip(places, sums, strict=True):
-                store_vector(writer, self.operand, target, "1", place, mask, value)
-
-        if vectors == 1:
-            vector_loop(writer, "0", self.channels, body, "channel")
-        else:
-            counted_loop(writer, "0", self.channels, vectors * LANES, lambda place: body(place, None), "channel")
+                        lanes = f"{vector('i1', LANES)} {won}"
+                        inner.next.append(writer.value(f"select {lanes}, {self.kind} {more}, {self.kind} {old}"))
+                outer.next = inner.next
+            self.store(target, parts, outer.next)

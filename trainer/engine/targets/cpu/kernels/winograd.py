@@ -16,25 +16,15 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from trainer.engine.targets.cpu.kernels import pack
+from trainer.engine.targets.cpu.kernels.access import load_vector, store_vector
 from trainer.engine.targets.cpu.kernels.epilogue import OperandPointers
 from trainer.engine.targets.cpu.kernels.expression import MEMORY
 from trainer.engine.targets.cpu.kernels.geometry import Correlation
-from trainer.engine.targets.cpu.kernels.loop_writer import LoopWriter
-from trainer.engine.targets.cpu.kernels.tile import (
-    Level,
-    Tile,
-    call_tile,
-    define_tile,
-    finish,
-    lanes_of,
-    load_vector,
-    store_vector,
-)
+from trainer.engine.targets.cpu.kernels.tile import Level, Tile, cut_columns, finish, lanes_of, odd_lines, run_tile
 from trainer.engine.targets.cpu.kernels.winograd_choice import WinogradSpec
 from trainer.engine.targets.cpu.kernels.winograd_tiles import TiledImage, read_tile, tile_place
 from trainer.engine.targets.cpu.kernels.winograd_transforms import Transforms
-from trainer.engine.targets.cpu.kernels.writer import vector
+from trainer.engine.targets.cpu.kernels.writer import Writer, vector
 
 WEIGHT_CHUNK = 32
 """Input channels whose weights one task transforms."""
@@ -63,8 +53,6 @@ class _Shape:
 
     form: Correlation
     points: int
-    grid: tuple[int, int]
-    tiles: int
     panels: int
     weight_point: int
     input_pitch: int
@@ -72,25 +60,12 @@ class _Shape:
     @classmethod
     def of(cls, spec: WinogradSpec) -> _Shape:
         form, lanes = spec.form, lanes_of(spec.convolution.dtype)
-        lines = -(-form.inputs // lanes)
-        return cls(
-            form,
-            spec.algorithm.points,
-            spec.grid,
-            spec.tiles,
-            -(-form.outputs // lanes),
-            (form.inputs | 1) * lanes,
-            (lines | 1) * lanes,
-        )
+        panels, pitch = -(-form.outputs // lanes), odd_lines(form.inputs, lanes)
+        return cls(form, spec.algorithm.points, panels, (form.inputs | 1) * lanes, pitch)
 
     @property
     def weight_panel(self) -> int:
         return self.points**2 * self.weight_point
-
-
-def odd_lines(elements: int, lanes: int) -> int:
-    """Whole cache lines for so many elements, an odd number of them: neighbours spread over the cache's sets."""
-    return (-(-elements // lanes) | 1) * lanes
 
 
 def weights_size(spec: WinogradSpec) -> int:
@@ -108,38 +83,30 @@ def weight_tasks(spec: WinogradSpec) -> int:
 def render_weights(spec: WinogradSpec, name: str) -> str:
     """The module of the kernel that transforms packed weights: G g G^T."""
     dtype, shape = spec.convolution.dtype, _Shape.of(spec)
-    w, inputs = LoopWriter(), shape.form.inputs
-    w.label("entry")
+    w, inputs = Writer(), shape.form.inputs
     element, lanes = MEMORY[dtype.name], lanes_of(dtype)
     source, target = w.argument(0), w.argument(1)
     transforms = Transforms(w, dtype, spec.algorithm)
     panel, chunk = w.divide("%task", -(-inputs // WEIGHT_CHUNK))
     source = w.pointer(source, w.multiply(panel, 9 * inputs * lanes), element)
     target = w.pointer(target, w.multiply(panel, shape.weight_panel), element)
-    first = w.multiply(chunk, WEIGHT_CHUNK)
-    with w.loop(first, w.minimum(w.add(first, WEIGHT_CHUNK), inputs)) as loop:
+    with w.loop(*w.share(chunk, WEIGHT_CHUNK, inputs)) as loop:
         here = w.pointer(source, w.multiply(loop.index, lanes), element)
         there = w.pointer(target, w.multiply(loop.index, lanes), element)
         taps = [
-            [
-                load_vector(w, dtype, w.pointer(here, (r * 3 + s) * inputs * lanes, element), lanes, lanes)
-                for r in range(3)
-            ]
+            [load_vector(w, dtype, w.pointer(here, (r * 3 + s) * inputs * lanes, element), lanes) for r in range(3)]
             for s in range(3)
         ]
-        columns = [transforms.filter(column) for column in taps]
-        for row in range(shape.points):
-            for column, value in enumerate(transforms.filter([part[row] for part in columns])):
-                place = w.pointer(there, (row * shape.points + column) * shape.weight_point, element)
-                store_vector(w, dtype, value, place, lanes, lanes)
-    w.emit("ret void")
-    return w.module(name, pack.KERNEL_PARAMETERS)
+        for row, column, value in transforms.square(transforms.filter, 3, lambda r, s: taps[s][r]):
+            place = w.pointer(there, (row * shape.points + column) * shape.weight_point, element)
+            store_vector(w, dtype, value, place, lanes)
+    return w.module(name, scratch=True)
 
 
 def _grid(spec: WinogradSpec, parameters: WinogradParameters) -> tuple[int, int]:
     """Tasks along vectors and along Winograd tiles."""
     shape = _Shape.of(spec)
-    return -(-shape.panels // parameters.task_vectors), -(-shape.tiles // parameters.task_tiles)
+    return -(-shape.panels // parameters.task_vectors), -(-spec.tiles // parameters.task_tiles)
 
 
 def tasks(spec: WinogradSpec, parameters: WinogradParameters) -> int:
@@ -160,7 +127,7 @@ class _Scratch:
     @classmethod
     def of(cls, spec: WinogradSpec, parameters: WinogradParameters) -> _Scratch:
         shape, lanes = _Shape.of(spec), lanes_of(spec.convolution.dtype)
-        tiles = min(parameters.task_tiles, shape.tiles)
+        tiles = min(parameters.task_tiles, spec.tiles)
         pitch = min(parameters.block_vectors, shape.panels) * lanes
         input_point = odd_lines(tiles * shape.input_pitch, lanes)
         product_point = odd_lines(tiles * pitch, lanes)
@@ -177,17 +144,14 @@ def render(spec: WinogradSpec, parameters: WinogradParameters, name: str) -> str
     """The module of the kernel: transform a task's inputs, multiply point by point, transform back and store."""
     dtype, epilogue = spec.convolution.dtype, spec.convolution.epilogue
     shape, scratch = _Shape.of(spec), _Scratch.of(spec, parameters)
-    w = LoopWriter()
-    w.label("entry")
+    w = Writer()
     element, lanes, form = MEMORY[dtype.name], lanes_of(dtype), shape.form
     x, weights, output = (w.argument(word) for word in range(3))
     operands = OperandPointers.load(w, epilogue, 3)
     stored = MEMORY[epilogue.output(dtype).name]
     vector_task, tile_task = w.divide("%task", _grid(spec, parameters)[1])
-    first_tile = w.multiply(tile_task, parameters.task_tiles)
-    last_tile = w.minimum(w.add(first_tile, parameters.task_tiles), shape.tiles)
-    first_vector = w.multiply(vector_task, parameters.task_vectors)
-    last_vector = w.minimum(w.add(first_vector, parameters.task_vectors), shape.panels)
+    first_tile, last_tile = w.share(tile_task, parameters.task_tiles, spec.tiles)
+    first_vector, last_vector = w.share(vector_task, parameters.task_vectors, shape.panels)
 
     tiled = _input(spec, shape, scratch)
     with w.loop(first_tile, last_tile) as tile:
@@ -225,14 +189,13 @@ def render(spec: WinogradSpec, parameters: WinogradParameters, name: str) -> str
                 place = w.add(result, w.multiply(done, scratch.product_pitch))
                 there = w.pointer(products, place, element)
                 for vectors, _ in w.cut(panel.index, shape.panels, parameters.tile_vectors):
-                    for rows, _ in w.cut(strip.index, shape.tiles, parameters.tile_rows):
-                        function = define_tile(w, f"tile_{rows}x{vectors}", product(rows, vectors))
-                        call_tile(w, function, (a_here, b_here, there))
+                    for rows, _ in w.cut(strip.index, spec.tiles, parameters.tile_rows):
+                        run_tile(w, f"tile_{rows}x{vectors}", product(rows, vectors), (a_here, b_here, there))
         with w.loop(first_tile, last_tile) as tile, w.loop(block.index, block_end) as panel:
             done = w.multiply(w.subtract(tile.index, first_tile), scratch.product_pitch)
             channel = w.multiply(w.subtract(panel.index, block.index), lanes)
             source_at = w.pointer(products, w.add(done, channel), element)
-            image, top, left = tile_place(w, shape.grid, spec.outputs, tile.index)
+            image, top, left = tile_place(w, spec.grid, spec.outputs, tile.index)
             pixel = w.add(w.multiply(image, form.rows.output_extent), top)
             pixel = w.add(w.multiply(pixel, form.columns.output_extent), left)
             column = w.multiply(panel.index, lanes)
@@ -240,13 +203,10 @@ def render(spec: WinogradSpec, parameters: WinogradParameters, name: str) -> str
             pointers = (source_at, w.pointer(output, offset, stored), *operands.at(w, offset, column))
             height = w.minimum(w.subtract(form.rows.output_extent, top), spec.outputs)
             width = w.minimum(w.subtract(form.columns.output_extent, left), spec.outputs)
-            tail = form.outputs - (shape.panels - 1) * lanes
-            for _, last in w.cut(panel.index, shape.panels, 1, last_differs=tail != lanes):
-                function = _define_output(w, spec, shape, scratch, tail if last else lanes)
-                arguments = [*(("ptr", pointer) for pointer in pointers), ("i64", str(height)), ("i64", str(width))]
-                w.call("void", function, *arguments)
-    w.emit("ret void")
-    return w.module(name, pack.KERNEL_PARAMETERS)
+            for _, active in cut_columns(w, panel.index, form.outputs, lanes):
+                function = _define_output(w, spec, shape, scratch, active)
+                w.run(function, pointers, (height, width))
+    return w.module(name, scratch=True)
 
 
 def _input(spec: WinogradSpec, shape: _Shape, scratch: _Scratch) -> TiledImage:
@@ -258,52 +218,40 @@ def _input(spec: WinogradSpec, shape: _Shape, scratch: _Scratch) -> TiledImage:
         (rows.extent, columns.extent),
         shape.form.inputs,
         (rows.phases[0].input_start, columns.phases[0].input_start),
-        shape.grid,
+        spec.grid,
         "data",
         scratch.input_point,
     )
 
 
-def _define_output(w: LoopWriter, spec: WinogradSpec, shape: _Shape, scratch: _Scratch, active: int) -> str:
+def _define_output(w: Writer, spec: WinogradSpec, shape: _Shape, scratch: _Scratch, active: int) -> str:
     """Define `output(products, output, epilogue operands…, height, width)`: A^T M A of one tile and one vector, and the
     epilogue of the outputs inside the image.
     """
     dtype, epilogue, form = spec.convolution.dtype, spec.convolution.epilogue, shape.form
     element, lanes, points = MEMORY[dtype.name], lanes_of(dtype), shape.points
     kind, stored = vector(element, lanes), epilogue.output(dtype)
-    bases = OperandPointers(epilogue, tuple(f"%operand{i}" for i in range(len(epilogue.operands))))
+    bases = OperandPointers.parameters(epilogue)
 
-    def build(inner: LoopWriter) -> None:
+    def build(inner: Writer) -> None:
         transforms = Transforms(inner, dtype, spec.algorithm)
         buffer = inner.value(f"alloca [{spec.outputs**2} x {kind}], align 64")
-        columns = [
-            transforms.output(
-                [
-                    load_vector(
-                        inner,
-                        dtype,
-                        inner.pointer("%products", (row * points + column) * scratch.product_point, element),
-                        lanes,
-                        lanes,
-                    )
-                    for row in range(points)
-                ]
-            )
-            for column in range(points)
-        ]
-        for row in range(spec.outputs):
-            for column, value in enumerate(transforms.output([part[row] for part in columns])):
-                place = inner.pointer(buffer, row * spec.outputs + column, kind)
-                inner.emit(f"store {kind} {value}, ptr {place}, align 64")
+
+        def load(row: int, column: int) -> str:
+            place = inner.pointer("%products", (row * points + column) * scratch.product_point, element)
+            return load_vector(inner, dtype, place, lanes)
+
+        for row, column, value in transforms.square(transforms.output, points, load):
+            place = inner.pointer(buffer, row * spec.outputs + column, kind)
+            store_vector(inner, dtype, value, place, lanes, alignment=64)
         with inner.loop(0, "%height") as down, inner.loop(0, "%width") as right:
             number = inner.add(inner.multiply(down.index, spec.outputs), right.index)
-            total = inner.value(f"load {kind}, ptr {inner.pointer(buffer, number, kind)}, align 64")
+            total = load_vector(inner, dtype, inner.pointer(buffer, number, kind), lanes, alignment=64)
             pixel = inner.add(inner.multiply(down.index, form.columns.output_extent), right.index)
             offset = inner.multiply(pixel, form.outputs)
             value = finish(inner, epilogue, dtype, total, bases.at(inner, offset, 0), active)
             target = inner.pointer("%output", offset, MEMORY[stored.name])
             store_vector(inner, stored, value, target, lanes, active)
 
-    parameters = [("ptr noalias", "%products"), ("ptr", "%output")]
-    parameters += [("ptr", base) for base in bases.bases]
+    parameters = [("ptr noalias", "%products"), ("ptr", "%output"), *bases.typed]
     return w.function(f"output_{active}", [*parameters, ("i64", "%height"), ("i64", "%width")], build)

@@ -19,23 +19,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from trainer.engine.targets.cpu.kernels import pack
+from trainer.engine.targets.cpu.kernels import copies
+from trainer.engine.targets.cpu.kernels.access import load_vector, store_vector
 from trainer.engine.targets.cpu.kernels.expression import MEMORY
-from trainer.engine.targets.cpu.kernels.loop_writer import Integer, LoopWriter
-from trainer.engine.targets.cpu.kernels.tile import (
-    Level,
-    Tile,
-    call_tile,
-    define_tile,
-    lanes_of,
-    load_vector,
-    store_vector,
-)
+from trainer.engine.targets.cpu.kernels.tile import Level, Tile, cut_columns, lanes_of, run_tile
 from trainer.engine.targets.cpu.kernels.totals import TotalsSpec
 from trainer.engine.targets.cpu.kernels.weight_gradient import MOST_GROUPS, TOTALS_ELEMENTS
 from trainer.engine.targets.cpu.kernels.winograd_choice import WinogradSpec
 from trainer.engine.targets.cpu.kernels.winograd_tiles import TiledImage, read_tile
 from trainer.engine.targets.cpu.kernels.winograd_transforms import Transforms
+from trainer.engine.targets.cpu.kernels.writer import Integer, Writer
 
 TILES = 32
 """Tiles of a block: more leave less room in the cache, fewer add to the sums there more often."""
@@ -149,25 +142,20 @@ def scratch_bytes(spec: WinogradSpec, parameters: WinogradGradientParameters) ->
 def render(spec: WinogradSpec, parameters: WinogradGradientParameters, name: str) -> str:
     """The module of the kernel: transform both operands of each block, add its products, transform the sums back."""
     plain, shape, blocks = spec.convolution, _Shape.of(spec, parameters), tile_blocks(spec)
-    w = LoopWriter()
-    w.label("entry")
+    w = Writer()
     element, lanes = MEMORY[plain.dtype.name], lanes_of(plain.dtype)
     x, dy, totals = (w.argument(word) for word in range(3))
     vector_tasks, channel_tasks, _ = _grid(spec, parameters)
-    rest, vector_task = w.divide("%task", vector_tasks)
-    group, channel_task = w.divide(rest, channel_tasks)
-    first_vector = w.multiply(vector_task, parameters.task_vectors)
-    last_vector = w.minimum(w.add(first_vector, parameters.task_vectors), shape.panels)
-    first_channels = w.multiply(channel_task, parameters.task_channels)
-    last_channels = w.minimum(w.add(first_channels, parameters.task_channels), shape.channel_panels)
+    group, channel_task, vector_task = w.unravel("%task", channel_tasks, vector_tasks)
+    first_vector, last_vector = w.share(vector_task, parameters.task_vectors, shape.panels)
+    first_channels, last_channels = w.share(channel_task, parameters.task_channels, shape.channel_panels)
     first_channel = w.multiply(first_channels, lanes)
     channels = w.subtract(w.minimum(w.multiply(last_channels, lanes), plain.channels), first_channel)
     gradients, sums = (w.pointer("%scratch", place, element) for place in (shape.gradients, shape.sums))
 
-    clear = pack.define_clear(w, plain.dtype)
-    w.call("void", clear, ("ptr", sums), ("i64", str(shape.points**2 * shape.sum_point)))
-    first_block = w.multiply(group, blocks.blocks_per_group)
-    last_block = w.minimum(w.add(first_block, blocks.blocks_per_group), blocks.count)
+    clear = copies.define_clear(w, plain.dtype)
+    w.run(clear, (sums,), (shape.points**2 * shape.sum_point,))
+    first_block, last_block = w.share(group, blocks.blocks_per_group, blocks.count)
     images = _images(spec, shape)
     with w.loop(first_block, last_block) as block:
         first_tile = w.multiply(block.index, TILES)
@@ -189,12 +177,10 @@ def render(spec: WinogradSpec, parameters: WinogradGradientParameters, name: str
         source = w.pointer(sums, w.add(w.multiply(channel.index, shape.gradient_pitch), column), element)
         row = w.add(w.multiply(group, 9 * plain.channels), w.add(first_channel, channel.index))
         place = w.add(w.multiply(row, plain.filters), w.multiply(panel.index, lanes))
-        tail = plain.filters - (shape.panels - 1) * lanes
-        for _, last in w.cut(panel.index, shape.panels, 1, last_differs=tail != lanes):
-            function = _define_weights(w, spec, shape, tail if last else lanes)
-            w.call("void", function, ("ptr", source), ("ptr", w.pointer(totals, place, element)))
-    w.emit("ret void")
-    return w.module(name, pack.KERNEL_PARAMETERS)
+        for _, active in cut_columns(w, panel.index, plain.filters, lanes):
+            function = _define_weights(w, spec, shape, active)
+            w.run(function, (source, w.pointer(totals, place, element)))
+    return w.module(name, scratch=True)
 
 
 def _images(spec: WinogradSpec, shape: _Shape) -> tuple[TiledImage, TiledImage]:
@@ -208,7 +194,7 @@ def _images(spec: WinogradSpec, shape: _Shape) -> tuple[TiledImage, TiledImage]:
 
 
 def _multiply(
-    w: LoopWriter,
+    w: Writer,
     spec: WinogradSpec,
     parameters: WinogradGradientParameters,
     shape: _Shape,
@@ -234,27 +220,24 @@ def _multiply(
             for height, _ in w.cut(run.index, channels, parameters.tile_rows, possible):
                 outputs = tuple(row * shape.gradient_pitch for row in range(height))
                 tile = Tile(dtype, tuple(range(height)), outputs, thick, lanes, lanes, (level,), accumulate=True)
-                function = define_tile(w, f"tile_{height}x{thick}", tile)
-                call_tile(w, function, (a, b, result), [count] if tile.variables else [])
+                run_tile(w, f"tile_{height}x{thick}", tile, (a, b, result), {"%tiles": count})
 
 
-def _define_weights(w: LoopWriter, spec: WinogradSpec, shape: _Shape, active: int) -> str:
+def _define_weights(w: Writer, spec: WinogradSpec, shape: _Shape, active: int) -> str:
     """Define `weights(sums, totals)`: G^T U G of one channel and one vector of filters."""
     plain = spec.convolution
     dtype, points = plain.dtype, shape.points
     element, lanes = MEMORY[dtype.name], lanes_of(dtype)
 
-    def build(inner: LoopWriter) -> None:
+    def build(inner: Writer) -> None:
         transforms = Transforms(inner, dtype, spec.algorithm)
 
         def load(row: int, column: int) -> str:
             place = inner.pointer("%sums", (row * points + column) * shape.sum_point, element)
-            return load_vector(inner, dtype, place, lanes, lanes)
+            return load_vector(inner, dtype, place, lanes)
 
-        columns = [transforms.weights([load(row, column) for row in range(points)]) for column in range(points)]
-        for r in range(3):
-            for s, value in enumerate(transforms.weights([part[r] for part in columns])):
-                place = inner.pointer("%totals", (r * 3 + s) * plain.channels * plain.filters, element)
-                store_vector(inner, dtype, value, place, lanes, active)
+        for r, s, value in transforms.square(transforms.weights, points, load):
+            place = inner.pointer("%totals", (r * 3 + s) * plain.channels * plain.filters, element)
+            store_vector(inner, dtype, value, place, lanes, active)
 
     return w.function(f"weights_{active}", [("ptr noalias", "%sums"), ("ptr noalias", "%totals")], build)

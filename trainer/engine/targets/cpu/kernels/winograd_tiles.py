@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from trainer.engine.graph.dtypes import DType
+from trainer.engine.targets.cpu.kernels.access import load_vector, mask_of, store_vector
 from trainer.engine.targets.cpu.kernels.expression import MEMORY
-from trainer.engine.targets.cpu.kernels.loop_writer import Integer, LoopWriter
-from trainer.engine.targets.cpu.kernels.tile import lanes_of, load_vector, mask_of, store_vector
+from trainer.engine.targets.cpu.kernels.tile import lanes_of
 from trainer.engine.targets.cpu.kernels.winograd_transforms import Algorithm, Transforms
-from trainer.engine.targets.cpu.kernels.writer import mangled, vector
+from trainer.engine.targets.cpu.kernels.writer import Integer, Writer, vector
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,15 +44,14 @@ class TiledImage:
         return "input" if self.transform == "data" else "gradient"
 
 
-def tile_place(w: LoopWriter, grid: tuple[int, int], outputs: int, tile: Integer) -> tuple[Integer, Integer, Integer]:
+def tile_place(w: Writer, grid: tuple[int, int], outputs: int, tile: Integer) -> tuple[Integer, Integer, Integer]:
     """A tile's image, and its first output's row and column."""
-    rest, column = w.divide(tile, grid[1])
-    image, row = w.divide(rest, grid[0])
+    image, row, column = w.unravel(tile, *grid)
     return image, w.multiply(row, outputs), w.multiply(column, outputs)
 
 
 def read_tile(
-    w: LoopWriter, tiled: TiledImage, x: str, tile: Integer, target: str, vectors: tuple[Integer, Integer] | None = None
+    w: Writer, tiled: TiledImage, x: str, tile: Integer, target: str, vectors: tuple[Integer, Integer] | None = None
 ) -> None:
     """Transform the channels of one tile into `target`: those of the vectors [first, last), or all."""
     dtype, (rows, columns) = tiled.dtype, tiled.extents
@@ -91,15 +90,15 @@ def read_tile(
             send(checked, w.multiply(w.subtract(full, first), lanes), 1, mask_of(tail, lanes))
 
 
-def _define(w: LoopWriter, tiled: TiledImage, checked: bool) -> str:
+def _define(w: Writer, tiled: TiledImage, checked: bool) -> str:
     """Define `name(source, target, vectors)`: the transform of so many vectors of channels; `checked` takes (top, left,
     lanes) too and reads zeros beyond the image.
     """
     dtype, side = tiled.dtype, tiled.side
     element, lanes, points = MEMORY[dtype.name], lanes_of(dtype), tiled.algorithm.points
-    kind, bits = vector(element, lanes), vector("i1", lanes)
+    bits = vector("i1", lanes)
 
-    def build(inner: LoopWriter) -> None:
+    def build(inner: Writer) -> None:
         transforms = Transforms(inner, dtype, tiled.algorithm)
         transform = transforms.data if tiled.transform == "data" else transforms.gradient
         rows_inside, columns_inside = (
@@ -113,20 +112,17 @@ def _define(w: LoopWriter, tiled: TiledImage, checked: bool) -> str:
         def load(pointer: str, row: int, column: int) -> str:
             place = inner.pointer(pointer, (row * tiled.extents[1] + column) * tiled.channels, element)
             if not checked:
-                return load_vector(inner, dtype, place, lanes, lanes)
+                return load_vector(inner, dtype, place, lanes)
             both = inner.value(f"and i1 {rows_inside[row]}, {columns_inside[column]}", "c")
             mask = inner.value(f"select i1 {both}, {bits} %lanes, {bits} zeroinitializer", "m")
-            operands = [(f"ptr align {dtype.itemsize}", place), (bits, mask), (kind, "zeroinitializer")]
-            return inner.intrinsic(f"masked.load.{mangled(kind)}.p0", kind, *operands)
+            return load_vector(inner, dtype, place, lanes, mask)
 
         with inner.loop(0, "%vectors") as loop:
             here = inner.pointer("%source", inner.multiply(loop.index, lanes), element)
             there = inner.pointer("%target", inner.multiply(loop.index, lanes), element)
-            columns = [transform([load(here, row, column) for row in range(side)]) for column in range(side)]
-            for row in range(points):
-                for column, value in enumerate(transform([part[row] for part in columns])):
-                    place = inner.pointer(there, (row * points + column) * tiled.point_stride, element)
-                    store_vector(inner, dtype, value, place, lanes, lanes)
+            for row, column, value in transforms.square(transform, side, lambda r, c: load(here, r, c)):
+                place = inner.pointer(there, (row * points + column) * tiled.point_stride, element)
+                store_vector(inner, dtype, value, place, lanes)
 
     parameters = [("ptr noalias", "%source"), ("ptr noalias", "%target"), ("i64", "%vectors")]
     if checked:

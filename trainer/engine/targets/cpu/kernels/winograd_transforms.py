@@ -5,7 +5,7 @@
 The products stand for the polynomials' values at the points 0, +-p for each p of `pairs`, and infinity. Both signs of a
 point share an even and an odd part, so that six inputs take twelve instructions. Points: +-1 for m = 2; for m = 4
 +-5/8 and +-3/2, exact in binary. Their rounding errors grow by at most 63 over those of the direct sum, where the
-usual +-1 and +-2 let them grow by 256 (`growth`; measured on random data 0.84 and 1.82 units in the last place of
+usual +-1 and +-2 let them grow by 256 (measured on random data 0.84 and 1.82 units in the last place of
 sum |a||b|, direct sum 0.45).
 
 Source: Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", 2016; Barabasz et al., "Error Analysis and
@@ -15,17 +15,15 @@ Improving the Accuracy of Winograd Convolution for Deep Neural Networks", 2020.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-import numpy as np
-
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.targets.cpu.kernels.expression import MEMORY
-from trainer.engine.targets.cpu.kernels.loop_writer import LoopWriter
 from trainer.engine.targets.cpu.kernels.tile import lanes_of
-from trainer.engine.targets.cpu.kernels.writer import mangled, vector
+from trainer.engine.targets.cpu.kernels.vectors import Floats
+from trainer.engine.targets.cpu.kernels.writer import Writer
 
 PAIRS = {2: (Fraction(1),), 4: (Fraction(5, 8), Fraction(3, 2))}
 """By m: the points beside 0 and infinity, each with its negative."""
@@ -55,61 +53,21 @@ class Algorithm:
         square = pair * pair
         return 2 * square * math.prod((square - other for other in self.others(pair)), start=Fraction(1))
 
-    def matrices(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """G [m + 2, 3], B^T [m + 2, m + 2] and A^T [m, m + 2] in float64, from the points' definition."""
-        finite = [Fraction(0), *(sign * pair for pair in self.pairs for sign in (1, -1))]
-        filters, data = np.zeros((self.points, 3)), np.zeros((self.points, self.points))
-        outputs = np.zeros((self.outputs, self.points))
-        for row, point in enumerate(finite):
-            rest = [other for other in finite if other != point]
-            distance = math.prod((point - other for other in rest), start=Fraction(1))
-            filters[row] = [float(point**power / distance) for power in range(3)]
-            data[row, : len(finite)] = _coefficients(rest)
-            outputs[:, row] = [float(point**power) for power in range(self.outputs)]
-        filters[-1, 2] = outputs[-1, -1] = 1
-        data[-1] = _coefficients(finite)
-        return filters, data, outputs
-
-    def growth(self) -> float:
-        """How much larger sum |A^T| (|G||g||G^T| * |B^T||d||B|) |A| can be than sum |g||d|, for equal |g| and |d|."""
-        filters, data, outputs = (np.abs(matrix) for matrix in self.matrices())
-        weights, inputs = (matrix @ np.ones((matrix.shape[1],) * 2) @ matrix.T for matrix in (filters, data))
-        return float((outputs @ (weights * inputs) @ outputs.T).max() / 9)
-
-
-def _coefficients(roots: Sequence[Fraction]) -> list[float]:
-    """Of the polynomial with these roots, lowest power first."""
-    result = [Fraction(1)]
-    for root in roots:
-        shifted = [Fraction(0), *result]
-        result = [up - root * here for up, here in zip(shifted, [*result, Fraction(0)], strict=True)]
-    return [float(value) for value in result]
-
 
 class Transforms:
     """Writes the transforms of one algorithm; each takes and gives names of vectors."""
 
-    def __init__(self, writer: LoopWriter, dtype: DType, algorithm: Algorithm) -> None:
-        self.writer, self.dtype, self.algorithm = writer, dtype, algorithm
-        self.element = MEMORY[dtype.name]
-        self.type = vector(self.element, lanes_of(dtype))
-
-    def _constant(self, value: Fraction) -> str:
-        bits = np.float64(np.asarray(float(value), self.dtype.storage)).view(np.uint64)
-        return f"splat ({self.element} 0x{int(bits):016X})"
+    def __init__(self, writer: Writer, dtype: DType, algorithm: Algorithm) -> None:
+        self.algorithm, self.floats = algorithm, Floats(writer, MEMORY[dtype.name], lanes_of(dtype))
 
     def _fma(self, factor: Fraction, value: str, total: str) -> str:
         """factor * value + total, rounded once."""
         if abs(factor) == 1:
-            return self._binary("fadd" if factor > 0 else "fsub", total, value)
-        kinds = [(self.type, operand) for operand in (self._constant(factor), value, total)]
-        return self.writer.intrinsic(f"fma.{mangled(self.type)}", self.type, *kinds)
-
-    def _binary(self, operation: str, left: str, right: str) -> str:
-        return self.writer.value(f"{operation} {self.type} {left}, {right}")
+            return (self.floats.add if factor > 0 else self.floats.subtract)(total, value)
+        return self.floats.fma(self.floats.constant(float(factor)), value, total)
 
     def _scaled(self, factor: Fraction, value: str) -> str:
-        return value if factor == 1 else self._binary("fmul", self._constant(factor), value)
+        return value if factor == 1 else self.floats.multiply(self.floats.constant(float(factor)), value)
 
     def _even(self, values: Sequence[str], squares: tuple[Fraction, ...]) -> str:
         """The polynomial with roots +-sqrt(squares), its powers of the square times `values`, highest power last."""
@@ -119,6 +77,17 @@ class Transforms:
             return self._fma(-squares[0], values[0], values[1])
         low, high = squares
         return self._fma(low * high, values[0], self._fma(-(low + high), values[1], values[2]))
+
+    def square(
+        self, transform: Callable[[Sequence[str]], list[str]], side: int, load: Callable[[int, int], str]
+    ) -> Iterator[tuple[int, int, str]]:
+        """Yield (row, column, value) of a transform in both dimensions of a square, columns first; `load(row, column)`
+        gives its `side` x `side` values.
+        """
+        columns = [transform([load(row, column) for row in range(side)]) for column in range(side)]
+        for row in range(len(columns[0])):
+            for column, value in enumerate(transform([part[row] for part in columns])):
+                yield row, column, value
 
     def data(self, d: Sequence[str]) -> list[str]:
         """B^T d: m + 2 inputs to m + 2 points."""
@@ -145,8 +114,8 @@ class Transforms:
     def output(self, m: Sequence[str]) -> list[str]:
         """A^T m: m + 2 points to m outputs."""
         pairs = self.algorithm.pairs
-        sums = [self._binary("fadd", m[1 + 2 * i], m[2 + 2 * i]) for i in range(len(pairs))]
-        differences = [self._binary("fsub", m[1 + 2 * i], m[2 + 2 * i]) for i in range(len(pairs))]
+        sums = [self.floats.add(m[1 + 2 * i], m[2 + 2 * i]) for i in range(len(pairs))]
+        differences = [self.floats.subtract(m[1 + 2 * i], m[2 + 2 * i]) for i in range(len(pairs))]
         result = []
         for power in range(self.algorithm.outputs):
             parts = sums if power % 2 == 0 else differences
@@ -175,7 +144,7 @@ class Transforms:
         totals = [self._scaled(1 / zero, u[0]), "", u[-1]]
         for number, pair in enumerate(pairs):
             above, below = u[1 + 2 * number], u[2 + 2 * number]
-            parts = self._binary("fadd", above, below), self._binary("fsub", above, below)
+            parts = self.floats.add(above, below), self.floats.subtract(above, below)
             for power in range(3):
                 factor, part = pair**power / self.algorithm.scale(pair), parts[power % 2]
                 total = totals[power]

@@ -1,11 +1,20 @@
-"""The text of one LLVM IR module while it is written: fresh names, declared intrinsics, helpers and constants."""
+"""Writes the text of LLVM IR: one function and its module, with loops in static single assignment.
+
+Values are handed around as strings: a name such as "%v12", or a constant such as "splat (i32 1)". An integer operand of
+the arithmetic is a Python `int` (known while rendering) or a `str` (an i64 register); arithmetic on two known integers
+happens while rendering, so that a template may pass either and the text holds only what depends on the run.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 
 Typed = tuple[str, str]
 """An LLVM type and a value of it: ("<16 x float>", "%v3")."""
+
+Integer = int | str
 
 _METADATA = "!0 = !{}\n!1 = !{i32 1}\n"
 """What `!invariant.load` and `!nontemporal` refer to."""
@@ -26,17 +35,29 @@ def mangled(type_name: str) -> str:
     return _MANGLED.get(type_name, type_name)
 
 
-class Writer:
-    """Collects instructions of one function, and what the module needs beside it.
-
-    Values are handed around as strings: a name such as "%v12", or a constant such as "splat (i32 1)".
+@dataclass
+class Loop:
+    """An open loop: its index, the values it carries, and `next`: their successors, set by the body; after it the
+    last values.
     """
 
+    index: Integer
+    carried: list[str]
+    next: list[str]
+    step: Integer = 1
+
+
+class Writer:
+    """Collects the instructions of one function, from its block "entry" on, and what the module needs beside it."""
+
     def __init__(self, parent: Writer | None = None) -> None:
-        self.lines: list[str] = []
+        self.lines = ["entry:"]
+        self.block = "entry"
         self._counter = 0
         self._declarations: dict[str, str] = parent._declarations if parent else {}
         self._definitions: dict[str, str] = parent._definitions if parent else {}
+
+    # Instructions and blocks.
 
     def fresh(self, hint: str) -> str:
         """A name not used before in this function, without the leading %."""
@@ -56,6 +77,7 @@ class Writer:
     def label(self, name: str) -> None:
         """Begin the basic block `name`; the block before must have ended with a branch."""
         self.lines.append(f"{name}:")
+        self.block = name
 
     def branch(self, target: str) -> None:
         self.emit(f"br label %{target}")
@@ -77,6 +99,15 @@ class Writer:
             return ""
         return self.value(text)
 
+    def run(self, function: str, pointers: Sequence[str], integers: Sequence[Integer] = ()) -> None:
+        """Call a void function of this module that takes pointers, then integers."""
+        arguments = [("ptr", pointer) for pointer in pointers]
+        self.call("void", function, *arguments, *(("i64", str(value)) for value in integers))
+
+    def apply(self, name: str, kind: str, *operands: str) -> str:
+        """Call an intrinsic whose operands and result are of one type: fma, smax, fabs, ..."""
+        return self.intrinsic(f"{name}.{mangled(kind)}", kind, *((kind, operand) for operand in operands))
+
     def lookup(self, kind: str, table: str, bits: str, index: str) -> str:
         """table[index & 15] of sixteen floats, which `targets.cpu.lookups` spells for the machine the code is for."""
         self._declarations["lookup16"] = f"declare {kind} @lookup16({kind}, {bits})"
@@ -90,15 +121,33 @@ class Writer:
         """
         return self.value(f"freeze {kind} {value}")
 
+    def shuffle(self, kind: str, a: str, b: str, lanes: Sequence[int]) -> str:
+        """The named lanes of `a` and `b`, both of type `kind`, one behind the other."""
+        order = ", ".join(f"i32 {lane}" for lane in lanes)
+        return self.value(f"shufflevector {kind} {a}, {kind} {b}, <{len(lanes)} x i32> <{order}>")
+
+    # The module.
+
     def helper(self, name: str, result: str, parameters: Sequence[Typed], build: Callable[[Writer], None]) -> str:
         """Define the internal function `name` once per module; `build` writes its blocks. Returns `name`."""
+        return self._define(name, result, parameters, "nounwind", build)
+
+    def function(self, name: str, parameters: Sequence[Typed], build: Callable[[Writer], None]) -> str:
+        """Define the internal void function `name` once per module, a call wherever it is used."""
+        return self._define(name, "void", parameters, "noinline nounwind", build)
+
+    def _define(
+        self, name: str, result: str, parameters: Sequence[Typed], attributes: str, build: Callable[[Writer], None]
+    ) -> str:
         if name not in self._definitions:
-            self._definitions[name] = ""
+            self._definitions[name] = ""  # its place, before those of what it calls
             inner = Writer(self)
             build(inner)
+            if result == "void":
+                inner.emit("ret void")
             signature = ", ".join(f"{kind} {value}" for kind, value in parameters)
             body = "\n".join(inner.lines)
-            self._definitions[name] = f"define internal {result} @{name}({signature}) nounwind {{\n{body}\n}}"
+            self._definitions[name] = f"define internal {result} @{name}({signature}) {attributes} {{\n{body}\n}}"
         return name
 
     def constant(self, name: str, text: str) -> str:
@@ -106,7 +155,181 @@ class Writer:
         self._definitions[f"constant {name}"] = f"@{name} = internal unnamed_addr constant {text}, align 64"
         return f"@{name}"
 
-    def module(self, name: str, parameters: str = "ptr noalias %arguments, i64 %task") -> str:
-        """The finished module, exporting `void name(parameters)` made of the lines written so far."""
+    def table(self, name: str, words: Sequence[int], element: str = "i64") -> str:
+        """Define a constant array of integers; returns the reference "@name"."""
+        return self.constant(name, f"[{len(words)} x {element}] [{', '.join(f'{element} {word}' for word in words)}]")
+
+    def module(self, name: str, *, scratch: bool = False) -> str:
+        """The finished module, exporting `void name(ptr arguments, i64 task)` made of the lines written so far; with
+        `scratch` it takes a pointer to scratch memory too.
+        """
+        self.emit("ret void")
+        parameters = "ptr noalias %arguments, i64 %task" + (", ptr noalias %scratch" if scratch else "")
         function = f"define void @{name}({parameters}) nounwind {{\n" + "\n".join(self.lines) + "\n}"
         return "\n".join([*self._definitions.values(), function, *self._declarations.values(), _METADATA])
+
+    # Integer arithmetic, folded where both sides are known.
+
+    def add(self, left: Integer, right: Integer) -> Integer:
+        if isinstance(left, int) and isinstance(right, int):
+            return left + right
+        if left == 0:
+            return right
+        if right == 0:
+            return left
+        return self.value(f"add nsw i64 {left}, {right}", "i")
+
+    def subtract(self, left: Integer, right: Integer) -> Integer:
+        if isinstance(left, int) and isinstance(right, int):
+            return left - right
+        return left if right == 0 else self.value(f"sub nsw i64 {left}, {right}", "i")
+
+    def multiply(self, left: Integer, right: Integer) -> Integer:
+        if isinstance(left, int) and isinstance(right, int):
+            return left * right
+        if left == 0 or right == 0:
+            return 0
+        if left == 1:
+            return right
+        if right == 1:
+            return left
+        return self.value(f"mul nsw i64 {left}, {right}", "i")
+
+    def divide(self, left: Integer, right: Integer) -> tuple[Integer, Integer]:
+        """Quotient and remainder of a non-negative `left` by a positive `right`."""
+        if isinstance(left, int) and isinstance(right, int):
+            return left // right, left % right
+        if right == 1:
+            return left, 0
+        return self.value(f"udiv i64 {left}, {right}", "i"), self.value(f"urem i64 {left}, {right}", "i")
+
+    def unravel(self, number: Integer, *extents: Integer) -> list[Integer]:
+        """The places of a row-major `number` along axes, of which `extents` are all but the first."""
+        places: list[Integer] = []
+        for extent in reversed(extents):
+            number, place = self.divide(number, extent)
+            places.insert(0, place)
+        return [number, *places]
+
+    def minimum(self, left: Integer, right: Integer) -> Integer:
+        if isinstance(left, int) and isinstance(right, int):
+            return min(left, right)
+        smaller = self.value(f"icmp slt i64 {left}, {right}", "c")
+        return self.value(f"select i1 {smaller}, i64 {left}, i64 {right}", "i")
+
+    def maximum(self, left: Integer, right: Integer) -> Integer:
+        if isinstance(left, int) and isinstance(right, int):
+            return max(left, right)
+        greater = self.value(f"icmp sgt i64 {left}, {right}", "c")
+        return self.value(f"select i1 {greater}, i64 {left}, i64 {right}", "i")
+
+    def share(self, number: Integer, size: int, total: Integer) -> tuple[Integer, Integer]:
+        """Where the part `number` of `total` cut into parts of `size` begins and ends."""
+        first = self.multiply(number, size)
+        return first, self.minimum(self.add(first, size), total)
+
+    def pointer(self, base: str, offset: Integer, element: str) -> str:
+        """The address `offset` elements of type `element` past `base`."""
+        return base if offset == 0 else self.value(f"getelementptr {element}, ptr {base}, i64 {offset}", "p")
+
+    def argument(self, word: int, kind: str = "ptr") -> str:
+        """Word `word` of the kernel's argument block."""
+        return self.value(f"load {kind}, ptr {self.pointer('%arguments', word, 'i64')}", "a")
+
+    # Loops and branches.
+
+    @contextmanager
+    def loop(
+        self,
+        start: Integer,
+        stop: Integer,
+        step: int = 1,
+        carried: Sequence[Typed] = (),
+    ) -> Iterator[Loop]:
+        """A counted loop over [start, stop); `carried` lists (type, first value). After it `next` holds the last
+        values.
+
+        A loop whose bounds are known and that runs once leaves no trace; one with unknown bounds is guarded.
+        """
+        known = isinstance(start, int) and isinstance(stop, int)
+        if known and not int(start) < int(stop):
+            raise ValueError("a loop with known bounds must run at least once")
+        if known and int(start) + step >= int(stop):
+            yield Loop(start, [first for _, first in carried], [])
+            return
+        before, head, after = self.block, self.fresh("loop"), self.fresh("done")
+        if known:
+            self.branch(head)
+        else:
+            self.branch_if(self.value(f"icmp slt i64 {start}, {stop}", "c"), head, after)
+        self.label(head)
+        index, following = (f"%{self.fresh('n')}" for _ in range(2))
+        values = [f"%{self.fresh('x')}" for _ in carried]
+        place = len(self.lines)
+        body = Loop(index, values, [])
+        yield body
+        self.emit(f"{following} = add nsw i64 {index}, {step}")
+        more, latch = self.value(f"icmp slt i64 {following}, {stop}", "c"), self.block
+        self.branch_if(more, head, after)
+        heads = [f"  {index} = phi i64 [ {start}, %{before} ], [ {following}, %{latch} ]"]
+        for (kind, first), value, successor in zip(carried, values, body.next, strict=True):
+            heads.append(f"  {value} = phi {kind} [ {first}, %{before} ], [ {successor}, %{latch} ]")
+        self.lines[place:place] = heads
+        self.label(after)
+        if not known:
+            body.next = [
+                self.value(f"phi {kind} [ {first}, %{before} ], [ {successor}, %{latch} ]", "x")
+                for (kind, first), successor in zip(carried, body.next, strict=True)
+            ]
+
+    @contextmanager
+    def when(self, condition: str, name: str = "") -> Iterator[None]:
+        """A block that runs where `condition` (an i1) holds; `name` says in the text what it does."""
+        inside, after = (
+            self.fresh(hint) for hint in ((f"{name}.then.", f"{name}.after.") if name else ("then", "end"))
+        )
+        self.branch_if(condition, inside, after)
+        self.label(inside)
+        yield
+        self.branch(after)
+        self.label(after)
+
+    def cut(
+        self, index: Integer, total: Integer, tile: int, totals: Sequence[int] = (), last_differs: bool = False
+    ) -> Iterator[tuple[int, bool]]:
+        """Yield each size that the tile starting at `index` may have, inside the branch where it has it, and whether
+        it is the last.
+
+        A `total` that is a register takes one of the values `totals`. `last_differs`: a last tile of full size is
+        told apart.
+        """
+        if isinstance(total, int):
+            last = (total - 1) // tile * tile
+            if total - last == tile and not (last_differs and last):
+                yield tile, last_differs
+                return
+            if isinstance(index, int):
+                yield (tile, False) if index < last else (total - last, True)
+                return
+            if last:
+                with self.when(self.value(f"icmp slt i64 {index}, {last}", "c")):
+                    yield tile, False
+                with self.when(self.value(f"icmp sge i64 {index}, {last}", "c")):
+                    yield total - last, True
+            else:
+                yield total, True
+            return
+        sizes = sorted({total % tile for total in totals if total % tile} | {tile for total in totals if total >= tile})
+        rest = self.minimum(self.subtract(total, index), tile)
+        for size in sizes:
+            with self.when(self.value(f"icmp eq i64 {rest}, {size}", "c")):
+                yield size, size < tile
+
+    def places(self, index: Integer, possible: Sequence[int]) -> Iterator[int]:
+        """Yield each value that `index` may have, inside the branch where it has it."""
+        for place in possible:
+            if len(possible) == 1 or index == place:
+                yield place
+            elif not isinstance(index, int):
+                with self.when(self.value(f"icmp eq i64 {index}, {place}", "c")):
+                    yield place

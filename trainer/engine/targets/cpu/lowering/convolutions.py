@@ -7,9 +7,9 @@ from typing import Any, Protocol
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.node import Shape
 from trainer.engine.graph.storage import Layout
+from trainer.engine.program.epilogue import Epilogue
 from trainer.engine.program.layouts import WEIGHTS
 from trainer.engine.program.work import NOTHING
-from trainer.engine.targets.cpu.kernels.epilogue import Epilogue
 from trainer.engine.targets.cpu.kernels.geometry import ConvolutionSpec, Direction
 
 

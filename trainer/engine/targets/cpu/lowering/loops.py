@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from trainer.engine.program.loops import collapse, laid
-from trainer.engine.program.spec import Inner, Instruction, LoopKernel, Operand, Reduction, pack_arguments
+from trainer.engine.program.spec import Instruction, Reduction
 from trainer.engine.program.work import KernelSource, Pass, View, Work
 from trainer.engine.targets.cpu.kernels import elementwise, reduction
+from trainer.engine.targets.cpu.kernels.loop_kernel import Inner, LoopKernel, Operand, pack_arguments
 from trainer.engine.targets.cpu.lowering.launch import Launch, Word, word_of
 
 TASK_ELEMENTS = 16384

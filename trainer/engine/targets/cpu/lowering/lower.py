@@ -39,6 +39,6 @@ def lower(work: Work, choose: Callable[[Any], Any]) -> Launch:
     if isinstance(spec, Templated):
         tunable = Tunable(spec.template, spec.spec, choose(spec.spec))
         views = (*work.reads[:OPERANDS], work.writes[0], *work.reads[OPERANDS:], *work.writes[1:])
-        addresses: list[Word] = [Address.of(view) for view in views]
-        return Launch(work, tunable.source, addresses, tunable.tasks, tunable.scratch, tunable)
+        words = [*map(Address.of, views), *spec.template.words(spec.spec)]
+        return Launch(work, tunable.source, words, tunable.tasks, tunable.scratch, tunable)
     return lower_pass(work)

@@ -1,0 +1,74 @@
+"""Derivatives of what reads or adds at places: indices that are data, windows, and runs of neighbors."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+
+from trainer.engine.graph import primitives as p
+from trainer.engine.graph.node import Gradient, Node
+from trainer.engine.graph.primitives.resampling import Band, Run
+
+
+def _added(add: Callable[[Node, Node, int, int], Node]) -> Gradient:
+    """The rule of a read: the cotangent is added where the values were read."""
+
+    def rule(node: Node, dy: Node) -> tuple[Node, None]:
+        (x, indices), (axis,) = node.inputs, node.attributes
+        return add(dy, indices, axis, x.shape[axis]), None
+
+    return rule
+
+
+def _read(read: Callable[[Node, Node, int], Node]) -> Gradient:
+    """The rule of an addition: its updates' cotangent is read back; there is nothing to read where it is empty."""
+
+    def rule(node: Node, dy: Node) -> tuple[Node, None]:
+        (updates, indices), (axis, size) = node.inputs, node.attributes
+        return read(dy, indices, axis) if size else p.full_like(updates, 0.0), None
+
+    return rule
+
+
+def _window_max(node: Node, dy: Node) -> tuple[Node]:
+    (x,) = node.inputs
+    window, strides, padding, dilation = node.attributes
+    places = p.window_argmax(x, window, strides, padding, dilation)
+    return (p.window_max_gradient(dy, places, window, strides, padding, dilation, (x.shape[2], x.shape[3])),)
+
+
+def _window_max_gradient(node: Node, cotangent: Node) -> tuple[Node, None]:
+    dy, places = node.inputs
+    batch, channels, height, width = node.shape
+    flat = (batch, channels, dy.shape[2] * dy.shape[3])
+    pixels = p.reshape(cotangent, (batch, channels, height * width))
+    return p.reshape(p.take_along(pixels, p.reshape(places, flat), 2), dy.shape), None
+
+
+@functools.lru_cache(maxsize=256)
+def _transposed(band: Band) -> Band:
+    """The transpose of a banded matrix: for each place of the input axis, what it gives to the places of the output."""
+    extent, runs = band
+    given: list[dict[int, float]] = [{} for _ in range(extent)]
+    for place, (start, weights) in enumerate(runs):
+        for offset, weight in enumerate(weights):
+            given[start + offset][place] = weight
+    back: list[Run] = []
+    for shares in given:
+        first, last = min(shares, default=0), max(shares, default=-1)
+        back.append((first, tuple(shares.get(place, 0.0) for place in range(first, last + 1))))
+    return len(runs), tuple(back)
+
+
+GRADIENTS: dict[str, Gradient | None] = {
+    "gather": _added(p.scatter_add),
+    "scatter_add": _read(p.gather),
+    "take_along": _added(p.scatter_add_along),
+    "scatter_add_along": _read(p.take_along),
+    "argsort": None,
+    "suppress": None,
+    "window_argmax": None,
+    "window_max": _window_max,
+    "window_max_gradient": _window_max_gradient,
+    "resample": lambda node, dy: (p.resample(dy, *(_transposed(band) for band in node.attributes)),),
+}
