@@ -41,7 +41,7 @@ def _run_in_pieces(wanted: Sequence[Node], order: Sequence[Node]) -> None:
     pieces = [order[start : start + PIECE] for start in range(0, len(order), PIECE)]
     last: dict[Node, int] = {}
     for index, piece in enumerate(pieces):
-        last.update((source, index) for node in piece if node.value is None for source in node.inputs)
+        last.update((source, index) for node in piece if node.value is None for source in _read_by(node))
     last.update((node, len(pieces)) for node in wanted)
     lent: list[Node] = []
     try:
@@ -59,6 +59,13 @@ def _run_in_pieces(wanted: Sequence[Node], order: Sequence[Node]) -> None:
             node.value = None
 
 
+def _read_by(node: Node) -> tuple[Node, ...]:
+    """What is read where the node is computed: a bundle is computed anew with each of its outputs."""
+    return (*node.inputs, *node.inputs[0].inputs) if node.operation.family == "output" else node.inputs
+
+
 def _is_varied(node: Node) -> bool:
-    """Whether storing the node saves something; a number spread out is shared and made again where it is read."""
-    return uniform_value(node) is None
+    """Whether storing the node is possible and saves something; a number spread out is shared and made again where it
+    is read.
+    """
+    return not node.is_bundle and uniform_value(node) is None

@@ -71,7 +71,9 @@ def boundary(node: Node) -> list[Node]:
     for user in sorted(witnesses, key=lambda each: -each.sequence):
         if user.value is None and (_is_named(user) or witnesses[user] is not None):
             for source in user.inputs:
-                if source.value is None and source.inputs and witnesses[source] is None and not _is_named(source):
+                if source.is_bundle or source.value is not None or not source.inputs:
+                    continue
+                if witnesses[source] is None and not _is_named(source):
                     fresh = [each for each in uncomputed([source]) if each not in seen]
                     seen.update(fresh)
                     if sum(map(_held, fresh)) > source.size * source.dtype.itemsize:

@@ -69,6 +69,10 @@ def save_program(
     results = merged(detached(results, {*placeholders, *recorder.leaves.values()}))
     outputs, news = dict(zip(outputs, results, strict=False)), results[len(outputs) :]
     order = _in_order(results)
+    if recorder.effects or any(node.is_bundle for node in order):
+        raise TrainerError(
+            "save_program: a host call runs Python code, which a program's file does not hold", where=user_line()
+        )
     inputs = dict(zip(placeholders, _unique(names), strict=True))
     arrays, array_names = _arrays(order, inputs, recorder)
     document = _document(order, inputs, array_names, outputs)

@@ -72,6 +72,7 @@ from trainer.engine.functions.elementwise import (
     trunc,
     where,
 )
+from trainer.engine.functions.host import host_call
 from trainer.engine.functions.linear import matmul, matrix_transpose, tensordot, vecdot
 from trainer.engine.functions.movement import (
     bincount,
@@ -120,12 +121,12 @@ __all__ = [
     "bincount", "bitwise_and", "bitwise_invert", "bitwise_left_shift", "bitwise_or", "bitwise_right_shift",
     "bitwise_xor", "broadcast_arrays", "broadcast_to", "ceil", "clip", "concat", "convolution", "convolution_transpose",
     "cos", "cumulative_sum", "divide", "empty", "empty_like", "equal", "erf", "exp", "expand_dims", "expm1", "eye",
-    "flip", "floor", "floor_divide", "from_dlpack", "full", "full_like", "greater", "greater_equal", "isfinite",
-    "isinf", "isnan", "less", "less_equal", "linspace", "log", "log1p", "logical_and", "logical_not", "logical_or",
-    "logical_xor", "logistic", "matmul", "matrix_transpose", "max", "max_pool", "maximum", "mean", "min", "minimum",
-    "moments", "moveaxis", "multiply", "negative", "not_equal", "one_hot", "ones", "ones_like", "pad", "permute_dims",
-    "positive", "pow", "prod", "reciprocal", "remainder", "repeat", "resample", "reshape", "roll", "round", "sign",
-    "sin", "sort", "sqrt", "square", "squeeze", "stack", "std", "stop_gradient", "subtract", "sum", "suppress", "take",
-    "take_along_axis", "tanh", "tensordot", "tile", "top_k", "tril", "triu", "trunc", "unstack", "var", "vecdot",
-    "where", "zeros", "zeros_like",
+    "flip", "floor", "floor_divide", "from_dlpack", "full", "full_like", "greater", "greater_equal", "host_call",
+    "isfinite", "isinf", "isnan", "less", "less_equal", "linspace", "log", "log1p", "logical_and", "logical_not",
+    "logical_or", "logical_xor", "logistic", "matmul", "matrix_transpose", "max", "max_pool", "maximum", "mean", "min",
+    "minimum", "moments", "moveaxis", "multiply", "negative", "not_equal", "one_hot", "ones", "ones_like", "pad",
+    "permute_dims", "positive", "pow", "prod", "reciprocal", "remainder", "repeat", "resample", "reshape", "roll",
+    "round", "sign", "sin", "sort", "sqrt", "square", "squeeze", "stack", "std", "stop_gradient", "subtract", "sum",
+    "suppress", "take", "take_along_axis", "tanh", "tensordot", "tile", "top_k", "tril", "triu", "trunc", "unstack",
+    "var", "vecdot", "where", "zeros", "zeros_like",
 ]  # fmt: skip

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from trainer.engine.graph import primitives as p
-from trainer.engine.graph.node import Node, make_node, topological
+from trainer.engine.graph.node import Node, equality_key, make_node, topological
 
 
 class Common:
@@ -21,7 +21,7 @@ class Common:
         if node in self._members:
             return node
         inputs = tuple([self.of(source) for source in node.inputs])
-        key = (node.operation.name, *map(id, inputs), node.attributes)
+        key = equality_key(node, inputs)
         found = self._known.get(key)
         if found is None:
             found = node if inputs == node.inputs else make_node(node.operation, inputs, node.attributes)

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from trainer.engine.graph import primitives as p
 from trainer.engine.graph.derivatives import GRADIENTS
-from trainer.engine.graph.node import Node, topological
+from trainer.engine.graph.node import Node, equality_key, topological
 from trainer.engine.graph.primitives.compose import add_all
 
 
@@ -23,9 +23,13 @@ def gradients(output: Node, wrt: Sequence[Node], cotangent: Node) -> list[Node |
     sources, output = _distinct(output, targets)
     varying = _varying(sources, targets)
     cotangents: dict[Node, list[Node]] = {output: [cotangent]}
+    of_outputs: dict[Node, dict[int, list[Node]]] = {}
     found: dict[Node, Node] = {}
     for node in reversed(sources):
         if node not in varying:
+            continue
+        if node in of_outputs:
+            _add_parts(cotangents, sources[node], varying, _bundle_gradient(node, of_outputs.pop(node)))
             continue
         parts = cotangents.pop(node, None)
         if parts is None:
@@ -33,14 +37,30 @@ def gradients(output: Node, wrt: Sequence[Node], cotangent: Node) -> list[Node |
         total = add_all(parts)
         if node in targets:
             found[node] = total
+        if node.operation.family == "output":
+            of_outputs.setdefault(sources[node][0], {}).setdefault(node.attributes[0], []).append(total)
+            continue
         gradient = GRADIENTS[node.name]
         if gradient is None or not any(source in varying for source in sources[node]):
             continue
-        for source, part in zip(sources[node], gradient(node, total), strict=True):
-            if part is not None and source in varying:
-                cotangents.setdefault(source, []).append(part)
+        _add_parts(cotangents, sources[node], varying, gradient(node, total))
     reached = _reached(output, sources, varying) if len(found) < len(targets) else set()
     return [_or_zero(found.get(node), node, reached) for node in wrt]
+
+
+def _add_parts(
+    cotangents: dict[Node, list[Node]], inputs: Sequence[Node], varying: set[Node], parts: Sequence[Node | None]
+) -> None:
+    for source, part in zip(inputs, parts, strict=True):
+        if part is not None and source in varying:
+            cotangents.setdefault(source, []).append(part)
+
+
+def _bundle_gradient(node: Node, parts: Mapping[int, list[Node]]) -> Sequence[Node | None]:
+    """What a bundle's gradient makes of the cotangents of its outputs, where there are any."""
+    gradient = GRADIENTS[node.name]
+    assert gradient is not None
+    return gradient(node, tuple([add_all(parts[at]) if at in parts else None for at in range(len(p.outputs_of(node)))]))
 
 
 def _distinct(output: Node, targets: set[Node]) -> tuple[dict[Node, tuple[Node, ...]], Node]:
@@ -58,7 +78,7 @@ def _distinct(output: Node, targets: set[Node]) -> tuple[dict[Node, tuple[Node, 
         elif p.is_alias(node):
             first[node] = inputs[0]
         else:
-            first[node] = known.setdefault((node.operation, *map(id, inputs), node.attributes), node)
+            first[node] = known.setdefault(equality_key(node, inputs), node)
         if first[node] is node:
             sources[node] = inputs
     return sources, first[output]

@@ -12,11 +12,17 @@ from trainer.engine.graph import sequence
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.storage import Shape, Storage
 
-Family = Literal["leaf", "source", "elementwise", "movement", "reduction", "contraction", "window", "index", "marker"]
+Outputs = tuple[tuple[Shape, DType], ...]
+Family = Literal[
+    "leaf", "source", "elementwise", "movement", "reduction", "contraction", "window", "index", "marker",
+    "bundle", "output",
+]  # fmt: skip
 
 
-Gradient = Callable[["Node", "Node"], Sequence["Node | None"]]
-"""(node, cotangent) -> one node, or None for zero, for each input; see `graph.derivatives`."""
+Gradient = Callable[["Node", Any], Sequence["Node | None"]]
+"""(node, cotangent) -> one node, or None for zero, for each input; see `graph.derivatives`. The cotangent of a
+bundle is a tuple: one node, or None, for each output.
+"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -26,6 +32,10 @@ class Primitive:
     `shape` and `dtype` take (inputs, attributes) and refuse what can't work with a `TrainerError`.
     `reference` takes (attributes, *arrays), NumPy arrays of the logical shape (bfloat16 widened to float32),
     and returns the result before rounding to the node's dtype.
+
+    A primitive with `outputs` makes bundles: nodes without a value of their own, whose outputs are read by nodes of
+    the primitive "output". `outputs` takes (inputs, attributes) and gives each one's shape and dtype, `reference` a
+    tuple of arrays. Nodes of an `effect` are never merged: each computes once what it does.
     """
 
     name: str
@@ -34,6 +44,8 @@ class Primitive:
     dtype: Callable[[Sequence[Node], tuple[Any, ...]], DType]
     reference: Callable[..., Any]
     attributes: tuple[str, ...] = ()
+    outputs: Callable[[Sequence[Node], tuple[Any, ...]], Outputs] | None = None
+    effect: bool = False
 
     def __repr__(self) -> str:
         return self.name
@@ -68,6 +80,11 @@ class Node:
         return self.operation.name
 
     @property
+    def is_bundle(self) -> bool:
+        """Whether it stands for several outputs and has no value itself."""
+        return self.operation.outputs is not None
+
+    @property
     def ndim(self) -> int:
         return len(self.shape)
 
@@ -94,6 +111,12 @@ def make_node(operation: Primitive, inputs: tuple[Node, ...], attributes: tuple[
     node.sequence = next(sequence.count) + sequence.ticks
     node.handle = node.value = node.witness = None
     return node
+
+
+def equality_key(node: Node, inputs: tuple[Node, ...]) -> tuple[Any, ...]:
+    """What nodes on `inputs` that compute the same have in common."""
+    key = (node.operation, *map(id, inputs), node.attributes)
+    return (*key, id(node)) if node.operation.effect else key
 
 
 def nobody() -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.node import Node, Shape, topological
+from trainer.engine.graph.primitives import outputs_of
 from trainer.engine.graph.storage import Layout, Storage
 from trainer.engine.program.body import Body, Load, load_dtypes
 from trainer.engine.program.copies import parts_of_concatenate, parts_of_pad
@@ -118,6 +120,8 @@ class _Builder:
             self._add_loop(item)
         elif item.kind == "reduction":
             self._add_reduction(item)
+        elif root.is_bundle:
+            self._add_bundle(root, item.roots[1:])
         elif root.name in COPIED:
             self._add_parts(root)
         else:
@@ -202,6 +206,20 @@ class _Builder:
             )
         )
 
+    def _add_bundle(self, bundle: Node, outputs: Sequence[Node]) -> None:
+        """An item with several outputs; those that nobody reads have memory, too."""
+        known = {node.attributes[0]: node for node in outputs}
+        writes: list[View] = []
+        for index, (shape, dtype) in enumerate(outputs_of(bundle)):
+            if index in known:
+                writes.append(self._write(known[index]))
+            else:
+                unused = Buffer(math.prod(shape), dtype, f"unused output of {bundle.name}", shape=shape)
+                writes.append(View(unused, dtype, shape, Layout.row_major(len(shape)).strides(shape)))
+        reads = tuple([self._read(source) for source in bundle.inputs])
+        call, effect = Call.of(bundle), bundle.operation.effect
+        self.works.append(Work(KINDS[bundle.name], call, reads, tuple(writes), bundle.name, effect=effect))
+
     # Results and updates
 
     def _place_results(self) -> None:
@@ -226,11 +244,14 @@ class _Builder:
             for node in (*self.request.results, *(node for _, node in self.request.updates))
             if node in self.plan.views and self.plan.views[node].base.operation.family == "leaf"
         }
+        hosted = set(topological([source for node in self.plan.roots if node.is_bundle for source in node.inputs]))
         for storage, node in self.request.updates:
             position = owner.get(node)
             if position is None or node in self.buffers or storage in copied_leaves:
                 continue
             item = groups[position]
+            if not hosted.isdisjoint(item.roots):
+                continue  # a host call that fails finds the state unchanged
             direct = last_read.get(storage, -1) <= position and _lies_alike(node, storage, self.plan)
             if direct and _reads_only_what_it_writes(item, fused.get(node), storage, self.plan):
                 self.buffers[node] = Buffer(node.size, node.dtype, storage.name or "state", storage)

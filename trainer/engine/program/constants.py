@@ -35,7 +35,7 @@ def constant_first(works: Sequence[Work], varying: Set[Storage]) -> tuple[list[W
 
 def _constant(works: Sequence[Work], varying: Set[Storage]) -> set[Work]:
     """Items that write the arena alone, read constant arrays alone, and share what they write with none but such."""
-    constant = {work for work in works if all(buffer.in_arena for buffer in work.targets)}
+    constant = {work for work in works if not work.effect and all(buffer.in_arena for buffer in work.targets)}
     while True:
         touched = {buffer for work in works if work not in constant for buffer in work.targets}
         left = {

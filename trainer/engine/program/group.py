@@ -22,7 +22,9 @@ SMALL = 1024
 
 @dataclass(eq=False, slots=True)
 class Group:
-    """Stored nodes that one kernel computes: a "loop", a "reduction", or a single node of another kind ("call")."""
+    """Stored nodes that one kernel computes: a "loop", a "reduction", or of another kind ("call") a single node, or a
+    bundle and its outputs.
+    """
 
     kind: str
     roots: list[Node]
@@ -45,6 +47,8 @@ def group(plan: Partition) -> list[Group]:
             done.append(item)
 
     for root in plan.roots:
+        if root.operation.family == "output":
+            continue  # its bundle has it
         fresh = _single(root, plan)
         partner = next((item for item in reversed(pending) if _joins(fresh, item, plan)), None)
         flush([item for item in pending if item is not partner and fresh.reads.intersection(item.roots)])
@@ -68,6 +72,8 @@ def iteration_shape(root: Node) -> Shape:
 
 
 def _single(root: Node, plan: Partition) -> Group:
+    if root.is_bundle:
+        return Group("call", [root, *plan.users[root]], None, call_reads(root, plan))
     if (
         root.name in COPIED
         or root.operation.family in ("contraction", "window", "index")

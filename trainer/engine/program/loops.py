@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from trainer.engine.program.spec import Instruction
-from trainer.engine.program.work import Buffer, Exchanges, View, Work
+from trainer.engine.program.work import Buffer, Exchanges, Repeat, View, Work
 
 REDUCTION_BLOCK = 512
 REDUCTION_BLOCKS = 256
@@ -49,6 +49,18 @@ def loop(
 def copy(source: View, target: View, label: str) -> Work:
     """A loop that stores `source` into `target`, of the same shape."""
     return loop(source.shape, [Instruction("load", (), source.dtype, (0,))], [source], [target], [0], label)
+
+
+def repeat(parts: Sequence[Work], steps: Sequence[Sequence[int]], count: int, label: str) -> Work:
+    """`parts` in turn, `count` times, their operands moved on by `steps` (`Repeat`)."""
+    return Work(
+        "repeat",
+        Repeat(count, tuple([tuple(each) for each in steps])),
+        tuple([view for part in parts for view in part.reads]),
+        tuple([view for part in parts for view in part.writes]),
+        label,
+        parts=tuple(parts),
+    )
 
 
 def fill(target: Buffer, value: int | float | bool) -> Work:

@@ -55,8 +55,8 @@ class Cost:
 
 @dataclass(slots=True)
 class Partition:
-    """The decisions. `views` has an entry for each node that can be read from memory without computing; `updates` are
-    the new values of states.
+    """The decisions. `roots` are computed by an item of work, bundles before their outputs; `views` has an entry for
+    each node that can be read from memory without computing; `updates` are the new values of states.
     """
 
     order: list[Node]
@@ -93,6 +93,10 @@ def partition(
             costs[node] = Cost(frozenset((view.base,)), 0, False)
             continue
         cost = _cost(node, costs)
+        if node.is_bundle:
+            plan.roots.append(node)
+            costs[node] = Cost(frozenset(), 0, False)
+            continue
         if node in offered and not _is_prologue(node, cost, plan, policy):
             wanted.add(node)
         if _stored(node, wanted, users, cost, policy):
@@ -113,7 +117,7 @@ def _wanted_in_memory(
     """Results, and what kernels other than loops read; and what these read that may be a prologue of theirs instead."""
     wanted, offered = set(results), set[Node]()
     for node in order:
-        if node.operation.family in ("contraction", "window", "index") or node.name in (
+        if node.operation.family in ("contraction", "window", "index", "bundle") or node.name in (
             "cumulative_sum",
             "random_bits",
         ):
@@ -241,7 +245,7 @@ def _layout(node: Node, users: dict[Node, list[Node]], cost: Cost, plan: Partiti
         node.name in ("gather", "scatter_add") and node.ndim == node.inputs[0].ndim
     ):
         return is_dense(node.inputs[0].shape, plan.views[node.inputs[0]].strides) or default
-    if not policy.channels_last or node.operation.family in ("contraction", "reduction", "index"):
+    if not policy.channels_last or node.operation.family in ("contraction", "reduction", "index", "output"):
         return default
     if any(_wants_channels_last(user, node) for user in users[node]):
         return CHANNELS_LAST

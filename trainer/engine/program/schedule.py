@@ -35,6 +35,19 @@ def schedule(works: Sequence[Work], features: Features, is_single: Callable[[Wor
     return [works[index] for index in sorted(range(len(works)), key=position.__getitem__)]
 
 
+def hosts_first(works: Sequence[Work]) -> list[Work]:
+    """The items with host calls, and what these need, before all others: one that fails finds the states unchanged."""
+    first = [work.kind == "host" for work in works]
+    if not any(first):
+        return list(works)
+    before = _predecessors(works, {})
+    for index in range(len(works) - 1, -1, -1):
+        if first[index]:
+            for earlier in before[index]:
+                first[earlier] = True
+    return [works[index] for index in sorted(range(len(works)), key=lambda index: not first[index])]
+
+
 def _frees(work: Work, index: int, first: dict[Buffer, int], last: dict[Buffer, int]) -> int:
     """Bytes of what ends at a work, less what begins there."""
     ended = sum(buffer.nbytes for buffer in work.sources if last.get(buffer) == index)

@@ -144,9 +144,20 @@ class Rows:
     local: tuple[Buffer, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """The parts of an item, in turn, `count` times. Before each time but the first every operand moves on by its step:
+    for each part one number of elements for each of its reads, then of its writes. One without a buffer counts on.
+    """
+
+    count: int
+    steps: tuple[tuple[int, ...], ...]
+
+
 Kind = Literal[
-    "loop", "reduction", "contraction", "index", "window", "scan", "order", "copy", "rows", "group", "statistics"
-]
+    "loop", "reduction", "contraction", "index", "window", "scan", "order", "copy", "rows", "group", "statistics",
+    "host", "repeat", "collective",
+]  # fmt: skip
 KINDS: dict[str, Kind] = {
     **dict.fromkeys(
         ("matmul", "convolution", "convolution_input_gradient", "convolution_weight_gradient"), "contraction"
@@ -155,6 +166,7 @@ KINDS: dict[str, Kind] = {
     **dict.fromkeys(("window_argmax", "window_max", "window_max_gradient", "resample"), "window"),
     "cumulative_sum": "scan",
     **dict.fromkeys(("argsort", "suppress"), "order"),
+    **dict.fromkeys(("host_call", "host_effect"), "host"),
 }
 """The kind of item that computes each primitive which is neither a loop nor a reduction."""
 
@@ -172,6 +184,8 @@ class Work:
     `stored` lists those whose values `writes` get. code: the target's, for loops: items of equal code may run as one.
     in_place: (output, input) where the item reads the input, at each point, only where it then writes the output, so
     the output may take the input's memory where that ends here. parts: the items that were fused into this one.
+    effect: it does more than write, so each run of the program runs it; what keeps effects in order is an operand, as
+    a host call's token.
     """
 
     kind: Kind
@@ -187,6 +201,7 @@ class Work:
     code: KernelSource | None = None
     in_place: Exchanges = ()
     parts: tuple[Work, ...] = ()
+    effect: bool = False
     sources: tuple[Buffer, ...] = field(init=False)
     """Each buffer that is read, once."""
     targets: tuple[Buffer, ...] = field(init=False)

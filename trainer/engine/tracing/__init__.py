@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Protocol
@@ -13,6 +13,12 @@ from trainer.engine.graph.node import Node
 
 class ActiveTrace(Protocol):
     """Receives what happens to values while a step is traced. A `state` is an `engine.State`, which is above this."""
+
+    effect: Node | None
+    """The token of the last effect."""
+
+    def on_host_call(self, function: Callable[..., Any], token: Node | None) -> None:
+        """`function` is called on arrays; `token` stands for an effect, which runs whatever becomes of its results."""
 
     def on_read(self, operation: str) -> None:
         """A tensor's value is asked for; there is none yet: raises (see `refuse_read`)."""

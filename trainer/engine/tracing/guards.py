@@ -43,8 +43,9 @@ class Guards:
                 stacklevel=4,
             )
 
-    def settle(self) -> None:
-        """To be called once the step has been traced: what the step itself assigns can't be watched.
+    def settle(self, hosts: frozenset[types.CodeType] = frozenset()) -> None:
+        """To be called once the step has been traced: what the step itself assigns can't be watched, and what the
+        functions of its host calls (`hosts`) see need not be.
 
         Raises:
             TrainerError: it counts in a Python number, which would stand still from now on.
@@ -60,7 +61,9 @@ class Guards:
                 )
             if not (value is ABSENT or (value is None and not is_constant(now))):
                 self._ignored.add(where)  # an object made by the first trace is guarded, one made by each trace is not
-        self._reach = after if len(self._ignored) == known else self._walk()
+        if hosts:
+            self._scope = Scope(hosts=hosts)
+        self._reach = after if len(self._ignored) == known and not hosts else self._walk()
 
     def check(self) -> str | None:
         """The name of an object that was replaced after the step was traced; None where there is none.

@@ -48,6 +48,8 @@ class Scope:
     packages: set[str] = field(default_factory=set)
     stored: set[str] = field(default_factory=set)
     stored_by_packages: set[str] = field(default_factory=set)
+    hosts: frozenset[types.CodeType] = frozenset()
+    """Functions of host calls: what they see is theirs, whenever they run."""
 
     def __len__(self) -> int:
         return len(self.users) + len(self.packages) + len(self.stored) + len(self.stored_by_packages)
@@ -150,17 +152,17 @@ class Reach:
 
     def _function(self, function: types.FunctionType, where: str) -> None:
         module, space = str(function.__module__), function.__globals__
-        if is_closed(module):
+        if is_closed(module) or function.__code__ in self._scope.hosts:
             return  # they hold no values of a user; parameters and layers are guarded in `_children`
         is_users = origin(module) == "user"
-        names = names_of(function.__code__)
+        names = names_of(function.__code__, self._scope.hosts)
         if origin(module) != "library":
             (self._scope.users if is_users else self._scope.packages).update(names.attributes)
             if function.__name__ not in _CONSTRUCTION:
                 self._scope.stored |= names.stored
                 self._scope.stored_by_packages |= frozenset() if is_users else names.stored
         for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
-            if name != "__class__":
+            if (name in names.free or not self._scope.hosts) and name != "__class__":
                 self._attribute(name, cell, "cell_contents", opens=origin(module) != "package")
         if not is_users:
             found = (space.get(name) for name in names.globals) if origin(module) == "package" else ()

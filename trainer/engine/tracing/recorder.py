@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from types import CodeType
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,8 @@ class Recorder:
         self.current: dict[State, Node] = {}
         self.leaves: dict[State, Node] = {}
         self.assigned: dict[State, Node] = {}
+        self.effect: Node | None = None
+        self.hosts: set[CodeType] = set()
 
     def on_read(self, operation: str) -> None:
         """There is no value to read while a step is traced."""
@@ -46,6 +49,17 @@ class Recorder:
         self.on_state_read(state)
         self.current[state] = self.assigned[state] = node
         node.handle = weakref.ref(state)
+
+    def on_host_call(self, function: Callable[..., Any], token: Node | None) -> None:
+        """An effect comes after the effects so far: each reads the token of the one before."""
+        code = getattr(getattr(function, "__func__", function), "__code__", None)
+        self.hosts |= set() if code is None else {code}
+        self.effect = token or self.effect
+
+    @property
+    def effects(self) -> list[Node]:
+        """What must be computed so that all effects happen."""
+        return [] if self.effect is None else [self.effect]
 
     def updated(self) -> list[State]:
         """The states whose value at the end of the step is not the one at its beginning."""
@@ -116,9 +130,9 @@ def _is_same_memory(first: int | np.ndarray, second: int | np.ndarray) -> bool:
 
 
 def outputs_of(returned: Any, recorder: Recorder) -> list[Node]:
-    """Everything that a step computes: the tensors that it returns, and what it assigns."""
+    """Everything that a step computes: the tensors that it returns, its effects, and what it assigns."""
     results = [value.node for _, value in flatten(returned) if isinstance(value, Tensor)]
-    return [*results, *(recorder.assigned[state] for state in recorder.updated())]
+    return [*results, *recorder.effects, *(recorder.assigned[state] for state in recorder.updated())]
 
 
 def detached(outputs: Sequence[Node], known: set[Node]) -> list[Node]:

@@ -162,7 +162,7 @@ class Traced(Generic[Parameters, Result]):
         check_objects(self.function, (args, kwargs))
         guards = Guards(self.function, self._objects(leaves), self._ignored)
         returned, recorder, placeholders = self._record(args, kwargs, leaves, arrays)
-        guards.settle()
+        guards.settle(frozenset(recorder.hosts))
         graph = Graph.of(outputs_of(returned, recorder), placeholders) if self.check_every else None
         results: list[Node] = []
         given_back: list[tuple[int | None, Any]] = []
@@ -172,6 +172,7 @@ class Traced(Generic[Parameters, Result]):
                 results.append(value.node)
             else:
                 given_back.append((None, value))
+        results += recorder.effects
         updated = recorder.updated()
         news = [recorder.assigned[state] for state in updated]
         outputs = detached([*results, *news], {*placeholders, *recorder.leaves.values()})

@@ -1,4 +1,5 @@
-"""The derivative of every primitive: `GRADIENTS` gives the rule of each name in `TABLE`, or None where it has none.
+"""The derivative of every primitive: `GRADIENTS` gives the rule of each name in `TABLE`, or None where it has none;
+and those of host calls and of outputs.
 
 A rule takes (node, cotangent) and returns one node, or None for zero, for each input. It is written in primitives, so
 it can be differentiated again. These files stand above all primitives: a definition knows no other primitive.
@@ -6,7 +7,7 @@ it can be differentiated again. These files stand above all primitives: a defini
 
 from __future__ import annotations
 
-from trainer.engine.graph.derivatives import contraction, elementwise, movement, places, reduction
+from trainer.engine.graph.derivatives import bundles, contraction, elementwise, movement, places, reduction
 from trainer.engine.graph.node import Gradient
 
 GRADIENTS: dict[str, Gradient | None] = {
@@ -15,6 +16,7 @@ GRADIENTS: dict[str, Gradient | None] = {
     **reduction.GRADIENTS,
     **contraction.GRADIENTS,
     **places.GRADIENTS,
+    **bundles.GRADIENTS,
     **dict.fromkeys(("buffer", "constant", "iota", "random_bits")),
     "barrier": lambda node, dy: (dy,),
     "anchor": lambda node, dy: (dy, None),

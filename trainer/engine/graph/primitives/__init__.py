@@ -1,4 +1,5 @@
-"""The primitives: `TABLE` holds one entry for each, and a function of its name builds a node of it.
+"""The primitives: `TABLE` holds one entry for each that computes from arrays alone, and a function of its name builds
+a node of it.
 
 Everything the engine computes is composed of these. Inputs of element-wise primitives have one shape and dtype: the
 tensor layer broadcasts and promotes.
@@ -36,6 +37,7 @@ from trainer.engine.graph.primitives.contraction import (
     convolution_weight_gradient,
     matmul,
 )
+from trainer.engine.graph.primitives.host import host_call
 from trainer.engine.graph.primitives.index import gather, scatter_add, scatter_add_along, take_along
 from trainer.engine.graph.primitives.marker import anchor, barrier, stop_gradient
 from trainer.engine.graph.primitives.moments import reduce_deviations, reduce_mean
@@ -52,6 +54,7 @@ from trainer.engine.graph.primitives.movement import (
     slice_,
 )
 from trainer.engine.graph.primitives.order import argsort, suppress
+from trainer.engine.graph.primitives.output import output, outputs_of
 from trainer.engine.graph.primitives.reduction import (
     argmax,
     argmin,
@@ -143,6 +146,7 @@ __all__ = [
     "full",
     "full_like",
     "gather",
+    "host_call",
     "iota",
     "is_alias",
     "isfinite",
@@ -164,6 +168,8 @@ __all__ = [
     "negative",
     "not_equal",
     "origin",
+    "output",
+    "outputs_of",
     "pad",
     "permute",
     "power",

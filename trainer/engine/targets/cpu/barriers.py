@@ -12,20 +12,24 @@ def barriers(launches: Sequence[Launch], offsets: dict[Buffer, int]) -> list[boo
     """For each launch, whether all earlier ones must have ended before it starts.
 
     Two launches conflict where one writes memory that the other touches. Launches of a single task run on the calling
-    thread in order and never wait for each other.
+    thread in order and never wait for each other. What follows a host call waits for it: should it fail, nothing after
+    it may have run.
     """
     flags: list[bool] = []
     read: list[tuple[object, int, int]] = []
     written: list[tuple[object, int, int]] = []
     read_alone: list[tuple[object, int, int]] = []
     written_alone: list[tuple[object, int, int]] = []
+    after_host = False
     for launch in launches:
         reads = [_range(buffer, offsets) for buffer in launch.reads]
         writes = [_range(buffer, offsets) for buffer in launch.writes]
         wait = _overlap(reads, written) or _overlap(writes, written) or _overlap(writes, read)
         if not wait and launch.tasks > 1:
             wait = _overlap(reads, written_alone) or _overlap(writes, written_alone) or _overlap(writes, read_alone)
+            wait = wait or after_host
         flags.append(wait)
+        after_host = launch.work.kind == "host" or (after_host and not wait)
         if wait:
             read, written, read_alone, written_alone = [], [], [], []
         if launch.tasks > 1:

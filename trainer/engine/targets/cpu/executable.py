@@ -17,10 +17,11 @@ from trainer.engine.program.plan import MemoryPlan, plan_memory
 from trainer.engine.program.work import Buffer
 from trainer.engine.targets.cpu.arena import Arena
 from trainer.engine.targets.cpu.barriers import barriers
+from trainer.engine.targets.cpu.control import REPEAT
 from trainer.engine.targets.cpu.crowding import Crowding
 from trainer.engine.targets.cpu.describe import Compilation
 from trainer.engine.targets.cpu.loaded import Kernel
-from trainer.engine.targets.cpu.lowering.launch import Address, Launch
+from trainer.engine.targets.cpu.lowering.launch import Address, Launch, Place
 from trainer.engine.targets.cpu.pool import BARRIER, RECORD_WORDS, SCRATCH_BYTES, SINGLE, Pool
 from trainer.engine.targets.cpu.recording import NO_STAMPS, ProgramRun, Recording, room, skipped
 from trainer.engine.targets.cpu.target import Lowered
@@ -110,7 +111,8 @@ class Program:
         self.compilation: Compilation | None = None
         self.launches: list[Launch] = lowered.launches
         self.memory: MemoryPlan = plan_memory([launch.work for launch in self.launches])
-        self._kernels = list(kernels)  # holds the code
+        given = iter(kernels)  # of a repeat there is one for each launch of the body
+        self._kernels = [[next(given) for _ in launch.body or (launch,)] for launch in self.launches]  # holds the code
         self.single = all(launch.tasks <= 1 for launch in self.launches)
         # with more threads than two, one that is held up costs less than going on alone would
         self._crowding = Crowding() if device.pool.threads == 2 and not self.single else None
@@ -128,6 +130,7 @@ class Program:
         written = [buffer.storage for launch in self.launches for buffer in launch.writes]
         self._updated = [storage for storage in dict.fromkeys(written) if storage is not None]
         in_arena: list[tuple[int, int]] = []
+        base = self._words.ctypes.data
         by_buffer: dict[Buffer, list[tuple[int, int]]] = {}
         for start, launch in zip(starts, self.launches, strict=False):
             for position, word in enumerate(launch.words, int(start)):
@@ -136,20 +139,31 @@ class Program:
                         in_arena.append((position, self.memory.offsets[word.buffer] + word.byte_offset))
                     else:
                         by_buffer.setdefault(word.buffer, []).append((position, word.byte_offset))
+                elif isinstance(word, Place):
+                    self._words[position] = base + 8 * (int(start) + word.index)
                 else:
                     self._words[position] = word
         self._arena_places = np.array([place for place, _ in in_arena], np.int64)
         self._arena_offsets = np.array([offset for _, offset in in_arena], np.int64)
         self._arena_generation = -1
         flags = barriers(self.launches, self.memory.offsets)
-        base = self._words.ctypes.data
-        for index, (launch, kernel, start, wait) in enumerate(zip(self.launches, kernels, starts, flags, strict=False)):
+        self._bodies: list[np.ndarray] = []
+        for index, (launch, own, start, wait) in enumerate(
+            zip(self.launches, self._kernels, starts, flags, strict=False)
+        ):
             record = self._tape[index * RECORD_WORDS : (index + 1) * RECORD_WORDS]
             if launch.scratch > SCRATCH_BYTES:
                 raise AssertionError(
                     f"{launch.label} wants {launch.scratch} bytes of scratch, threads have {SCRATCH_BYTES}"
                 )
-            record[:4] = kernel.address, base + int(start) * 8, launch.tasks, _flags(launch, wait)
+            block = base + int(start) * 8
+            if launch.body:
+                body, words = _repeat_record(launch, own, block, self.memory.offsets)
+                self._bodies.append(body)
+                record[[0, 1, 5, 6, 7]] = words
+            else:
+                record[:2] = own[0].address, block
+            record[2:4] = launch.tasks, _flags(launch, wait)
         self.barriers = sum(flags)
         self._tape_address = self._tape.ctypes.data
         self._bind(lowered, inputs, shapes, by_buffer)
@@ -234,11 +248,11 @@ class Program:
             stamps = room(1 if alone else pool.threads, count)
             place = stamps.ctypes.data
         start = time.perf_counter()
+        for storage in self._updated:
+            storage.version += 1
         pool.run(tape, count, alone=alone, flush=self.flush, stamps=place)
         spent = time.perf_counter() - start
         self._versions = versions
-        for storage in self._updated:
-            storage.version += 1
         if stamped and first:
             stamps = skipped(stamps, first)
         if crowding is not None and not together:
@@ -263,7 +277,7 @@ class Program:
             raise ValueError(f"{launch.label} wants {launch.scratch} bytes of scratch, threads have {SCRATCH_BYTES}")
         if self._crowding is not None:
             self._crowding = Crowding()  # what it knows is how long other kernels took
-        before, self.launches[index], self._kernels[index] = self.launches[index], launch, kernel
+        before, self.launches[index], self._kernels[index] = self.launches[index], launch, [kernel]
         self._tape[index * RECORD_WORDS], self._tape[index * RECORD_WORDS + 2] = kernel.address, launch.tasks
         if (before.tasks <= 1) != (launch.tasks <= 1):
             flags = barriers(self.launches, self.memory.offsets)
@@ -272,7 +286,20 @@ class Program:
 
 
 def _flags(launch: Launch, waits: bool) -> int:
-    return (BARRIER if waits else 0) | (SINGLE if launch.tasks <= 1 else 0)
+    return (BARRIER if waits else 0) | (SINGLE if launch.tasks <= 1 else 0) | (REPEAT if launch.body else 0)
+
+
+def _repeat_record(
+    launch: Launch, kernels: Sequence[Kernel], block: int, offsets: dict[Buffer, int]
+) -> tuple[np.ndarray, list[int]]:
+    """The records of a repeat's body, and the words of its own record that other records have no use for."""
+    body = aligned_empty(len(launch.body) * RECORD_WORDS, np.dtype(np.int64))
+    records, table = body.reshape(-1, RECORD_WORDS), block
+    for record, part, kernel, wait in zip(records, launch.body, kernels, barriers(launch.body, offsets), strict=True):
+        record[:] = kernel.address, table, part.tasks, _flags(part, wait), 0, 0, 0, 0
+        table += 8 * len(part.words)
+    entries = (block + 8 * len(launch.words) - table) // 16
+    return body, [body.ctypes.data, table, launch.work.spec.count, len(launch.body), entries]
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from trainer.engine.program.spec import Instruction
 from trainer.engine.program.work import Buffer, KernelSource, View, Work
 from trainer.engine.targets.cpu.kernels import elementwise
 from trainer.engine.targets.cpu.kernels.loop_kernel import LoopKernel, Operand, pack_arguments
-from trainer.engine.targets.cpu.lowering.launch import Address, Launch
+from trainer.engine.targets.cpu.lowering.launch import Address, Launch, Word
 
 _FILL = LoopKernel(1, (), (Instruction("constant", (), uint8, (0xFF,)),), ((0, Operand(uint8, "contiguous")),))
 _CHUNK = 1 << 20
@@ -35,6 +35,6 @@ def poisoned(launches: Sequence[Launch]) -> list[Launch]:
 def _fill(buffer: Buffer) -> Launch:
     words = pack_arguments(_FILL, [0], [buffer.nbytes], [[1]], _CHUNK)
     source = KernelSource(_FILL, lambda name: elementwise.render(_FILL, name))
-    place: list[int | Address] = [Address(buffer), *words[1:]]
+    place: list[Word] = [Address(buffer), *words[1:]]
     view = View(buffer, uint8, (buffer.nbytes,), (1,))
     return Launch(Work("loop", None, (), (view,), "poison"), source, place, -(-buffer.nbytes // _CHUNK))

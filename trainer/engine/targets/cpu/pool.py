@@ -5,7 +5,9 @@ tens of microseconds and then sleeps on a futex, so that a busy machine costs li
 atomic counter; results never depend on who ran a task, because tasks write disjoint memory and their split comes from
 the shape alone.
 
-Record of a tape (8 words): function, argument block, tasks, flags, claimed tasks, 3 spare.
+Record of a tape (8 words): function, argument block, tasks, flags, claimed tasks, 3 spare. Kinds of records:
+kernels, which all threads share; kernels of one task, which run on the calling thread, host calls among them, which may
+stop the walk; and repeats (`repeats`). Copies are kernels like any other loop.
 """
 
 from __future__ import annotations
@@ -20,9 +22,10 @@ from pathlib import Path
 import numpy as np
 
 from trainer.engine import targets
+from trainer.engine.graph.errors import refusal
 from trainer.engine.graph.storage import aligned_empty
 from trainer.engine.targets.cpu import native
-from trainer.engine.targets.cpu.control import BARRIER, COUNT, MASKS, READY, RECORD_WORDS, SINGLE, STAMPS
+from trainer.engine.targets.cpu.control import BARRIER, COUNT, FAILED, MASKS, READY, RECORD_WORDS, SINGLE, STAMPS
 from trainer.engine.targets.cpu.runtime import runtime_ir
 from trainer.engine.targets.cpu.system import processor_masks, system_functions
 
@@ -54,6 +57,7 @@ class Pool:
         self.lock = targets.lock
         """Held by whoever compiles for or runs on the pool: one program at a time, whichever Python thread asks."""
         self._control = aligned_empty(128, np.dtype(np.int64))
+        self._failure: BaseException | None = None
         self._masks = processor_masks()
         self._reset()
         library = native.link({"run": native.compile_object(runtime_ir())}, "runtime", exports=_EXPORTS)
@@ -112,16 +116,41 @@ class Pool:
 
         `stamps`: 0, or the address of int64 [threads][count + 1][STAMPS], where each thread leaves its ticks: for each
         record arrived, began, ended; in the row after the last one, that it is through, and that all are (thread 0).
+
+        Raises:
+            BaseException: what a host call raised; the records after it have not run.
         """
         if not self._has_threads:
             self._start_all()
+        if _walking:
+            raise refusal("host_call", "a host function can't compute with tensors", hint="Compute with NumPy there.")
         threads = 1 if alone else self.threads
-        self._run(self._address, tape, count, threads, self._scratch_address, flush, stamps)
+        _walking.append(self)
+        try:
+            self._run(self._address, tape, count, threads, self._scratch_address, flush, stamps)
+        finally:
+            _walking.clear()
+        if self._failure is not None:
+            failure, self._failure, self._control[FAILED] = self._failure, None, 0
+            raise failure
 
     def close(self) -> None:
         """End the threads and wait for them; afterwards the pool runs on the calling thread alone."""
         self._end()
         self.threads = 1
+
+    def stop(self, failure: BaseException) -> None:
+        """Run no further record of the tape, and raise `failure` at its end."""
+        self._failure, self._control[FAILED] = failure, 1
+
+
+_walking: list[Pool] = []
+"""The pool that runs now, if any: `targets.lock` lets one run at a time."""
+
+
+def fail(failure: BaseException) -> None:
+    """To be called by a host call that fails, on the thread that runs the pool."""
+    _walking[0].stop(failure)
 
 
 _pools: weakref.WeakSet[Pool] = weakref.WeakSet()

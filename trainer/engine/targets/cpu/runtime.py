@@ -12,17 +12,20 @@ from trainer.engine.targets.cpu.control import (
     BARRIER,
     COUNT,
     CPU,
+    FAILED,
     FLUSH,
     GENERATION,
     LAUNCH,
     PROFILE,
     READY,
     RECORD_WORDS,
+    REPEAT,
     SINGLE,
     SLEEPERS,
     TAPE,
     THREADS,
 )
+from trainer.engine.targets.cpu.repeats import repeat_ir
 from trainer.engine.targets.cpu.system import clock_ir, floating_point_ir, placement_ir, waiting_ir
 
 _SPIN = 500
@@ -114,7 +117,7 @@ record:
   %p.claimed = getelementptr i64, ptr %r, i64 4
   %function = load ptr, ptr %r
   %arguments = load ptr, ptr %p.arguments
-  %tasks = load i64, ptr %p.tasks
+  %tasks.all = load i64, ptr %p.tasks
   %flags = load i64, ptr %p.flags
   %wants = and i64 %flags, {BARRIER}
   %waits0 = icmp ne i64 %wants, 0
@@ -127,9 +130,25 @@ meet:
   br label %begin
 begin:
   call void @stamp(i64 %profile, i64 %count, i64 %thread, i64 %i, i64 1)
+{field("failed", FAILED)}  %failure = load atomic i64, ptr %failed monotonic, align 8
+  %goes.on = icmp eq i64 %failure, 0
+  %tasks = select i1 %goes.on, i64 %tasks.all, i64 0
   %s = and i64 %flags, {SINGLE}
   %single0 = icmp ne i64 %s, 0
   %single = or i1 %single0, %alone
+  %again = and i64 %flags, {REPEAT}
+  %is.repeat = icmp ne i64 %again, 0
+  br i1 %is.repeat, label %rounds, label %kernel
+rounds:
+  %crew = select i1 %single, i64 1, i64 %threads
+  %joins = icmp slt i64 %thread, %crew
+  %some = icmp sgt i64 %tasks, 0
+  %repeats = and i1 %joins, %some
+  br i1 %repeats, label %repeat, label %after
+repeat:
+  call void @repeat(ptr %pool, ptr %r, i64 %crew, i64 %thread, ptr %scratch)
+  br label %after
+kernel:
   br i1 %single, label %only, label %claim
 only:
   %mine = icmp sgt i64 %tasks, 0
@@ -269,4 +288,5 @@ define void @leave(ptr %pool) {{
   ret void
 }}
 """
-    return leave + clock_ir() + placement_ir() + floating_point_ir() + waiting_ir() + wait + walk + worker + run
+    system = clock_ir() + placement_ir() + floating_point_ir() + waiting_ir()
+    return leave + system + wait + repeat_ir() + walk + worker + run

@@ -17,7 +17,7 @@ from trainer.engine.targets.cpu.control import CURRENT_CPU, MASK_BYTES, MASKS, P
 
 
 def floating_point_ir() -> str:
-    """IR that sets flush-to-zero and gives back the state to restore."""
+    """IR that sets flush-to-zero, or ends it, and gives back the state to restore."""
     if platform.machine().lower() in ("x86_64", "amd64"):
         return """
 declare void @llvm.x86.sse.stmxcsr(ptr)
@@ -27,6 +27,16 @@ define internal i64 @flush_on() {
   call void @llvm.x86.sse.stmxcsr(ptr %slot)
   %old = load i32, ptr %slot
   %new = or i32 %old, 32832
+  store i32 %new, ptr %slot
+  call void @llvm.x86.sse.ldmxcsr(ptr %slot)
+  %wide = zext i32 %old to i64
+  ret i64 %wide
+}
+define internal i64 @flush_off() {
+  %slot = alloca i32
+  call void @llvm.x86.sse.stmxcsr(ptr %slot)
+  %old = load i32, ptr %slot
+  %new = and i32 %old, -32833
   store i32 %new, ptr %slot
   call void @llvm.x86.sse.ldmxcsr(ptr %slot)
   %wide = zext i32 %old to i64
@@ -52,6 +62,12 @@ declare void @llvm.aarch64.hint(i32)
 define internal i64 @flush_on() {
   %old = call i64 @llvm.aarch64.get.fpcr()
   %new = or i64 %old, 16777216
+  call void @llvm.aarch64.set.fpcr(i64 %new)
+  ret i64 %old
+}
+define internal i64 @flush_off() {
+  %old = call i64 @llvm.aarch64.get.fpcr()
+  %new = and i64 %old, -16777217
   call void @llvm.aarch64.set.fpcr(i64 %new)
   ret i64 %old
 }

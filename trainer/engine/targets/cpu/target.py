@@ -13,7 +13,7 @@ from trainer.engine.program.constants import constant_first
 from trainer.engine.program.merge import merged
 from trainer.engine.program.partition import Policy
 from trainer.engine.program.rows import chained
-from trainer.engine.program.schedule import schedule
+from trainer.engine.program.schedule import hosts_first, schedule
 from trainer.engine.program.statistics import with_statistics
 from trainer.engine.program.target import Features
 from trainer.engine.program.work import Buffer, Pass, Work
@@ -74,7 +74,7 @@ class CpuTarget:
         constant = merged(constant, self.features)
         works = schedule(works, self.features, lambda work: lower(work, choose).tasks <= 1)
         works = merged(chained(with_statistics(works, self), self.features), self.features)
-        works, launches = [*constant, *works], []
+        works, launches = [*constant, *hosts_first(works)], []
         for number, work in enumerate(works):
             if progress is not None:
                 progress(0, 0, f"planning {number} of {len(works)}")

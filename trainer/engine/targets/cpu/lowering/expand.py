@@ -7,6 +7,7 @@ A reduction becomes one pass or two, a contraction the packing of its weights an
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from trainer.engine.program.work import Call, Work
 from trainer.engine.targets.cpu.lowering.contraction import (
@@ -16,6 +17,7 @@ from trainer.engine.targets.cpu.lowering.contraction import (
     expand_weight_gradient,
 )
 from trainer.engine.targets.cpu.lowering.expansion import Bfloat16, Expansion, Numerics
+from trainer.engine.targets.cpu.lowering.host import expand_host
 from trainer.engine.targets.cpu.lowering.indexing import expand_index
 from trainer.engine.targets.cpu.lowering.order import expand_order
 from trainer.engine.targets.cpu.lowering.reductions import expand_reduction
@@ -40,6 +42,8 @@ _EXPANSIONS: dict[str, Callable[[Expansion, Work], None]] = {
     "cumulative_sum": expand_cumulative_sum,
     "argsort": expand_order,
     "suppress": expand_order,
+    "host_call": expand_host,
+    "host_effect": expand_host,
 }
 
 
@@ -51,7 +55,17 @@ def expand(works: Sequence[Work], machine: Machine, numerics: Numerics, bfloat16
             expansion.add(work)
         elif work.kind == "reduction":
             expand_reduction(expansion, work)
+        elif work.kind == "repeat":
+            parts = [_one(expand([part], machine, numerics, bfloat16), part) for part in work.parts]
+            expansion.add(replace(work, parts=tuple(parts)))
         else:
             call: Call = work.spec
             _EXPANSIONS[call.operation.name](expansion, work)
     return expansion.works
+
+
+def _one(items: Sequence[Work], part: Work) -> Work:
+    """A part of a repeat as the one item that it must stay, since each operand has its step."""
+    if len(items) != 1 or (len(items[0].reads), len(items[0].writes)) != (len(part.reads), len(part.writes)):
+        raise AssertionError(f"a repeat's part must be one item on the same operands: {part.label}")
+    return items[0]

@@ -6,7 +6,7 @@ from trainer.engine.program.work import Buffer, KernelSource, Pass, Rows, Work, 
 from trainer.engine.targets.cpu.kernels import chained, repeated
 from trainer.engine.targets.cpu.kernels.chained import ChainedKernel
 from trainer.engine.targets.cpu.kernels.repeated import RepeatedKernel
-from trainer.engine.targets.cpu.lowering.launch import Address, Launch
+from trainer.engine.targets.cpu.lowering.launch import Address, Launch, Word
 from trainer.engine.targets.cpu.lowering.loops import (
     TASK_ELEMENTS,
     kernel_of,
@@ -21,9 +21,9 @@ def lower_rows(work: Work) -> Launch:
     spec: Rows = work.spec
     offsets, size = _offsets(spec)
     parts = [_kept_in_cache(part, work) for part in work.parts]
-    words: list[int | Address] = []
+    words: list[Word] = []
     patched: list[int] = []
-    strides: list[int | Address] = []
+    strides: list[Word] = []
     for part, inner, blocks in zip(parts, spec.inner, spec.blocks, strict=True):
         words.append(blocks)
         own = _lowered(part).words
@@ -68,7 +68,7 @@ def lower_group(work: Work) -> Launch:
     first, kernel = parts[0].source, RepeatedKernel(kernel_of(work.parts[0]))
     total, points = sum(part.tasks for part in parts), sum(part.points for part in work.parts)
     grain = -(-total // max(1, min(total, -(-points // TASK_ELEMENTS))))
-    words: list[int | Address] = [grain, total]
+    words: list[Word] = [grain, total]
     for part in parts:
         words += [part.tasks, *part.words]
     code = KernelSource(kernel, lambda name: repeated.render(kernel, first.render, name))

@@ -22,6 +22,20 @@ class Address:
         return cls(view.buffer, view.offset * view.dtype.itemsize)
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The address of the word at `index` of the same argument block, as a word of it."""
+
+    index: int
+
+
+Word = int | Address | Place
+"""A word of an argument block."""
+
+OPERANDS = 2
+"""Arrays that every template reads before the operands of its epilogue; the output's address lies between."""
+
+
 def word_of(view: View) -> int | Address:
     """The word of an operand: its address, or for one without a buffer the value that it begins with."""
     return view.offset if view.buffer is None else Address.of(view)
@@ -29,11 +43,14 @@ def word_of(view: View) -> int | Address:
 
 @dataclass(frozen=True, slots=True)
 class Routine:
-    """The spec of an item whose kernel has no parameters: its code, argument block and grid of tasks."""
+    """The spec of an item whose kernel has no parameters: its code, argument block and grid of tasks; `keep` is what
+    must live as long as the code runs.
+    """
 
     code: KernelSource
     words: tuple[int | View, ...]
     tasks: int
+    keep: object = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,15 +88,17 @@ class Tunable:
 class Launch:
     """One kernel: its code, argument words, grid of tasks, scratch bytes of a thread, and the item that it computes.
 
-    The kernel of a launch that is `tunable` may be made again with other parameters: `with_parameters`.
+    The kernel of a launch that is `tunable` may be made again with other parameters: `with_parameters`. A repeat has
+    launches as its `body`, whose words are the first of its own, and no kernel; its tasks are the most that one has.
     """
 
     work: Work
     source: KernelSource
-    words: list[int | Address]
+    words: list[Word]
     tasks: int
     scratch: int = 0
     tunable: Tunable | None = None
+    body: tuple[Launch, ...] = ()
 
     @property
     def label(self) -> str:

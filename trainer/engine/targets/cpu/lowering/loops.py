@@ -11,7 +11,7 @@ from trainer.engine.program.spec import Instruction, Reduction
 from trainer.engine.program.work import KernelSource, Pass, View, Work
 from trainer.engine.targets.cpu.kernels import elementwise, reduction
 from trainer.engine.targets.cpu.kernels.loop_kernel import Inner, LoopKernel, Operand, pack_arguments
-from trainer.engine.targets.cpu.lowering.launch import Address, Launch, word_of
+from trainer.engine.targets.cpu.lowering.launch import Launch, Word, word_of
 
 TASK_ELEMENTS = 16384
 STREAMED_BYTES = 16 << 20
@@ -113,7 +113,7 @@ def lower_pass(work: Work) -> Launch:
 
 def _launch(work: Work, kernel: LoopKernel, chunk: int, grain: int, tasks: int) -> Launch:
     views = (*work.reads, *work.writes)
-    words: list[int | Address] = pack_arguments(
+    words: list[Word] = pack_arguments(
         kernel, [word_of(view) for view in views], work.extents, [view.strides for view in views], chunk, grain
     )
     assert work.code is not None

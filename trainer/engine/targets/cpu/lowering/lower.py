@@ -7,11 +7,18 @@ from typing import Any
 
 from trainer.engine.program.work import Work
 from trainer.engine.targets.cpu.lowering.fused import lower_group, lower_rows
-from trainer.engine.targets.cpu.lowering.launch import Address, Launch, Routine, Templated, Tunable, word_of
+from trainer.engine.targets.cpu.lowering.launch import (
+    OPERANDS,
+    Address,
+    Launch,
+    Routine,
+    Templated,
+    Tunable,
+    Word,
+    word_of,
+)
 from trainer.engine.targets.cpu.lowering.loops import lower_loop, lower_pass
-
-OPERANDS = 2
-"""Arrays that every template reads before the operands of its epilogue; the output's address lies between."""
+from trainer.engine.targets.cpu.lowering.repeat import lower_repeat
 
 
 def lower(work: Work, choose: Callable[[Any], Any]) -> Launch:
@@ -23,9 +30,11 @@ def lower(work: Work, choose: Callable[[Any], Any]) -> Launch:
             return lower_rows(work)
         case "group":
             return lower_group(work)
+        case "repeat":
+            return lower_repeat(work, lambda part: lower(part, choose))
     spec = work.spec
     if isinstance(spec, Routine):
-        words = [word if isinstance(word, int) else word_of(word) for word in spec.words]
+        words: list[Word] = [word if isinstance(word, int) else word_of(word) for word in spec.words]
         return Launch(work, spec.code, words, spec.tasks)
     if isinstance(spec, Templated):
         tunable = Tunable(spec.template, spec.spec, choose(spec.spec))

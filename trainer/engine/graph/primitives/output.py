@@ -1,0 +1,41 @@
+"""Outputs of bundles: nodes of primitives that compute several arrays at once have no value, their outputs have."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from trainer.engine.graph import dtypes
+from trainer.engine.graph.dtypes import DType
+from trainer.engine.graph.node import Node, Outputs, Primitive, Shape, make_node
+
+
+def _kind(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> tuple[Shape, DType]:
+    (bundle,), (index,) = inputs, attributes
+    return outputs_of(bundle)[index]
+
+
+_OUTPUT = Primitive(
+    "output",
+    "output",
+    lambda inputs, attributes: _kind(inputs, attributes)[0],
+    lambda inputs, attributes: _kind(inputs, attributes)[1],
+    lambda attributes, arrays: arrays[attributes[0]],
+    ("index",),
+)
+
+
+def output(bundle: Node, index: int) -> Node:
+    """The array that `bundle` computes at place `index`."""
+    return make_node(_OUTPUT, (bundle,), (index,))
+
+
+def outputs_of(bundle: Node) -> Outputs:
+    """The shape and dtype of each output of `bundle`."""
+    assert bundle.operation.outputs is not None
+    return bundle.operation.outputs(bundle.inputs, bundle.attributes)
+
+
+def bundle_dtype(outputs: Outputs) -> DType:
+    """What stands as a bundle's dtype: a floating-point one where gradients may pass an output."""
+    return next((dtype for _, dtype in outputs if dtype.is_float), dtypes.bool_)

@@ -1,0 +1,114 @@
+"""Repeats, as LLVM IR of the runtime: a body of records that all threads walk again and again with moving addresses.
+
+Words of the record: the records of the body, the table of what moves, tasks (the most of a record in the body), flags,
+unused, how often, how many records, how many entries of the table. An entry is the address of an argument word and what
+is added to it after each time; at the end the words are as they were.
+
+Thread t does tasks t, t + threads, … of a record, the same ones each time, so what a task touches stays in one core's
+cache. All threads meet between two times. Time stamps are those of the whole record.
+"""
+
+from __future__ import annotations
+
+from trainer.engine.targets.cpu.control import BARRIER, RECORD_WORDS
+
+
+def repeat_ir() -> str:
+    """IR of `repeat`: all `threads` call it; it uses the runtime's `barrier`."""
+    return f"""
+define internal void @move(ptr %table, i64 %entries, i64 %times) {{
+entry:
+  %any = icmp sgt i64 %entries, 0
+  br i1 %any, label %move, label %done
+move:
+  %i = phi i64 [ 0, %entry ], [ %i.next, %move ]
+  %offset = mul i64 %i, 2
+  %p.word = getelementptr i64, ptr %table, i64 %offset
+  %p.step = getelementptr i64, ptr %p.word, i64 1
+  %word = load ptr, ptr %p.word
+  %step = load i64, ptr %p.step
+  %way = mul i64 %step, %times
+  %old = load i64, ptr %word
+  %new = add i64 %old, %way
+  store i64 %new, ptr %word
+  %i.next = add i64 %i, 1
+  %more = icmp slt i64 %i.next, %entries
+  br i1 %more, label %move, label %done
+done:
+  ret void
+}}
+define internal void @repeat(ptr %pool, ptr %r, i64 %threads, i64 %thread, ptr %scratch) {{
+entry:
+  %p.table = getelementptr i64, ptr %r, i64 1
+  %p.times = getelementptr i64, ptr %r, i64 5
+  %p.count = getelementptr i64, ptr %r, i64 6
+  %p.entries = getelementptr i64, ptr %r, i64 7
+  %body = load ptr, ptr %r
+  %table = load ptr, ptr %p.table
+  %times = load i64, ptr %p.times
+  %count = load i64, ptr %p.count
+  %entries = load i64, ptr %p.entries
+  %back = sub i64 1, %times
+  %first = icmp eq i64 %thread, 0
+  %together = icmp sgt i64 %threads, 1
+  br label %round
+round:
+  %n = phi i64 [ 1, %entry ], [ %n.next, %next ]
+  br label %record
+record:
+  %b = phi i64 [ 0, %round ], [ %b.next, %after ]
+  %offset = mul i64 %b, {RECORD_WORDS}
+  %own = getelementptr i64, ptr %body, i64 %offset
+  %p.arguments = getelementptr i64, ptr %own, i64 1
+  %p.tasks = getelementptr i64, ptr %own, i64 2
+  %p.flags = getelementptr i64, ptr %own, i64 3
+  %function = load ptr, ptr %own
+  %arguments = load ptr, ptr %p.arguments
+  %tasks = load i64, ptr %p.tasks
+  %flags = load i64, ptr %p.flags
+  %wants = and i64 %flags, {BARRIER}
+  %waits0 = icmp ne i64 %wants, 0
+  %waits = and i1 %waits0, %together
+  br i1 %waits, label %meet, label %begin
+meet:
+  call void @barrier(ptr %pool, i64 %threads)
+  br label %begin
+begin:
+  %any = icmp slt i64 %thread, %tasks
+  br i1 %any, label %task, label %after
+task:
+  %t = phi i64 [ %thread, %begin ], [ %t.next, %task ]
+  call void %function(ptr %arguments, i64 %t, ptr %scratch)
+  %t.next = add i64 %t, %threads
+  %t.more = icmp slt i64 %t.next, %tasks
+  br i1 %t.more, label %task, label %after
+after:
+  %b.next = add i64 %b, 1
+  %b.more = icmp slt i64 %b.next, %count
+  br i1 %b.more, label %record, label %end
+end:
+  %last = icmp eq i64 %n, %times
+  br i1 %together, label %gather, label %ended
+gather:
+  call void @barrier(ptr %pool, i64 %threads)
+  br label %ended
+ended:
+  br i1 %first, label %turn, label %turned
+turn:
+  %steps = select i1 %last, i64 %back, i64 1
+  call void @move(ptr %table, i64 %entries, i64 %steps)
+  br label %turned
+turned:
+  br i1 %last, label %done, label %onward
+onward:
+  br i1 %together, label %release, label %next
+release:
+  call void @barrier(ptr %pool, i64 %threads)
+  br label %next
+next:
+  %n.next = add i64 %n, 1
+  br label %round
+done:
+  ret void
+}}
+"""
