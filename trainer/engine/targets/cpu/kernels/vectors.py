@@ -116,14 +116,6 @@ class Floats:
         """An integer instruction (add, and, lshr, ...) on the type of the same width."""
         return self.writer.value(f"{operation} {self.bits} {a}, {b}")
 
-    def to_integer(self, a: str) -> str:
-        """Truncation to the integer of the same width; the caller keeps `a` in range or does not use the lane."""
-        name = f"fptosi.sat.{mangled(self.bits)}.{mangled(self.type)}"
-        return self.writer.intrinsic(name, self.bits, (self.type, a))
-
-    def from_integer(self, a: str) -> str:
-        return self.writer.value(f"sitofp {self.bits} {a} to {self.type}")
-
     def horner(self, x: str, coefficients: tuple[float, ...]) -> str:
         """The polynomial with `coefficients`, highest power first, by fused multiply-adds."""
         total = self.constant(coefficients[0])
@@ -162,8 +154,3 @@ class Floats:
         """The lanes of `a` and `b`, both of type `kind`, that are named."""
         chosen = ", ".join(f"i32 {lane}" for lane in lanes)
         return self.writer.value(f"shufflevector {kind} {a}, {kind} {b}, <{len(lanes)} x i32> <{chosen}>")
-
-    def power_of_two(self, exponent: str) -> str:
-        """2**exponent for an integer vector within the normal exponents."""
-        biased = self.integer_operation("add", exponent, self.whole(self.bias))
-        return self.from_bits(self.integer_operation("shl", biased, self.whole(self.mantissa)))
