@@ -67,6 +67,7 @@ class Figure:
         needs_peer_python: False for a peer that needs no environment of its own.
         rounds: how many undisturbed rounds are wanted.
         is_timing: False for what other processes can't change (a size, an accuracy): every round counts.
+        lacks: the option that was not given and names the peer; ours is measured alone.
     """
 
     name: str
@@ -78,6 +79,7 @@ class Figure:
     needs_peer_python: bool = True
     rounds: int = 7
     is_timing: bool = True
+    lacks: str = ""
 
 
 @dataclass(frozen=True)
@@ -143,7 +145,7 @@ def summarise(figure: Figure, rounds: Sequence[Round], *, peer_missing: bool = F
     elif broken_peers:
         note = f"{len(broken_peers)} of {len(rounds)} rounds measured {broken_peers[0].peer} of the peer"
     elif ratio is None or spread is None:
-        note = "no peer: give --peer-python" if peer_missing else "nothing to compare with"
+        note = f"no peer: give {figure.lacks or '--peer-python'}" if peer_missing else "nothing to compare with"
     elif not enough:
         note = f"only {len(clean)} of {len(rounds)} rounds were undisturbed"
     elif spread[0] < bar <= spread[1] and (spread[1] - spread[0]) / ratio > WIDE_SPREAD:
@@ -210,7 +212,7 @@ def summarise_family(family: Family, results: Sequence[Result]) -> Result:
 
 def measure(figure: Figure, peer_python: str | None, wanted_rounds: int | None = None) -> Result:
     """Run a figure's rounds until enough were undisturbed, or the attempts are used up."""
-    peer = figure.peer if peer_python or not figure.needs_peer_python else None
+    peer = figure.peer if (peer_python or not figure.needs_peer_python) and not figure.lacks else None
     wanted = wanted_rounds or figure.rounds
     rounds: list[Round] = []
     clean = 0

@@ -17,18 +17,18 @@ PIECE = 4096
 def compute(nodes: Sequence[Node]) -> None:
     """Give each of `nodes` its value; history that nobody can differentiate goes. The caller holds `targets.lock`."""
     for node in nodes:
-        known = p.origin(node).value
-        if node.value is None and known is not None and known.memory is not None:
-            node.value = Storage.of(known.view(), known.dtype) if known.is_state else known
+        if node.value is None:
+            known = p.origin(node).value
+            if known is not None and known.memory is not None:
+                node.value = Storage.of(known.view(), known.dtype) if known.is_state else known
+    order = uncomputed(nodes)
     missing = [node for node in dict.fromkeys(nodes) if node.value is None]
-    if missing:
-        order = uncomputed(missing)
-        if len(order) <= PIECE:
-            _run(missing)
-        else:
-            _run_in_pieces(missing, order)
-    history.release(nodes)
-    history.sweep(max((node.sequence for node in nodes), default=0))
+    if missing and len(order) <= PIECE:
+        _run(missing)
+    elif missing:
+        _run_in_pieces(missing, uncomputed(missing))
+    history.release(order)
+    history.sweep(order[-1].sequence if order else 0)
 
 
 def _run(nodes: Sequence[Node]) -> None:

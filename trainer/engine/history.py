@@ -20,29 +20,30 @@ from trainer.engine.graph.sequence import BYTES_PER_TICK
 UNREAD_LIMIT = 4096
 """How many nodes a value that is never read may gather before it is computed; `BYTES_PER_TICK` count as one."""
 
-_kept: weakref.WeakSet[Node] = weakref.WeakSet()
-"""Nodes with a value and a history."""
+_kept: list[weakref.ref[Node]] = []
+"""Nodes with a value that had a history when `release_all` looked last, or have got one since."""
 
 _swept = 0
 
 
 def release(nodes: Iterable[Node]) -> None:
-    """Make leaves of those among `nodes`, and of what they depend on, whose value is known and whose history nobody
-    can differentiate any more.
-    """
-    for node, witness in _witnesses(nodes).items():
-        if node.value is not None and node.inputs:
-            node.witness = witness
+    """Make leaves of those among `nodes` whose value is known and whose history nobody can differentiate any more."""
+    dead: set[Node] = set()
+    for node in nodes:
+        if node.value is not None and node.inputs and not _is_kept(node):
+            witness = _nearest(node, dead)
             if witness is None:
                 p.become_leaf(node)
-                _kept.discard(node)
-            else:
-                _kept.add(node)
+                continue
+            if node.witness is None:
+                _kept.append(weakref.ref(node))
+            node.witness = witness
 
 
 def release_all() -> None:
     """`release` whatever has a history."""
-    release(list(_kept))
+    release([node for reference in _kept if (node := reference()) is not None])
+    _kept[:] = [each for each in _kept if (node := each()) is not None and node.inputs]
 
 
 def sweep(clock: int) -> None:
@@ -63,17 +64,19 @@ def boundary(node: Node) -> list[Node]:
     """What to compute with `node` so that memory can go: nodes that depend on no live handle, and whose history holds
     more memory than their values will.
     """
-    witnesses = _witnesses([node])
-    if witnesses[node] is None:
-        return []
+    order, alive = uncomputed([node]), set[Node]()
+    for user in order:
+        reached = _passes_gradients(user) and any(_is_named(each) or each in alive for each in user.inputs)
+        if reached or _is_kept(user):
+            alive.add(user)
     found: list[Node] = []
     seen: set[Node] = set()
-    for user in sorted(witnesses, key=lambda each: -each.sequence):
-        if user.value is None and (_is_named(user) or witnesses[user] is not None):
+    for user in reversed(order if node in alive else []):
+        if user.value is None and (_is_named(user) or user in alive):
             for source in user.inputs:
-                if source.is_bundle or source.value is not None or not source.inputs:
+                if source.is_bundle:
                     continue
-                if witnesses[source] is None and not _is_named(source):
+                if source.value is None and source.inputs and source not in alive and not _is_named(source):
                     fresh = [each for each in uncomputed([source]) if each not in seen]
                     seen.update(fresh)
                     if sum(map(_held, fresh)) > source.size * source.dtype.itemsize:
@@ -91,29 +94,30 @@ def _is_named(node: Node) -> bool:
     return node.handle is not None and node.dtype.is_float and node.handle() is not None
 
 
-def _witnesses(roots: Iterable[Node]) -> dict[Node, Node | None]:
-    """For `roots` and what they depend on, a node with a live handle that each can be differentiated with respect to
-    other than itself, or None. The walk ends where an earlier one has found one that still lives.
+def _is_kept(node: Node) -> bool:
+    """Whether the witness that was found for the node lives."""
+    return node.witness is not None and _is_named(node.witness)
+
+
+def _nearest(node: Node, dead: set[Node]) -> Node | None:
+    """A node with a live handle that `node` can be differentiated with respect to other than itself, or None: then
+    what was searched is entered in `dead`, which no search needs to enter.
     """
-    found: dict[Node, Node | None] = {}
-    stack = list(roots)
+    seen: set[Node] = set()
+    stack = [node]
     while stack:
-        node = stack[-1]
-        if node in found:
-            stack.pop()
-        elif node.witness is not None and _is_named(node.witness):
-            found[stack.pop()] = node.witness
-        elif waiting := [source for source in node.inputs if source not in found]:
-            stack.extend(waiting)
-        else:
-            found[stack.pop()] = _witness(node, found)
-    return found
-
-
-def _witness(node: Node, found: dict[Node, Node | None]) -> Node | None:
-    if node.dtype.is_float and GRADIENTS[node.name] is not None:
-        for source in node.inputs:
-            witness = source if _is_named(source) else found[source]
-            if witness is not None:
-                return witness
+        user = stack.pop()
+        if user not in dead and user not in seen and _passes_gradients(user):
+            seen.add(user)
+            for source in user.inputs:
+                if _is_named(source):
+                    return source
+                if _is_kept(source):
+                    return source.witness
+                stack.append(source)
+    dead |= seen
     return None
+
+
+def _passes_gradients(node: Node) -> bool:
+    return node.dtype.is_float and GRADIENTS[node.name] is not None

@@ -166,18 +166,22 @@ class Tensor:
         recorder = tracing.active()
         if recorder is not None:
             recorder.on_read(operation)
-        if self.node.value is None:
-            evaluate(self)
-        assert self.node.value is not None
-        return self.node.value
+        node = self.node
+        if node.value is None:
+            with targets.lock:
+                compute([node])
+                self._computed()
+        assert node.value is not None
+        return node.value
 
     def _scalar(self, operation: str) -> bool | int | float:
         if self.size != 1:
             raise refusal(
                 operation, "one element is needed", found=f"{self.dtype}{list(self.shape)}", expected="size 1"
             )
-        view = self._read(operation).view()
-        return (bfloat16.from_bits(view) if self.dtype is dtypes.bfloat16 else view).reshape(()).item()
+        memory = self._read(operation).memory
+        assert memory is not None
+        return (bfloat16.from_bits(memory) if self.dtype is dtypes.bfloat16 else memory).item(0)
 
     def _computed(self) -> None:
         """The node has its value now."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from trainer.engine.graph import dtypes
 from trainer.engine.graph import primitives as p
 from trainer.engine.graph.node import Node, topological
-from trainer.engine.graph.simplify import simplify
+from trainer.engine.graph.simplify import SPECIAL_NUMBERS, simplify
 from trainer.engine.graph.storage import Storage
 from trainer.engine.targets.reference import evaluate
 
@@ -89,6 +90,26 @@ def test_these_become(node: Node, expected: Node) -> None:
 )
 def test_these_stay(node: Node) -> None:
     assert simplify([node]) == [node]
+
+
+@pytest.mark.parametrize("value", [2.0, -2.0, 0.5, 3.7, 1e-40, 1e30, 255.0, float(np.nextafter(np.float32(1), 2))])
+def test_no_rule_looks_at_a_number_that_is_not_special(value: float) -> None:
+    number = full(value, X)
+    assert value not in SPECIAL_NUMBERS
+    for build in (p.add, p.subtract, p.multiply, p.divide, p.maximum, p.minimum, p.power, p.equal, p.less):
+        kept = [build(SUM, number), build(number, SUM)]
+        assert simplify(kept) == kept
+    for whole in (2, -2, 7, 255):
+        counted = p.full_like(COUNTED, whole)
+        for build in (p.add, p.subtract, p.multiply, p.floor_divide, p.remainder, p.bitwise_and, p.shift_left):
+            kept = [build(COUNTED, counted), build(counted, COUNTED)]
+            assert simplify(kept) == kept
+
+
+@pytest.mark.parametrize("value", [0.0, -0.0, 1.0, -1.0, math.inf, -math.inf, math.nan, True, False, 0, 1])
+def test_these_numbers_are_special(value: float) -> None:
+    dtype = {bool: dtypes.bool_, int: dtypes.int64}.get(type(value), dtypes.float32)
+    assert p.constant(value, dtype).attributes[0] in SPECIAL_NUMBERS
 
 
 def test_a_constant_keeps_the_sign_of_zero() -> None:

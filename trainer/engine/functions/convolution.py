@@ -28,12 +28,7 @@ def convolution(
     tensor, filters = _operands(name, x, weight)
     if tensor.ndim == 3:
         flat = [reshape(each, (*each.shape[:2], 1, each.shape[2])) for each in (tensor, filters)]
-        geometry = {
-            "stride": (1, _single(stride)),
-            "padding": _line_padding(padding),
-            "dilation": (1, _single(dilation)),
-        }
-        result = convolution(*flat, groups=groups, **geometry)
+        result = convolution(*flat, groups=groups, **_line_geometry(stride, padding, dilation))
         return reshape(result, (*result.shape[:2], result.shape[3]))
     strides, dilations = pair(name, "stride", stride), pair(name, "dilation", dilation)
     precision, paddings = precision_of(tensor.dtype, filters.dtype), padding_pairs(name, padding)
@@ -61,11 +56,7 @@ def convolution_transpose(
     tensor, filters = _operands(name, x, weight)
     if tensor.ndim == 3:
         flat = [reshape(each, (*each.shape[:2], 1, each.shape[2])) for each in (tensor, filters)]
-        geometry = {
-            "stride": (1, _single(stride)),
-            "padding": _line_padding(padding),
-            "dilation": (1, _single(dilation)),
-        }
+        geometry = _line_geometry(stride, padding, dilation)
         result = convolution_transpose(*flat, groups=groups, output_padding=(0, _single(output_padding)), **geometry)
         return reshape(result, (*result.shape[:2], result.shape[3]))
     strides, dilations = pair(name, "stride", stride), pair(name, "dilation", dilation)

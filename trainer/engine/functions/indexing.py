@@ -9,6 +9,8 @@ from trainer.engine.graph import primitives as p
 from trainer.engine.graph.errors import describe, refusal
 from trainer.engine.tensor import Tensor, wrapped
 
+_ALL = slice(None)
+
 
 def getitem(x: Tensor, key: Any) -> Tensor:
     """The part of `x` that `key` names.
@@ -16,6 +18,7 @@ def getitem(x: Tensor, key: Any) -> Tensor:
     Raises:
         TrainerError: too many indices, an index out of range, or an index that is an array.
     """
+    node = x.node
     entries = _without_ellipsis(x, key if isinstance(key, tuple) else (key,))
     starts, stops, steps, flips = [], [], [], []
     shape: list[int] = []
@@ -24,8 +27,11 @@ def getitem(x: Tensor, key: Any) -> Tensor:
         if entry is None:
             shape.append(1)
             continue
-        extent = x.shape[axis]
-        if isinstance(entry, slice):
+        extent = node.shape[axis]
+        if entry is _ALL:
+            start, stop, step = 0, extent, 1
+            shape.append(extent)
+        elif isinstance(entry, slice):
             try:
                 start, stop, step = entry.indices(extent)
             except (TypeError, ValueError) as error:
@@ -40,7 +46,7 @@ def getitem(x: Tensor, key: Any) -> Tensor:
                 stop = start + (count - 1) * step + 1
             shape.append(count)
         else:
-            number = _whole(x, entry)
+            number = entry if type(entry) is int else _whole(x, entry)
             if not -extent <= number < extent:
                 expected = f"-{extent} to {extent - 1}" if extent else "nothing: the axis is empty"
                 raise refusal(
@@ -52,7 +58,6 @@ def getitem(x: Tensor, key: Any) -> Tensor:
         stops.append(stop)
         steps.append(step)
         axis += 1
-    node = x.node
     if tuple(stops) != node.shape or any(starts) or any(step != 1 for step in steps):
         node = p.slice_(node, tuple(starts), tuple(stops), tuple(steps))
     return wrapped(p.reshape(p.flip(node, tuple(flips)), tuple(shape)), x)
@@ -61,12 +66,12 @@ def getitem(x: Tensor, key: Any) -> Tensor:
 def _without_ellipsis(x: Tensor, entries: tuple[Any, ...]) -> list[Any]:
     """`entries` with full slices for Ellipsis (or the end), one for each axis of `x`, and None for each new one."""
     ellipses = [place for place, entry in enumerate(entries) if entry is Ellipsis]
-    named = sum(entry is not None and entry is not Ellipsis for entry in entries)
+    named = len([entry for entry in entries if entry is not None and entry is not Ellipsis])
     if len(ellipses) > 1 or named > x.ndim:
         problem = "two ellipses" if len(ellipses) > 1 else "too many indices"
         raise refusal("index", problem, found=f"{named} indices for {describe([x])}", expected=f"at most {x.ndim}")
     place = ellipses[0] if ellipses else len(entries)
-    rest = [slice(None)] * (x.ndim - named)
+    rest = [_ALL] * (x.ndim - named)
     return [*entries[:place], *rest, *entries[place + 1 :]]
 
 

@@ -4,6 +4,7 @@ to a user who differentiates with respect to one of them. `graph.common` merges 
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -103,11 +104,14 @@ class Node:
         return f"{self.name}{list(self.shape)}:{self.dtype}"
 
 
-def make_node(operation: Primitive, inputs: tuple[Node, ...], attributes: tuple[Any, ...] = ()) -> Node:
-    """A new node of `operation` on `inputs` with `attributes`; checks shapes and dtypes."""
+def make_node(
+    operation: Primitive, inputs: tuple[Node, ...], attributes: tuple[Any, ...] = (), shape: Shape | None = None
+) -> Node:
+    """A new node of `operation` on `inputs` with `attributes`; checks dtypes, and shapes unless `shape` is known."""
     node = Node.__new__(Node)
     node.operation, node.inputs, node.attributes = operation, inputs, attributes
-    node.shape, node.dtype = operation.shape(inputs, attributes), operation.dtype(inputs, attributes)
+    node.shape = operation.shape(inputs, attributes) if shape is None else shape
+    node.dtype = operation.dtype(inputs, attributes)
     node.sequence = next(sequence.count) + sequence.ticks
     node.handle = node.value = node.witness = None
     return node
@@ -134,21 +138,20 @@ def topological(outputs: Sequence[Node], since: int = 0) -> list[Node]:
             if child.sequence >= since and child not in seen:
                 seen.add(child)
                 stack.append(child)
-    return sorted(seen, key=_by_sequence)
+    return sorted(seen, key=_SEQUENCE)
 
 
 def uncomputed(outputs: Sequence[Node]) -> list[Node]:
     """As `topological`, without what a node with a value was computed from."""
-    seen: set[Node] = set(outputs)
-    stack = [node for node in seen if node.value is None]
-    while stack:
-        for child in stack.pop().inputs:
-            if child not in seen:
-                seen.add(child)
-                if child.value is None:
-                    stack.append(child)
-    return sorted(seen, key=_by_sequence)
+    found = list(dict.fromkeys(outputs))
+    seen = set(found)
+    for node in found:  # which grows
+        if node.value is None:
+            for source in node.inputs:
+                if source not in seen:
+                    seen.add(source)
+                    found.append(source)
+    return sorted(found, key=_SEQUENCE)
 
 
-def _by_sequence(node: Node) -> int:
-    return node.sequence
+_SEQUENCE = operator.attrgetter("sequence")

@@ -8,6 +8,7 @@ new graph doesn't reach.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -26,6 +27,11 @@ _FOLDED = frozenset(
     | {"equal", "not_equal", "less", "less_equal", "logical_and", "logical_or", "logical_xor", "logical_not", "where"}
     | {"maximum", "minimum", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_invert"}
 )
+SPECIAL_NUMBERS = frozenset({0, NEGATIVE_ZERO, 1, -1, math.inf, -math.inf, math.nan})
+"""The constants that a rule here, a kernel or LLVM may treat in its own way, True and False (1 and 0) among them. What
+becomes of any other number does not depend on which it is.
+"""
+
 _COPIES = frozenset({"reshape", "permute", "expand", "slice", "flip", "barrier", "stop_gradient"})
 _SMALLEST = {
     "float64": float(np.finfo(np.float64).tiny)

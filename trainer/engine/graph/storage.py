@@ -50,15 +50,40 @@ class Storage:
     it, its layout is `settled`: every later program reads it as it lies.
     """
 
-    __slots__ = ("__weakref__", "dtype", "is_state", "layout", "memory", "name", "settled", "shape", "version")
+    __slots__ = (
+        *("__weakref__", "_address", "_memory", "dtype", "is_state", "layout", "name", "settled", "shape", "version"),
+    )
 
     def __init__(self, shape: Shape, dtype: DType, *, is_state: bool = False, name: str = "") -> None:
         self.shape, self.dtype, self.is_state, self.name = shape, dtype, is_state, name
         self.layout = Layout.row_major(len(shape))
-        self.memory: np.ndarray | None = None
+        self._memory: np.ndarray | None = None
+        self._address = 0
         self.settled = False
         self.version = 0
         """Grows whenever the memory of a state is written."""
+
+    @property
+    def memory(self) -> np.ndarray | None:
+        """The elements as they lie, flat."""
+        return self._memory
+
+    @memory.setter
+    def memory(self, memory: np.ndarray) -> None:
+        self._memory, self._address = memory, 0
+
+    @property
+    def address(self) -> int:
+        """Where the memory begins; asking NumPy takes a microsecond, so it is asked once."""
+        if not self._address:
+            if self._memory is None:
+                raise self.nothing_yet()
+            self._address = self._memory.ctypes.data
+        return self._address
+
+    def put(self, memory: np.ndarray, address: int, layout: Layout) -> None:
+        """Take `memory`, which begins at `address`, with elements in `layout`."""
+        self._memory, self._address, self.layout = memory, address, layout
 
     def lay_out(self, layout: Layout) -> None:
         """Move the elements into another physical order; no program may be bound to the memory yet."""
@@ -110,13 +135,15 @@ class Storage:
 
     def view(self) -> np.ndarray:
         """The memory as a strided NumPy array of the logical shape; shares the memory."""
-        if self.memory is None:
+        memory, shape, size = self._memory, self.shape, math.prod(self.shape)
+        if memory is None:
             raise self.nothing_yet()
-        physical = self.memory[: max(1, int(np.prod(self.shape, dtype=np.int64)))]
-        if 0 in self.shape:
-            return np.empty(self.shape, self.dtype.storage)
-        permuted = physical.reshape([self.shape[axis] for axis in self.layout.order])
-        return permuted.transpose(np.argsort(self.layout.order)) if self.layout.order else permuted.reshape(())
+        if memory.size != size:
+            memory = memory[:size]
+        if self.layout is Layout.row_major(len(shape)):
+            return memory.reshape(shape)
+        order = self.layout.order
+        return memory.reshape([shape[axis] for axis in order]).transpose(np.argsort(order))
 
 
 def aligned_empty(size: int, dtype: np.dtype, alignment: int = 64) -> np.ndarray:

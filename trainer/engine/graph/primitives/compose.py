@@ -4,28 +4,33 @@ from __future__ import annotations
 
 import functools
 
-from trainer.engine.graph.dtypes import DType
-from trainer.engine.graph.node import Node, Shape, nobody
+from trainer.engine.graph.dtypes import BY_NAME, DType
+from trainer.engine.graph.node import Node, Shape, make_node, nobody
 from trainer.engine.graph.primitives.binary import add, multiply
-from trainer.engine.graph.primitives.movement import expand, permute, reshape
-from trainer.engine.graph.primitives.sources import canonical, constant
+from trainer.engine.graph.primitives.movement import EXPAND, RESHAPE, expand, permute, reshape
+from trainer.engine.graph.primitives.sources import CONSTANT, canonical
 
 
 def full(shape: Shape, value: bool | int | float, dtype: DType) -> Node:
     """`value` at every place of `shape`."""
-    return _full(shape, canonical(value, dtype), dtype)
+    return _full(shape, canonical(value, dtype), dtype.name)
 
 
 @functools.lru_cache(maxsize=4096)
-def _full(shape: Shape, value: bool | int | float, dtype: DType) -> Node:
-    node = broadcast(constant(value, dtype), shape)
+def _full(shape: Shape, value: bool | int | float, dtype: str) -> Node:
+    """As `broadcast` of a constant, without checks: an eager program makes one for each new number."""
+    node, ones = make_node(CONSTANT, (), (value, BY_NAME[dtype]), ()), (1,) * len(shape)
+    if shape:
+        node = make_node(RESHAPE, (node,), (ones,), ones)
+    if shape != ones:
+        node = make_node(EXPAND, (node,), (shape,), shape)
     node.handle = nobody
     return node
 
 
 def full_like(x: Node, value: bool | int | float) -> Node:
     """`value` in the shape and dtype of `x`."""
-    return _full(x.shape, canonical(value, x.dtype), x.dtype)
+    return full(x.shape, value, x.dtype)
 
 
 def scale(x: Node, factor: float) -> Node:

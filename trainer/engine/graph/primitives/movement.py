@@ -29,7 +29,7 @@ def _reshape_shape(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> Shape
     return shape
 
 
-_RESHAPE = register(
+RESHAPE = register(
     Primitive(
         "reshape",
         "movement",
@@ -43,17 +43,17 @@ _RESHAPE = register(
 
 def reshape(x: Node, shape: Shape) -> Node:
     """The elements of `x` in row-major order as `shape`."""
-    return x if x.shape == shape else make_node(_RESHAPE, (x,), (shape,))
+    return x if x.shape == shape else make_node(RESHAPE, (x,), (shape,))
 
 
 def alias(x: Node) -> Node:
     """Another node of the same value: a derivative with respect to one of them does not count uses of the other."""
-    return make_node(_RESHAPE, (x,), (x.shape,))
+    return make_node(RESHAPE, (x,), (x.shape,))
 
 
 def is_alias(x: Node) -> bool:
     """Whether `x` only stands for its input once more."""
-    return x.name == "reshape" and x.inputs[0].shape == x.shape
+    return x.operation is RESHAPE and x.inputs[0].shape == x.shape
 
 
 def origin(x: Node) -> Node:
@@ -95,12 +95,15 @@ def permute(x: Node, axes: Ints) -> Node:
 
 def _expand_shape(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> Shape:
     (x,), (shape,) = inputs, attributes
-    if len(shape) != len(x.shape) or any(old not in (1, new) for old, new in zip(x.shape, shape, strict=True)):
+    fits = len(shape) == len(x.shape)
+    for old, new in zip(x.shape, shape, strict=fits):
+        fits = fits and old in (1, new)
+    if not fits:
         raise refusal("expand", "only axes of extent 1 grow", found=f"{describe(inputs)} to {list(shape)}")
     return shape
 
 
-_EXPAND = register(
+EXPAND = register(
     Primitive(
         "expand",
         "movement",
@@ -114,7 +117,7 @@ _EXPAND = register(
 
 def expand(x: Node, shape: Shape) -> Node:
     """`x` repeated along axes of extent 1, to `shape` of the same rank."""
-    return make_node(_EXPAND, (x,), (shape,))
+    return make_node(EXPAND, (x,), (shape,))
 
 
 # --- pad --------------------------------------------------------------------------------------------------------------
@@ -171,20 +174,22 @@ def pad(x: Node, low: Ints, high: Ints, interior: Ints, value: bool | int | floa
 
 def _slice_shape(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> Shape:
     (x,), (starts, stops, steps) = inputs, attributes
-    if not len(starts) == len(stops) == len(steps) == x.ndim or any(
-        not (0 <= start <= stop <= extent and step > 0)
-        for extent, start, stop, step in zip(x.shape, starts, stops, steps, strict=True)
-    ):
+    shape = [
+        -((start - stop) // step)
+        for extent, start, stop, step in zip(x.shape, starts, stops, steps, strict=False)
+        if 0 <= start <= stop <= extent and step > 0
+    ]
+    if not len(starts) == len(stops) == len(steps) == len(shape) == x.ndim:
         raise refusal(
             "slice",
             "wrong bounds",
             found=f"{describe(inputs)}, start {list(starts)}, stop {list(stops)}, step {list(steps)}",
             expected="for each axis 0 <= start <= stop <= extent and step > 0",
         )
-    return tuple([-((start - stop) // step) for start, stop, step in zip(starts, stops, steps, strict=True)])
+    return tuple(shape)
 
 
-_SLICE = register(
+SLICE = register(
     Primitive(
         "slice",
         "movement",
@@ -198,7 +203,7 @@ _SLICE = register(
 
 def slice_(x: Node, start: Ints, stop: Ints, step: Ints) -> Node:
     """x[start:stop:step] along each axis; steps are positive, bounds lie inside."""
-    return make_node(_SLICE, (x,), (start, stop, step))
+    return make_node(SLICE, (x,), (start, stop, step))
 
 
 # --- flip and concatenate ---------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -45,12 +46,11 @@ def canonical(value: Any, dtype: DType) -> bool | int | float:
                 "constant", f"{whole} does not fit into {dtype}", expected=f"{information.min} to {information.max}"
             )
         return whole
-    if dtype is dtypes.float64:
-        number = float(value)
-    else:
-        with np.errstate(over="ignore"):
-            single = np.float32(value)
-        number = float(half.rounded(np.asarray(single), dtype))
+    number = float(value)
+    if dtype is not dtypes.float64:
+        number = ctypes.c_float(number).value  # a tenth of the time that np.float32 takes
+        if dtype.is_half:
+            number = float(half.rounded(np.asarray(number, np.float32), dtype))
     if number == 0.0:
         return NEGATIVE_ZERO if math.copysign(1.0, number) < 0 else 0.0
     return math.nan if number != number else number

@@ -11,10 +11,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from trainer import TrainerError
-from trainer.engine.graph import primitives
 from trainer.engine.graph.errors import refusal
 from trainer.engine.graph.node import Node, topological
-from trainer.engine.graph.rewrite import replaced, structural_key
+from trainer.engine.graph.signature import signature
 from trainer.engine.graph.simplify import simplify
 from trainer.engine.graph.storage import Storage
 from trainer.engine.program.build import Request
@@ -23,6 +22,7 @@ from trainer.engine.program.partition import Policy
 from trainer.engine.program.states import settle_layouts
 from trainer.engine.targets.cpu import choices, describe, native
 from trainer.engine.targets.cpu.arena import Arena
+from trainer.engine.targets.cpu.eager import EagerProgram
 from trainer.engine.targets.cpu.executable import Program, ProgramTuner
 from trainer.engine.targets.cpu.loaded import Kernels, Progress
 from trainer.engine.targets.cpu.lowering.expansion import Bfloat16, Numerics
@@ -76,7 +76,7 @@ class CpuDevice:
         self.tuner: ProgramTuner | None = None
         self.arena = Arena()
         self.kernels = Kernels(native.host_target(narrow))
-        self._programs: OrderedDict[Any, Program] = OrderedDict()
+        self._programs: OrderedDict[Any, EagerProgram] = OrderedDict()
 
     @contextmanager
     def recorded(self) -> Iterator[Recording]:
@@ -142,27 +142,17 @@ class CpuDevice:
 
     def evaluate(self, nodes: Sequence[Node]) -> list[Storage]:
         """The values of `nodes`, computed now; equal graphs share a compiled program."""
-        structure, leaves = structural_key(nodes)
-        storages = [leaf.value for leaf in leaves if leaf.value is not None]
-        for storage in storages:
-            if storage.memory is None:
-                raise storage.nothing_yet()
+        graph = signature(nodes)
         with self.pool.lock:
-            return self._program(nodes, structure, leaves).run(storages)
-
-    def _program(self, nodes: Sequence[Node], structure: Any, leaves: Sequence[Node]) -> Program:
-        """The program of graphs of this structure."""
-        key = (structure, self.policy, self.numerics)
-        program = self._programs.get(key)
-        if program is None:
-            slots = _stand_ins(leaves)
-            program = self.compile(replaced(nodes, slots), inputs=[slots[leaf] for leaf in leaves])
-            self._programs[key] = program
-            if len(self._programs) > CACHED_PROGRAMS:
-                self._programs.popitem(last=False)
-        else:
-            self._programs.move_to_end(key)
-        return program
+            program = self._programs.get(graph.key)
+            if program is None:
+                program = EagerProgram(nodes, graph, lambda outputs, inputs: self.compile(outputs, inputs=inputs))
+                self._programs[graph.key] = program
+                if len(self._programs) > CACHED_PROGRAMS:
+                    self._programs.popitem(last=False)
+            else:
+                self._programs.move_to_end(graph.key)
+            return program.run(graph)
 
 
 def _check_bfloat16(bfloat16: Bfloat16, machine: Machine) -> None:
@@ -176,16 +166,3 @@ def _check_bfloat16(bfloat16: Bfloat16, machine: Machine) -> None:
             expected="a processor with AMX (Intel Xeon since 2023) under Linux 5.16 or later",
             hint="bfloat16: pairs runs on every processor. A run that began with tiles goes on with them only.",
         )
-
-
-def _stand_ins(leaves: Sequence[Node]) -> dict[Node, Node]:
-    """Leaves of the same shape, dtype and layout without memory, so that a cached program holds on to nobody's data."""
-
-    slots = {}
-    for index, node in enumerate(leaves):
-        original = node.value
-        assert original is not None
-        storage = Storage(original.shape, original.dtype, name=f"input {index}")
-        storage.layout = original.layout
-        slots[node] = primitives.buffer(storage)
-    return slots

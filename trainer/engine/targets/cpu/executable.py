@@ -79,7 +79,7 @@ class _Slot:
 
     def __init__(self, size: int, dtype: np.dtype) -> None:
         memory = aligned_empty(size, dtype)
-        self.address, self._dtype = memory.ctypes.data, dtype
+        self.address, self.nbytes, self._dtype = memory.ctypes.data, memory.nbytes, dtype
         self._bytes = memory.view(np.uint8).data
         self._lease: weakref.ref[np.ndarray] | None = None
 
@@ -91,6 +91,7 @@ class _Slot:
         """The memory as an array, flat; until nothing uses that any more."""
         array = np.frombuffer(self._bytes, self._dtype)
         self._lease = weakref.ref(array)
+        tick(self.nbytes)
         return array
 
 
@@ -202,14 +203,14 @@ class Program:
     def run(self, inputs: Sequence[Storage]) -> list[Storage]:
         """Run on `inputs`; returns the results' storages, whose memory is theirs until they are let go."""
         with self.device.pool.lock:
-            return self._run(inputs)
+            return self.run_at([storage.address for storage in inputs])
 
-    def _run(self, inputs: Sequence[Storage]) -> list[Storage]:
+    def run_at(self, inputs: Sequence[int]) -> list[Storage]:
+        """As `run`, on inputs that lie at these addresses; the caller holds the pool's lock."""
         if self._arena_generation != self.device.arena.generation or self.memory.size > self.device.arena.size:
             self._bind_arena()
         words = self._patch
-        for places, storage in zip(self._inputs, inputs, strict=True):
-            address = storage.memory.__array_interface__["data"][0]  # type: ignore[union-attr]
+        for places, address in zip(self._inputs, inputs, strict=True):
             for position, offset in places:
                 words[position] = address + offset
         results = []
@@ -218,12 +219,14 @@ class Program:
             for position, offset in result.places:
                 words[position] = slot.address + offset
             storage = Storage(result.shape, result.buffer.dtype)
-            storage.layout, storage.memory = result.layout, slot.lease()
-            tick(storage.nbytes)
+            storage.put(slot.lease(), slot.address, result.layout)
             results.append(storage)
         if self.device.poison:
             self.device.arena.poison()
         tuner, recording = self.device.tuner if self.flush else None, self.device.recording
+        if self.single and not self.flush and recording is None:
+            self.device.pool.run(self._tape_address, len(self.launches), alone=True)
+            return results
         if tuner is not None:
             tuner.before(self)
         counts = tuner is not None and tuner.counts(self)

@@ -65,12 +65,13 @@ class Pool:
         self._leave = ctypes.CFUNCTYPE(None, ctypes.c_int64)(library["leave"])
         self.ticks: Callable[[], int] = ctypes.CFUNCTYPE(ctypes.c_int64)(library["ticks"])
         """The clock of time stamps, now."""
-        self._run = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 7)(library["run"])
+        self._run = ctypes.CFUNCTYPE(None, ctypes.c_int64)(library["run"])
         self._scratch = [aligned_empty(SCRATCH_BYTES, np.dtype(np.uint8), 4096) for _ in range(threads)]
         self._blocks: list[np.ndarray] = []
         self._handles: list[ctypes.c_ulong] = []
-        self._address = self._control.ctypes.data
-        self._scratch_address = self._scratch[0].ctypes.data
+        request = aligned_empty(8, np.dtype(np.int64))  # handing over one word takes half the time of seven
+        request[[0, 4]] = self._control.ctypes.data, self._scratch[0].ctypes.data
+        self._request, self._request_address = request.data, request.ctypes.data
         self._start_all()
         kept = (self._library, self._scratch, self._blocks, self._masks)
         self._end = weakref.finalize(self, _end_threads, self._control, self._leave, self._handles, *kept)
@@ -124,10 +125,12 @@ class Pool:
             self._start_all()
         if _walking:
             raise refusal("host_call", "a host function can't compute with tensors", hint="Compute with NumPy there.")
-        threads = 1 if alone else self.threads
+        request = self._request
+        request[1], request[2], request[3] = tape, count, 1 if alone else self.threads
+        request[5], request[6] = flush, stamps
         _walking.append(self)
         try:
-            self._run(self._address, tape, count, threads, self._scratch_address, flush, stamps)
+            self._run(self._request_address)
         finally:
             _walking.clear()
         if self._failure is not None:

@@ -66,13 +66,6 @@ class ProgramRun(Generic[AnyProgram]):
         whole = int(self.stamps[0, -1, 1] - self.stamps[0, 0, 1])
         return ticks * (self.seconds / max(1, whole))
 
-    def launch_seconds(self) -> np.ndarray:
-        """Seconds of each launch, until all threads have left it where the next one waits for that; they add up to the
-        run.
-        """
-        ticks = np.diff(self.stamps[0, :, 1])
-        return ticks * (self.seconds / max(1, int(ticks.sum())))
-
 
 @dataclass
 class Recording:

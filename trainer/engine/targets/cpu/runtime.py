@@ -234,10 +234,16 @@ exit:
   ret ptr null
 }}
 """
+    kinds = {"pool": "ptr", "tape": "ptr", "count": "i64", "threads": "i64"}
+    kinds |= {"scratch": "ptr", "flush": "i64", "profile": "i64"}
+    arguments = "".join(
+        f"  %p{word} = getelementptr i64, ptr %request, i64 {word}\n  %{name} = load {kind}, ptr %p{word}\n"
+        for word, (name, kind) in enumerate(kinds.items())
+    )
     run = f"""
-define void @run(ptr %pool, ptr %tape, i64 %count, i64 %threads, ptr %scratch, i64 %flush, i64 %profile) {{
+define void @run(ptr %request) {{
 entry:
-  %some = icmp sgt i64 %count, 0
+{arguments}  %some = icmp sgt i64 %count, 0
   br i1 %some, label %reset, label %ready
 reset:
   %i = phi i64 [ 0, %entry ], [ %i.next, %reset ]

@@ -1,0 +1,97 @@
+"""Programs of graphs that are not traced: values, numbers and where slices begin are arguments of each run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from trainer.engine.graph import dtypes
+from trainer.engine.graph import primitives as p
+from trainer.engine.graph.node import Node, make_node
+from trainer.engine.graph.rewrite import replaced
+from trainer.engine.graph.signature import Signature
+from trainer.engine.graph.storage import Storage
+from trainer.engine.program.views import NodeView, view_through
+from trainer.engine.targets.cpu.executable import Program
+
+Path = tuple[int, list[tuple[int, list[int]]]]
+"""How a slice is reached: the number of its leaf; for each slice from there on, its number, and the bytes between
+neighbors along each axis of what it slices.
+"""
+
+
+class EagerProgram:
+    """The program of all graphs whose signatures have one key. It holds on to nobody's data."""
+
+    def __init__(
+        self, outputs: Sequence[Node], graph: Signature, compile: Callable[[list[Node], list[Node]], Program]
+    ) -> None:
+        inputs = [_without_memory(leaf) for leaf in graph.leaves]
+        instead = dict(zip(graph.leaves, inputs, strict=True))
+        self._numbers = _place_numbers(graph.constants, instead)
+        self._paths: list[Path] = []
+        for node in graph.slices:
+            leaf, path, instead[node] = _from_the_start(node, graph)
+            inputs.append(leaf)
+            self._paths.append(path)
+        self._program = compile(replaced(outputs, instead), inputs)
+
+    def run(self, graph: Signature) -> list[Storage]:
+        """The values of `graph`'s outputs; the caller holds the pool's lock."""
+        addresses = [leaf.value.address for leaf in graph.leaves]  # type: ignore[union-attr]
+        for place, (numbers, node) in enumerate(zip(self._numbers, graph.constants, strict=True)):
+            numbers[place] = node.attributes[0]
+        for number, path in self._paths:
+            address = addresses[number]
+            for place, steps in path:
+                for start, step in zip(graph.slices[place].attributes[0], steps, strict=True):
+                    address += start * step
+            addresses.append(address)
+        return self._program.run_at(addresses)
+
+
+def _without_memory(leaf: Node) -> Node:
+    """A leaf of the same shape, dtype and layout."""
+    assert leaf.value is not None
+    storage = Storage(leaf.shape, leaf.dtype, name="input")
+    storage.layout = leaf.value.layout
+    return p.buffer(storage)
+
+
+def _place_numbers(constants: Sequence[Node], instead: dict[Node, Node]) -> list[np.ndarray]:
+    """Enter in `instead` a place in memory for each of `constants`; gives the memory, where the nth has place n."""
+    leaves: dict[dtypes.DType, Node] = {}
+    memory = []
+    for place, node in enumerate(constants):
+        dtype = dtypes.float32 if node.dtype.is_half else node.dtype
+        if dtype not in leaves:
+            leaves[dtype] = p.buffer(Storage.of(np.zeros(len(constants), dtype.storage), dtype, name="numbers"))
+        number = p.reshape(p.slice_(leaves[dtype], (place,), (place + 1,), (1,)), ())
+        instead[node] = number if dtype is node.dtype else p.cast(number, node.dtype)
+        memory.append(leaves[dtype].attributes[0].memory)
+    return memory
+
+
+def _from_the_start(node: Node, graph: Signature) -> tuple[Node, Path, Node]:
+    """A leaf, the path to the slice `node`, and what equals it where the leaf's address is moved to its beginning: the
+    same movement by slices that begin at 0.
+    """
+    moves = []
+    while node.value is None:
+        moves.append(node)
+        node = node.inputs[0]
+    leaf = moved = _without_memory(node)
+    view: NodeView | None = NodeView.dense(leaf, node.value.layout)
+    path = []
+    for move in reversed(moves):
+        assert view is not None
+        attributes = move.attributes
+        if move in graph.slices:
+            starts, stops, steps = attributes
+            path.append((graph.slices.index(move), [step * leaf.dtype.itemsize for step in view.strides]))
+            extents = tuple([stop - start for start, stop in zip(starts, stops, strict=True)])
+            attributes = (0,) * len(starts), extents, steps
+        moved = make_node(move.operation, (moved,), attributes)
+        view = view_through(moved, view)
+    return leaf, (graph.leaves.index(node), path), moved
