@@ -51,7 +51,19 @@ class Storage:
     """
 
     __slots__ = (
-        *("__weakref__", "_address", "_memory", "dtype", "is_state", "layout", "name", "settled", "shape", "version"),
+        *(
+            "__weakref__",
+            "_address",
+            "_memory",
+            "dtype",
+            "is_state",
+            "layout",
+            "name",
+            "settled",
+            "shape",
+            "updates",
+            "writes",
+        ),
     )
 
     def __init__(self, shape: Shape, dtype: DType, *, is_state: bool = False, name: str = "") -> None:
@@ -60,8 +72,9 @@ class Storage:
         self._memory: np.ndarray | None = None
         self._address = 0
         self.settled = False
-        self.version = 0
-        """Grows whenever the memory of a state is written."""
+        self.writes = 0
+        self.updates: tuple[list[int], ...] = ()
+        """Counts of runs of the programs that update a state's memory, each in a list of its own."""
 
     @property
     def memory(self) -> np.ndarray | None:
@@ -105,10 +118,15 @@ class Storage:
         tick(storage.nbytes)
         return storage
 
+    @property
+    def version(self) -> int:
+        """How often the memory of a state was written."""
+        return self.writes + sum([count for (count,) in self.updates])
+
     def write(self, values: np.ndarray) -> None:
         """Store `values`, of the logical shape, in the memory."""
         self.view()[...] = values
-        self.version += 1
+        self.writes += 1
 
     @property
     def nbytes(self) -> int:

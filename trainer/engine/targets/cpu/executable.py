@@ -128,8 +128,10 @@ class Program:
         self._constant_of = [storage for storage in dict.fromkeys(constant) if storage is not None]
         self._versions: list[int] | None = None
         """Of the states that the constant launches read, when they ran last."""
-        written = [buffer.storage for launch in self.launches for buffer in launch.writes]
-        self._updated = [storage for storage in dict.fromkeys(written) if storage is not None]
+        self._runs = [0]
+        for storage in {buffer.storage for launch in self.launches for buffer in launch.writes}:
+            if storage is not None:
+                storage.updates += (self._runs,)
         in_arena: list[tuple[int, int]] = []
         base = self._words.ctypes.data
         by_buffer: dict[Buffer, list[tuple[int, int]]] = {}
@@ -251,8 +253,7 @@ class Program:
             stamps = room(1 if alone else pool.threads, count)
             place = stamps.ctypes.data
         start = time.perf_counter()
-        for storage in self._updated:
-            storage.version += 1
+        self._runs[0] += 1
         pool.run(tape, count, alone=alone, flush=self.flush, stamps=place)
         spent = time.perf_counter() - start
         self._versions = versions
