@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from trainer.engine.graph import dtypes
 from trainer.engine.graph.node import Node
@@ -17,23 +17,16 @@ _LONGEST_PATH = 8
 """Nodes between a leaf and a slice of it whose beginning is an argument: each such slice has a path of its own."""
 
 
-class Signature(NamedTuple):
-    """The structure of a graph, and the nodes that differ between graphs of one structure.
-
-    `key` is equal for graphs that differ in nothing else than the values of `leaves`, the numbers of `constants` and
-    where each of `slices` begins. `leaves` are the nodes with a value, `constants` those of which no special number is
-    one, `slices` those of a leaf, or of what only moves a leaf's elements.
-    """
-
-    key: tuple[Any, ...]
-    leaves: list[Node]
-    constants: list[Node]
-    slices: list[Node]
+Arguments = tuple[list[Node], list[Node], list[Node]]
+"""What differs between graphs of one structure: the nodes with a value; the constants of which no special number is
+one; and the slices of a leaf, or of what only moves a leaf's elements, which differ in where they begin.
+"""
 
 
-def signature(outputs: Sequence[Node]) -> Signature:
-    """The signature of the graph that computes `outputs`. Its nodes are numbered as they are found from these on, so
-    the key does not depend on when they were made.
+def signature(outputs: Sequence[Node]) -> tuple[tuple[Any, ...], Arguments]:
+    """A key of the graph that computes `outputs`, which graphs share that differ in their arguments alone; and these.
+
+    Nodes are numbered as they are found from `outputs` on, so the key does not depend on when they were made.
     """
     found = list(dict.fromkeys(outputs))
     number = {node: place for place, node in enumerate(found)}
@@ -62,7 +55,7 @@ def signature(outputs: Sequence[Node]) -> Signature:
                 key += (node.shape, node.attributes[2])
             else:
                 key.append(node.attributes)
-    return Signature(tuple(key), leaves, constants, slices)
+    return tuple(key), (leaves, constants, slices)
 
 
 def _only_moves_a_leaf(node: Node) -> bool:

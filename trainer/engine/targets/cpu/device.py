@@ -142,17 +142,17 @@ class CpuDevice:
 
     def evaluate(self, nodes: Sequence[Node]) -> list[Storage]:
         """The values of `nodes`, computed now; equal graphs share a compiled program."""
-        graph = signature(nodes)
+        key, arguments = signature(nodes)
         with self.pool.lock:
-            program = self._programs.get(graph.key)
+            program = self._programs.get(key)
             if program is None:
-                program = EagerProgram(nodes, graph, lambda outputs, inputs: self.compile(outputs, inputs=inputs))
-                self._programs[graph.key] = program
+                program = EagerProgram(nodes, arguments, lambda outputs, inputs: self.compile(outputs, inputs=inputs))
+                self._programs[key] = program
                 if len(self._programs) > CACHED_PROGRAMS:
                     self._programs.popitem(last=False)
             else:
-                self._programs.move_to_end(graph.key)
-            return program.run(graph)
+                self._programs.move_to_end(key)
+            return program.run(arguments)
 
 
 def _check_bfloat16(bfloat16: Bfloat16, machine: Machine) -> None:

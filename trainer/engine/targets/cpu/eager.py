@@ -10,7 +10,7 @@ from trainer.engine.graph import dtypes
 from trainer.engine.graph import primitives as p
 from trainer.engine.graph.node import Node, make_node
 from trainer.engine.graph.rewrite import replaced
-from trainer.engine.graph.signature import Signature
+from trainer.engine.graph.signature import Arguments
 from trainer.engine.graph.storage import Storage
 from trainer.engine.program.views import NodeView, view_through
 from trainer.engine.targets.cpu.executable import Program
@@ -25,27 +25,29 @@ class EagerProgram:
     """The program of all graphs whose signatures have one key. It holds on to nobody's data."""
 
     def __init__(
-        self, outputs: Sequence[Node], graph: Signature, compile: Callable[[list[Node], list[Node]], Program]
+        self, outputs: Sequence[Node], arguments: Arguments, compile: Callable[[list[Node], list[Node]], Program]
     ) -> None:
-        inputs = [_without_memory(leaf) for leaf in graph.leaves]
-        instead = dict(zip(graph.leaves, inputs, strict=True))
-        self._numbers = _place_numbers(graph.constants, instead)
+        leaves, constants, slices = arguments
+        inputs = [_without_memory(leaf) for leaf in leaves]
+        instead = dict(zip(leaves, inputs, strict=True))
+        self._numbers = _place_numbers(constants, instead)
         self._paths: list[Path] = []
-        for node in graph.slices:
-            leaf, path, instead[node] = _from_the_start(node, graph)
+        for node in slices:
+            leaf, path, instead[node] = _from_the_start(node, leaves, slices)
             inputs.append(leaf)
             self._paths.append(path)
         self._program = compile(replaced(outputs, instead), inputs)
 
-    def run(self, graph: Signature) -> list[Storage]:
-        """The values of `graph`'s outputs; the caller holds the pool's lock."""
-        addresses = [leaf.value.address for leaf in graph.leaves]  # type: ignore[union-attr]
-        for place, (numbers, node) in enumerate(zip(self._numbers, graph.constants, strict=True)):
-            numbers[place] = node.attributes[0]
+    def run(self, arguments: Arguments) -> list[Storage]:
+        """The values of the outputs of a graph with these arguments; the caller holds the pool's lock."""
+        leaves, constants, slices = arguments
+        addresses = [leaf.value.address for leaf in leaves]  # type: ignore[union-attr]
+        for place, node in enumerate(constants):
+            self._numbers[place][place] = node.attributes[0]
         for number, path in self._paths:
             address = addresses[number]
             for place, steps in path:
-                for start, step in zip(graph.slices[place].attributes[0], steps, strict=True):
+                for start, step in zip(slices[place].attributes[0], steps, strict=True):
                     address += start * step
             addresses.append(address)
         return self._program.run_at(addresses)
@@ -73,7 +75,7 @@ def _place_numbers(constants: Sequence[Node], instead: dict[Node, Node]) -> list
     return memory
 
 
-def _from_the_start(node: Node, graph: Signature) -> tuple[Node, Path, Node]:
+def _from_the_start(node: Node, leaves: list[Node], slices: list[Node]) -> tuple[Node, Path, Node]:
     """A leaf, the path to the slice `node`, and what equals it where the leaf's address is moved to its beginning: the
     same movement by slices that begin at 0.
     """
@@ -87,11 +89,11 @@ def _from_the_start(node: Node, graph: Signature) -> tuple[Node, Path, Node]:
     for move in reversed(moves):
         assert view is not None
         attributes = move.attributes
-        if move in graph.slices:
+        if move in slices:
             starts, stops, steps = attributes
-            path.append((graph.slices.index(move), [step * leaf.dtype.itemsize for step in view.strides]))
+            path.append((slices.index(move), [step * leaf.dtype.itemsize for step in view.strides]))
             extents = tuple([stop - start for start, stop in zip(starts, stops, strict=True)])
             attributes = (0,) * len(starts), extents, steps
         moved = make_node(move.operation, (moved,), attributes)
         view = view_through(moved, view)
-    return leaf, (graph.leaves.index(node), path), moved
+    return leaf, (leaves.index(node), path), moved
