@@ -99,7 +99,8 @@ def _index(work: Work) -> Load:
     (values, indices), target = work.reads, work.writes[0]
     adds = work.label.startswith("scatter_add")
     elements = values.size if adds else target.size
-    nbytes = 2 * elements * values.dtype.itemsize + indices.size * indices.dtype.itemsize
+    places = math.prod(extent for extent, step in zip(indices.shape, indices.strides, strict=True) if step)
+    nbytes = 2 * elements * values.dtype.itemsize + places * indices.dtype.itemsize
     return Load(nbytes, elements if adds else 0)
 
 

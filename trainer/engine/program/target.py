@@ -13,14 +13,14 @@ from trainer.engine.program.work import Work
 class Features:
     """Sizes of a processor, in bytes where a name says so; the defaults were measured on CPUs.
 
-    fewest_tasks: tasks that keep all threads busy. task_bytes: what
-    a task may touch again and find in its cache. scratch_bytes: memory of a thread's own. chained_bytes: arrays from
-    this size on are worth keeping in the cache between two loops. moved_bytes: items that touch at most this much may
-    run before or after a chain of loops that still grows. held_bytes: memory that items may keep alive by waiting for
-    equal ones. cached_bytes: programs whose buffers take less keep their order, since their memory stays in the caches.
-    freed_bytes: what an item must free, net, to run earlier. small_bytes: what an item of one task may write and still
-    run earlier because one that frees memory waits for it. wide_groups: numbers of channels of a convolution's groups
-    whose products of 16-bit floats are computed in float32.
+    fewest_tasks: tasks that keep all threads busy. task_bytes: what a task may touch again and find in its cache.
+    scratch_bytes: memory that each thread has for itself. chained_bytes: arrays from this size on are worth keeping in
+    the cache between two loops. moved_bytes: items that touch at most this much may run before or after a chain of
+    loops that still grows. held_bytes: memory that items may keep alive by waiting for equal ones. cached_bytes:
+    programs whose buffers take less keep their order, since their memory stays in the caches. freed_bytes: what an item
+    must free, net, to run earlier. small_bytes: what an item of one task may write and still run earlier because one
+    that frees memory waits for it. wide_groups: numbers of channels of a convolution's groups whose products of 16-bit
+    floats are computed in float32.
     """
 
     fewest_tasks: int = 16

@@ -110,10 +110,8 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Reduce:
-    """Reductions of the iteration space along `axes`, one operation for each stored term.
-
-    `block` is the number of reduced elements whose sum is formed together: it comes from their number alone, and
-    decides the bits (`spec.Reduction`).
+    """Reductions of the iteration space along `axes`, one operation for each stored term. The order of a sum comes from
+    the number of reduced elements alone (`loops.reduction_block`, `spec.Reduction`).
     """
 
     operations: tuple[str, ...]
@@ -122,8 +120,8 @@ class Reduce:
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """One pass of a reduction. "row": the reduced axis is the last one of the iteration space; "column": the last but
-    one. Along it `writes` have a stride from one block of `block` elements to the next.
+    """One pass of a reduction in blocks of `block` elements. "row": the reduced axis is the last one of the iteration
+    space; "column": the last but one. Along it `writes` have the stride from one block to the next.
     """
 
     operations: tuple[str, ...]

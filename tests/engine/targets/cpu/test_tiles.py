@@ -38,7 +38,7 @@ class EmulatingKernels(Kernels):
 def emulating(choose: Callable[..., Any] = defaults.choose) -> CpuDevice:
     """A device that sums bfloat16 by tiles."""
     device = CpuDevice(threads=1, choose=lambda spec: choose(spec, MACHINE))
-    device.bfloat16, device.target = "tiles", CpuTarget(MACHINE, bfloat16="tiles")
+    device.target = CpuTarget(MACHINE, bfloat16="tiles")
     device.kernels = EmulatingKernels(device.kernels.target)
     return device
 

@@ -95,10 +95,10 @@ def _summary(program: Any, waits: int) -> str:
         f"arena {_bytes(program.memory.size)}",
         _count(kernels, "kernel"),
     ]
-    if program.device.numerics != "exact":
-        parts.insert(1, f"numerics {program.device.numerics}")
-    if program.device.bfloat16 != "pairs":
-        parts.insert(1, f"bfloat16 by {program.device.bfloat16}")
+    if program.device.target.numerics != "exact":
+        parts.insert(1, f"numerics {program.device.target.numerics}")
+    if program.device.target.bfloat16 != "pairs":
+        parts.insert(1, f"bfloat16 by {program.device.target.bfloat16}")
     made: Compilation | None = program.compilation
     if made is not None:
         parts[-1] += f" ({made.compiled} compiled, {made.cached} from the cache)"

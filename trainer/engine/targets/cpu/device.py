@@ -69,7 +69,6 @@ class CpuDevice:
         machine = NARROW if narrow else host_machine()
         _check_bfloat16(bfloat16, machine)
         self._choose = choose or functools.partial(choices.choose, machine=machine)
-        self.numerics, self.bfloat16 = numerics, bfloat16
         self.target = CpuTarget(machine, numerics, bfloat16)
         self.poison = os.environ.get(POISON_VARIABLE) == "1" if poison is None else poison
         self.recording: Recording | None = None

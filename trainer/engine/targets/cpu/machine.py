@@ -10,12 +10,11 @@ from trainer.engine.targets.cpu import native
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """Vector registers counted in units of 64 bytes, cache sizes of a core, and whether it multiplies pairs of bfloat16
-    (AVX-512-BF16) and quads of 8-bit integers (AVX-512-VNNI), and either by tiles (AMX).
+    """Vector registers in units of 64 bytes, the second-level cache of a core, and whether it multiplies pairs of
+    bfloat16 (AVX-512-BF16) and quads of 8-bit integers (AVX-512-VNNI), and either by tiles (AMX).
     """
 
     vectors: int
-    level1_bytes: int = 32 << 10
     level2_bytes: int = 1 << 20
     bfloat16: bool = False
     int8: bool = False

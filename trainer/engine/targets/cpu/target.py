@@ -26,6 +26,7 @@ from trainer.engine.targets.cpu.lowering.launch import Launch, Templated
 from trainer.engine.targets.cpu.lowering.loops import kernel_of, words_of_pass
 from trainer.engine.targets.cpu.lowering.lower import lower
 from trainer.engine.targets.cpu.machine import Machine
+from trainer.engine.targets.cpu.pool import SCRATCH_BYTES
 from trainer.engine.targets.cpu.templates.depthwise import SMALL_GROUPS
 from trainer.engine.targets.cpu.templates.statistics import StatisticsSpec, is_possible
 
@@ -50,7 +51,7 @@ class CpuTarget:
     machine: Machine
     numerics: Numerics = "exact"
     bfloat16: Bfloat16 = "pairs"
-    features: Features = field(default=Features(wide_groups=SMALL_GROUPS))
+    features: Features = field(default=Features(scratch_bytes=SCRATCH_BYTES, wide_groups=SMALL_GROUPS))
 
     def lower(
         self,
