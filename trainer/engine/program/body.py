@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from trainer.engine.graph import dtypes
@@ -160,6 +160,14 @@ def prune(instructions: Sequence[Instruction], wanted: Sequence[int]) -> tuple[l
         for old in sorted(keep)
     ]
     return kept, place
+
+
+def renumbered(instructions: Sequence[Instruction], number: Mapping[int, int]) -> list[Instruction]:
+    """The instructions, with each operand that they load under its new `number`."""
+    return [
+        Instruction("load", (), step.dtype, (number[step.attributes[0]],)) if step.operation == "load" else step
+        for step in instructions
+    ]
 
 
 def load_dtypes(body: Sequence[Instruction], count: int) -> list[dtypes.DType]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from trainer.engine.graph.dtypes import DType
@@ -41,14 +41,9 @@ class Program:
     layouts: list[Layout]
 
 
-def build(
-    request: Request, policy: Policy, target: Target, progress: Callable[[int, int, str], None] | None = None
-) -> Program:
-    """Partition and group a graph into items of work.
-
-    `progress` is called before each group; how many kernels there will be is not known yet: 0.
-    """
-    return _Builder(request, policy, target, progress).run()
+def build(request: Request, policy: Policy, target: Target) -> Program:
+    """Partition and group a graph into items of work."""
+    return _Builder(request, policy, target).run()
 
 
 @dataclass
@@ -58,7 +53,6 @@ class _Builder:
     request: Request
     policy: Policy
     target: Target
-    progress: Callable[[int, int, str], None] | None
     works: list[Work] = field(default_factory=list)
     buffers: dict[Node, Buffer] = field(default_factory=dict)
     plan: Partition = field(init=False)
@@ -74,9 +68,7 @@ class _Builder:
         groups, fused = fuse_epilogues(group(self.plan), self.plan, set(outputs))
         self._place_results()
         self._place_updates(groups, fused)
-        for number, item in enumerate(groups):
-            if self.progress is not None:
-                self.progress(0, 0, f"planning {number} of {len(groups)}")
+        for item in groups:
             self._add(item, fused.get(item.roots[0]))
         results, layouts = self._copy_results()
         self._copy_updates()

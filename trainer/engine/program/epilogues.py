@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from trainer.engine.graph.node import Node
-from trainer.engine.program.body import Body, Load, addressing, prune
+from trainer.engine.program.body import Body, Load, addressing, prune, renumbered
 from trainer.engine.program.epilogue import Epilogue, EpilogueOperand
 from trainer.engine.program.group import Group
 from trainer.engine.program.partition import Partition
-from trainer.engine.program.spec import Instruction
 from trainer.engine.program.work import Exchanges, View
 
 _TAKES = {"matmul": -1, "convolution": 1, "convolution_input_gradient": 1}
@@ -91,13 +90,9 @@ def _fit(contraction: Node, root: Node, body: Body, plan: Partition) -> Fused | 
         operands.append(EpilogueOperand(step.dtype, how))
         loads.append(load)
         number[step.attributes[0]] = len(loads)
-    instructions = tuple(
-        Instruction("load", (), step.dtype, (number[step.attributes[0]],)) if step.operation == "load" else step
-        for step in kept
-    )
     if place[position] != len(kept) - 1:
         return None
-    return Fused(contraction, root, Epilogue(tuple(operands), instructions), tuple(loads))
+    return Fused(contraction, root, Epilogue(tuple(operands), tuple(renumbered(kept, number))), tuple(loads))
 
 
 def exchanges(operands: Sequence[View], others: Sequence[View], epilogue: Epilogue, write: View) -> Exchanges:

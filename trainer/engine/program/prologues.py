@@ -11,10 +11,9 @@ from dataclasses import dataclass
 
 from trainer.engine.graph.dtypes import float32
 from trainer.engine.graph.node import Node
-from trainer.engine.program.body import Body, Load, addressing, prune
+from trainer.engine.program.body import Body, Load, addressing, prune, renumbered
 from trainer.engine.program.epilogue import Epilogue, EpilogueOperand
 from trainer.engine.program.layouts import CHANNELS_LAST
-from trainer.engine.program.spec import Instruction
 from trainer.engine.program.views import NodeView
 
 _CHANNEL = 1
@@ -67,11 +66,7 @@ def applied_to(node: Node, views: Mapping[Node, NodeView]) -> Applied | None:
         number[step.attributes[0]] = len(loads)
     if source is None:
         return None
-    instructions = tuple(
-        Instruction("load", (), step.dtype, (number[step.attributes[0]],)) if step.operation == "load" else step
-        for step in kept
-    )
-    return Applied(Epilogue(tuple(operands), instructions), source, tuple(loads))
+    return Applied(Epilogue(tuple(operands), tuple(renumbered(kept, number))), source, tuple(loads))
 
 
 def is_all_that_is_read(node: Node, views: Mapping[Node, NodeView], users: Mapping[Node, Sequence[Node]]) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from trainer.engine.program.body import Body, Load, prune
+from trainer.engine.program.body import Body, Load, prune, renumbered
 from trainer.engine.program.spec import Instruction
 
 
@@ -13,8 +13,4 @@ def tidy(body: Body, stored: Sequence[int]) -> tuple[list[Instruction], list[Loa
     kept, place = prune(body.instructions, stored)
     used = sorted({instruction.attributes[0] for instruction in kept if instruction.operation == "load"})
     number = {old: new for new, old in enumerate(used)}
-    instructions = [
-        Instruction("load", (), step.dtype, (number[step.attributes[0]],)) if step.operation == "load" else step
-        for step in kept
-    ]
-    return instructions, [body.loads[old] for old in used], [place[position] for position in stored]
+    return renumbered(kept, number), [body.loads[old] for old in used], [place[position] for position in stored]
