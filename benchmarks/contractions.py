@@ -148,7 +148,10 @@ def _grouped_calls(kind: str, numbers: tuple[int, ...]) -> list[Call]:
     x, y = _random(spec.images, *spec.spatial, spec.channels), _random(spec.images, *spec.output_spatial, spec.filters)
     w, parameters = _random(*spec.window, alone.group, spec.filters), defaults.choose(alone)
     if kind == "weight_gradient":
-        ir, tasks = depthwise_weights.render(alone, parameters, "kernel"), depthwise_weights.tasks(alone, parameters)
+        ir, tasks = (
+            depthwise_weights.TEMPLATE.render(alone, parameters, "kernel"),
+            depthwise_weights.TEMPLATE.tasks(alone, parameters),
+        )
         return _gradient_calls(ir, [x, y], tasks, weight_gradient.totals_of(spec))
     calls = []
     if alone.exchanges:
@@ -156,8 +159,8 @@ def _grouped_calls(kind: str, numbers: tuple[int, ...]) -> list[Call]:
         calls.append((depthwise.render_weights(alone, "kernel"), [w, exchanged], depthwise.weight_tasks(alone)))
         w = exchanged
     arrays = [x, w, y] if kind == "forward" else [y, w, x]
-    ir = depthwise.render(alone, parameters, "kernel")
-    return [*calls, (ir, arrays, depthwise.tasks(alone, parameters))]
+    ir = depthwise.TEMPLATE.render(alone, parameters, "kernel")
+    return [*calls, (ir, arrays, depthwise.TEMPLATE.tasks(alone, parameters))]
 
 
 def _fast_calls(kind: str, numbers: tuple[int, ...]) -> list[Call]:
@@ -169,13 +172,20 @@ def _fast_calls(kind: str, numbers: tuple[int, ...]) -> list[Call]:
     x, y = _random(spec.images, *spec.spatial, spec.channels), _random(spec.images, *spec.output_spatial, spec.filters)
     if kind == "weight_gradient":
         choice = defaults.choose(fast)
-        ir, tasks = winograd_gradient.render(fast, choice, "kernel"), winograd_gradient.tasks(fast, choice)
+        ir, tasks = (
+            winograd_gradient.TEMPLATE.render(fast, choice, "kernel"),
+            winograd_gradient.TEMPLATE.tasks(fast, choice),
+        )
         return _gradient_calls(ir, [x, y], tasks, winograd_gradient.totals_of(fast))
     call, packed = _packing(convolution.pack_spec(spec), _random(*spec.window, spec.channels, spec.filters))
     weights, parameters = _random(winograd.weights_size(fast)), defaults.choose(fast)
     transform = winograd.render_weights(fast, "kernel"), [packed, weights], winograd.weight_tasks(fast)
     arrays = [x, weights, y] if kind == "forward" else [y, weights, x]
-    return [call, transform, (winograd.render(fast, parameters, "kernel"), arrays, winograd.tasks(fast, parameters))]
+    return [
+        call,
+        transform,
+        (winograd.TEMPLATE.render(fast, parameters, "kernel"), arrays, winograd.TEMPLATE.tasks(fast, parameters)),
+    ]
 
 
 def _convolution_calls(kind: str, numbers: tuple[int, ...]) -> list[Call]:
@@ -184,14 +194,17 @@ def _convolution_calls(kind: str, numbers: tuple[int, ...]) -> list[Call]:
     x, y = _random(spec.images, *spec.spatial, spec.channels), _random(spec.images, *spec.output_spatial, spec.filters)
     w, parameters, calls = _random(*spec.window, spec.channels, spec.filters), defaults.choose(spec), []
     if kind == "weight_gradient":
-        ir, tasks = weight_gradient.render(spec, parameters, "kernel"), weight_gradient.tasks(spec, parameters)
+        ir, tasks = (
+            weight_gradient.TEMPLATE.render(spec, parameters, "kernel"),
+            weight_gradient.TEMPLATE.tasks(spec, parameters),
+        )
         return _gradient_calls(ir, [x, y], tasks, weight_gradient.totals_of(spec), weight_gradient.words(spec))
     if spec.packed:
         call, w = _packing(convolution.pack_spec(spec), w)
         calls.append(call)
     arrays = [x, w, y] if kind == "forward" else [y, w, x]
-    ir = convolution.render(spec, parameters, "kernel")
-    return [*calls, (ir, [*arrays, *convolution.words(spec)], convolution.tasks(spec, parameters))]
+    ir = convolution.TEMPLATE.render(spec, parameters, "kernel")
+    return [*calls, (ir, [*arrays, *convolution.words(spec)], convolution.TEMPLATE.tasks(spec, parameters))]
 
 
 def _product_calls(kind: str, numbers: tuple[int, ...]) -> list[Call]:
@@ -208,8 +221,8 @@ def _product_calls(kind: str, numbers: tuple[int, ...]) -> list[Call]:
         call, b = _packing(contraction.pack_spec(spec), b)
         calls.append(call)
     parameters = defaults.choose(spec)
-    ir = contraction.render(spec, parameters, "kernel")
-    return [*calls, (ir, [a, b, output], contraction.tasks(spec, parameters))]
+    ir = contraction.TEMPLATE.render(spec, parameters, "kernel")
+    return [*calls, (ir, [a, b, output], contraction.TEMPLATE.tasks(spec, parameters))]
 
 
 @functools.lru_cache(maxsize=1)

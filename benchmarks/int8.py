@@ -43,11 +43,11 @@ def _product(rows: int, columns: int, depth: int) -> Callable[[], None]:
     arrays = [aligned_empty(size, np.dtype(np.int32)) for size in sizes]
     for array in arrays:
         array.view(np.int8)[:] = np.resize(np.random.default_rng(0).integers(-128, 128, 1 << 16), array.nbytes)
-    library = native.link({"kernel": native.compile_object(contraction.render(spec, parameters, "kernel"))})
+    library = native.link({"kernel": native.compile_object(contraction.TEMPLATE.render(spec, parameters, "kernel"))})
     block = np.array([array.ctypes.data for array in arrays], np.int64)
     tape = aligned_empty(RECORD_WORDS, np.dtype(np.int64))
     tape[:] = 0
-    tape[:4] = library["kernel"], block.ctypes.data, contraction.tasks(spec, parameters), BARRIER
+    tape[:4] = library["kernel"], block.ctypes.data, contraction.TEMPLATE.tasks(spec, parameters), BARRIER
 
     def run() -> None:
         assert library.addresses and block.size and arrays  # keeps them alive

@@ -9,13 +9,15 @@ from typing import Any
 import numpy as np
 
 from trainer.engine.targets.cpu import templates
-from trainer.engine.targets.cpu.templates import contraction
+from trainer.engine.targets.cpu.templates.contraction import MatmulKernel, MatmulParameters
 
 KEPT: list[np.ndarray] = []
 """Holds on to memory, as a compiler that goes wrong would."""
 
 FOREIGN = "llvm.aarch64.hint(i32 1)" if platform.machine() in ("x86_64", "AMD64") else "llvm.x86.sse2.pause()"
 """An intrinsic of another processor: LLVM ends the process when it can't select it."""
+
+ONE_BY_ONE = MatmulParameters(1, 1, 1, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,22 +52,28 @@ _BODIES = {
 }
 
 
-def render(spec: Any, parameters: Any, name: str) -> str:
+class FaultyKernel(MatmulKernel):
     """The template's kernel, or one that fails."""
-    if not isinstance(parameters, Faulty):
-        return contraction.render(spec, parameters, name)
-    if parameters.kind == "no kernel":
-        raise ValueError("nothing to render")
-    if parameters.kind == "too much memory":
-        KEPT.append(np.zeros(3 << 30, np.uint8))  # no page of it is touched: only a limit stops it
-    if parameters.kind == "wrong result":
-        shorter = replace(spec, depth=spec.depth - 1)
-        return contraction.render(shorter, _any(spec), name)
-    body = _BODIES.get(parameters.kind)
-    if parameters.kind == "near write":
-        elements = spec.rows * spec.columns
-        body = f"  %p = getelementptr float, ptr %output, i64 {elements}\n  store float 0.0, ptr %p\n  ret void"
-    return f"""
+
+    def __init__(self, spec: Any, parameters: Any) -> None:
+        self.fault = parameters.kind if isinstance(parameters, Faulty) else ""
+        super().__init__(spec, ONE_BY_ONE if self.fault else parameters)
+
+    def render(self, name: str) -> str:
+        """The module of the kernel."""
+        if not self.fault:
+            return super().render(name)
+        if self.fault == "no kernel":
+            raise ValueError("nothing to render")
+        if self.fault == "too much memory":
+            KEPT.append(np.zeros(3 << 30, np.uint8))  # no page of it is touched: only a limit stops it
+        if self.fault == "wrong result":
+            return MatmulKernel(replace(self.spec, depth=self.spec.depth - 1), ONE_BY_ONE).render(name)
+        body = _BODIES.get(self.fault)
+        if self.fault == "near write":
+            elements = self.spec.rows * self.spec.columns
+            body = f"  %p = getelementptr float, ptr %output, i64 {elements}\n  store float 0.0, ptr %p\n  ret void"
+        return f"""
 declare void @{FOREIGN.replace("i32 1", "i32")}
 declare void @llvm.trap()
 define void @{name}(ptr noalias %arguments, i64 %task, ptr noalias %scratch) {{
@@ -76,18 +84,4 @@ define void @{name}(ptr noalias %arguments, i64 %task, ptr noalias %scratch) {{
 """
 
 
-def tasks(spec: Any, parameters: Any) -> int:
-    """One, for those that fail."""
-    return contraction.tasks(spec, _any(spec) if isinstance(parameters, Faulty) else parameters)
-
-
-def scratch_bytes(spec: Any, parameters: Any) -> int:
-    """None, for those that fail."""
-    return 0 if isinstance(parameters, Faulty) else contraction.scratch_bytes(spec, parameters)
-
-
-def _any(spec: Any) -> contraction.MatmulParameters:
-    return contraction.MatmulParameters(1, 1, 1, 1)
-
-
-TEMPLATE = replace(templates.MATMUL, render=render, tasks=tasks, scratch_bytes=scratch_bytes)
+TEMPLATE = replace(templates.MATMUL, kernel=FaultyKernel)

@@ -55,16 +55,16 @@ def test_scratch_fits_what_a_thread_has(direction):
     module = weight_gradient if direction == "weight_gradient" else convolution
     for spec in convolutions(direction):
         for chosen in defaults.candidates(spec, AVX512):
-            assert module.scratch_bytes(spec, chosen) <= 4 << 20
+            assert module.TEMPLATE.scratch_bytes(spec, chosen) <= 4 << 20
 
 
 def test_large_problems_have_tasks_for_eight_threads():
     for direction in ("forward", "input_gradient", "weight_gradient"):
         module = weight_gradient if direction == "weight_gradient" else convolution
         for spec in convolutions(direction)[:5]:
-            assert module.tasks(spec, defaults.choose(spec, AVX512)) >= 8
+            assert module.TEMPLATE.tasks(spec, defaults.choose(spec, AVX512)) >= 8
     spec = MatmulSpec(dtypes.float32, 128, 512, 784, (784, 1), (512, 1))
-    assert contraction.tasks(spec, defaults.choose(spec, AVX512)) >= 8
+    assert contraction.TEMPLATE.tasks(spec, defaults.choose(spec, AVX512)) >= 8
 
 
 def test_candidates_are_distinct_and_begin_with_the_choice():

@@ -11,9 +11,21 @@ from trainer.engine.autotune.process import Answer
 from trainer.engine.autotune.queue import Decision, Queue
 from trainer.engine.targets.cpu import native
 from trainer.engine.targets.cpu.lowering.launch import Tunable
-from trainer.engine.targets.cpu.template import Template
+from trainer.engine.targets.cpu.template import Template, TemplateKernel
 
-TEMPLATE = Template(object, object, lambda *_: "", lambda *_: 8, lambda *_: 0, lambda _: [], lambda *_: [])
+
+class EightTasks(TemplateKernel[str, float]):
+    """A kernel that is never rendered."""
+
+    def __init__(self, spec: str, parameters: float) -> None:
+        self.spec, self.parameters = spec, parameters
+
+    @property
+    def grid(self) -> tuple[int, ...]:
+        return (8,)
+
+
+TEMPLATE = Template(object, object, EightTasks, lambda _: [], lambda *_: [])
 
 
 class Scripted:

@@ -30,7 +30,8 @@ from trainer.engine.targets.cpu.kernels.loop_kernel import LoopKernel, Operand
 from trainer.engine.targets.cpu.loaded import Kernels
 from trainer.engine.targets.cpu.machine import host_machine
 from trainer.engine.targets.cpu.target import CpuTarget
-from trainer.engine.targets.cpu.templates import contraction
+from trainer.engine.targets.cpu.templates.contraction import MatmulKernel
+from trainer.engine.targets.cpu.templates.convolution import ConvolutionKernel
 
 TARGET = CpuTarget(host_machine())
 SEEN: dict[str, KernelSource] = {}
@@ -134,7 +135,8 @@ def test_every_field_counts() -> None:
 
 
 def test_templates_of_one_specification_are_told_apart_and_foreign_ones_are_not_kept() -> None:
-    assert identity.digest((1, contraction.render)) != identity.digest((1, elementwise.render))
+    kernels = (MatmulKernel, ConvolutionKernel, elementwise.render)
+    assert len({identity.digest((1, kernel)) for kernel in kernels}) == 3
 
     @dataclass(frozen=True)
     class Unwritten:

@@ -19,9 +19,9 @@ from trainer.engine.targets.cpu.lowering.contraction import expand_matmul
 from trainer.engine.targets.cpu.lowering.expansion import Expansion
 from trainer.engine.targets.cpu.lowering.launch import Templated
 from trainer.engine.targets.cpu.machine import Machine
-from trainer.engine.targets.cpu.template import Argument, Template
+from trainer.engine.targets.cpu.template import Argument, Template, TemplateKernel
 from trainer.engine.targets.cpu.templates import contraction
-from trainer.engine.targets.cpu.templates.contraction import MatmulParameters, MatmulSpec
+from trainer.engine.targets.cpu.templates.contraction import MatmulKernel, MatmulParameters, MatmulSpec
 
 
 @dataclass(frozen=True)
@@ -34,20 +34,16 @@ class ToyParameters:
     rows: int
 
 
-def _own(parameters: ToyParameters) -> MatmulParameters:
-    return MatmulParameters(1, 1, parameters.rows, 1)
+class ToyKernel(TemplateKernel[ToySpec, ToyParameters]):
+    def __init__(self, spec: ToySpec, parameters: ToyParameters) -> None:
+        self.product = MatmulKernel(spec.product, MatmulParameters(1, 1, parameters.rows, 1))
 
+    @property
+    def grid(self) -> tuple[int, ...]:
+        return self.product.grid
 
-def render(spec: ToySpec, parameters: ToyParameters, name: str) -> str:
-    return contraction.render(spec.product, _own(parameters), name)
-
-
-def tasks(spec: ToySpec, parameters: ToyParameters) -> int:
-    return contraction.tasks(spec.product, _own(parameters))
-
-
-def scratch_bytes(spec: ToySpec, parameters: ToyParameters) -> int:
-    return 0
+    def render(self, name: str) -> str:
+        return self.product.render(name)
 
 
 def operands(spec: ToySpec) -> list[Argument]:
@@ -58,7 +54,7 @@ def candidates(spec: ToySpec, machine: Machine) -> Sequence[ToyParameters]:
     return [ToyParameters(3), ToyParameters(2)]
 
 
-TOY = Template(ToySpec, ToyParameters, render, tasks, scratch_bytes, operands, candidates)
+TOY = Template(ToySpec, ToyParameters, ToyKernel, operands, candidates)
 
 
 def expand_by_toy(expansion: Expansion, work: Work) -> None:

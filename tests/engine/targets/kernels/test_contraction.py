@@ -43,9 +43,11 @@ def multiply(
         run_kernel(pack.render(packing, "pack"), "pack", [b, packed], range(pack.tasks(packing)))
         b = packed
     output = run_kernel.empty([*spec.batch, spec.rows, spec.columns], spec.epilogue.output(spec.dtype).storage)
-    tasks = reversed(range(contraction.tasks(spec, parameters)))
-    scratch = contraction.scratch_bytes(spec, parameters)
-    run_kernel(contraction.render(spec, parameters, "product"), "product", [a, b, output, *operands], tasks, scratch)
+    tasks = reversed(range(contraction.TEMPLATE.tasks(spec, parameters)))
+    scratch = contraction.TEMPLATE.scratch_bytes(spec, parameters)
+    run_kernel(
+        contraction.TEMPLATE.render(spec, parameters, "product"), "product", [a, b, output, *operands], tasks, scratch
+    )
     return output
 
 

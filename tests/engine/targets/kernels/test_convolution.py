@@ -130,10 +130,12 @@ def correlate(
     )
     output = run_kernel.empty(shape, spec.epilogue.output(spec.dtype).storage)
     arrays = [run_kernel.aligned(channels_last(source)), stored, output, *operands]
-    tasks = reversed(range(convolution.tasks(spec, parameters)))
-    scratch = convolution.scratch_bytes(spec, parameters)
+    tasks = reversed(range(convolution.TEMPLATE.tasks(spec, parameters)))
+    scratch = convolution.TEMPLATE.scratch_bytes(spec, parameters)
     words = convolution.words(spec)
-    run_kernel(convolution.render(spec, parameters, "correlate"), "correlate", [*arrays, *words], tasks, scratch)
+    run_kernel(
+        convolution.TEMPLATE.render(spec, parameters, "correlate"), "correlate", [*arrays, *words], tasks, scratch
+    )
     return output.transpose(0, 3, 1, 2)
 
 
@@ -149,10 +151,10 @@ def weigh(
     """The weight gradient through the kernels, in logical axes."""
     parts = run_kernel.empty([weight_gradient.totals_of(spec).size], spec.dtype.storage)
     arrays = [run_kernel.aligned(channels_last(x)), run_kernel.aligned(channels_last(y)), parts, *prologue]
-    tasks = reversed(range(weight_gradient.tasks(spec, parameters)))
-    scratch = weight_gradient.scratch_bytes(spec, parameters)
+    tasks = reversed(range(weight_gradient.TEMPLATE.tasks(spec, parameters)))
+    scratch = weight_gradient.TEMPLATE.scratch_bytes(spec, parameters)
     words = weight_gradient.words(spec)
-    run_kernel(weight_gradient.render(spec, parameters, "weigh"), "weigh", [*arrays, *words], tasks, scratch)
+    run_kernel(weight_gradient.TEMPLATE.render(spec, parameters, "weigh"), "weigh", [*arrays, *words], tasks, scratch)
     output = parts
     if weight_gradient.totals_of(spec).is_needed:
         output = run_kernel.empty([parts.size // weight_gradient.pixel_blocks(spec).groups], spec.dtype.storage)

@@ -77,8 +77,8 @@ def correlate_alone(
         run_kernel(depthwise.render_weights(spec, "exchange"), "exchange", [stored, exchanged], tasks)
         stored = exchanged
     arrays = [run_kernel.aligned(channels_last(source)), stored, output, *(operands or [])]
-    tasks = reversed(range(depthwise.tasks(spec, parameters)))
-    run_kernel(depthwise.render(spec, parameters, "alone"), "alone", arrays, tasks)
+    tasks = reversed(range(depthwise.TEMPLATE.tasks(spec, parameters)))
+    run_kernel(depthwise.TEMPLATE.render(spec, parameters, "alone"), "alone", arrays, tasks)
     return output.transpose(0, 3, 1, 2)
 
 
@@ -88,9 +88,9 @@ def weigh_alone(
     plain = spec.convolution
     parts = run_kernel.empty([weight_gradient.totals_of(plain).size], plain.dtype.storage)
     arrays = [run_kernel.aligned(channels_last(x)), run_kernel.aligned(channels_last(y)), parts]
-    tasks = reversed(range(depthwise_weights.tasks(spec, parameters)))
-    scratch = depthwise_weights.scratch_bytes(spec, parameters)
-    run_kernel(depthwise_weights.render(spec, parameters, "weigh"), "weigh", arrays, tasks, scratch)
+    tasks = reversed(range(depthwise_weights.TEMPLATE.tasks(spec, parameters)))
+    scratch = depthwise_weights.TEMPLATE.scratch_bytes(spec, parameters)
+    run_kernel(depthwise_weights.TEMPLATE.render(spec, parameters, "weigh"), "weigh", arrays, tasks, scratch)
     output = parts
     if weight_gradient.totals_of(plain).is_needed:
         output = run_kernel.empty([parts.size // weight_gradient.pixel_blocks(plain).groups], plain.dtype.storage)

@@ -68,8 +68,11 @@ def correlate_few(
         run_kernel(pack.render(packing, "pack"), "pack", [stored, packed], range(pack.tasks(packing)))
         stored = packed
     arrays = [run_kernel.aligned(channels_last(source)), stored, output, *(operands or [])]
-    tasks, scratch = reversed(range(few_outputs.tasks(spec, parameters))), few_outputs.scratch_bytes(spec, parameters)
-    run_kernel(few_outputs.render(spec, parameters, "few"), "few", arrays, tasks, scratch)
+    tasks, scratch = (
+        reversed(range(few_outputs.TEMPLATE.tasks(spec, parameters))),
+        few_outputs.TEMPLATE.scratch_bytes(spec, parameters),
+    )
+    run_kernel(few_outputs.TEMPLATE.render(spec, parameters, "few"), "few", arrays, tasks, scratch)
     return output.transpose(0, 3, 1, 2)
 
 
@@ -129,7 +132,7 @@ def test_accumulators_stay_in_registers_and_scratch_fits(name: str, machine: def
     for chosen in defaults.candidates(of(SPECS[name]), machine):
         channels = SPECS[name].filters if SPECS[name].direction == "forward" else SPECS[name].channels
         assert channels * chosen.tile_vectors + chosen.tile_vectors + 1 <= machine.vectors
-        assert few_outputs.scratch_bytes(of(SPECS[name]), chosen) <= 4 << 20
+        assert few_outputs.TEMPLATE.scratch_bytes(of(SPECS[name]), chosen) <= 4 << 20
 
 
 def test_there_is_a_tile_of_as_many_channels_as_a_few_where_registers_are_fewer() -> None:

@@ -143,7 +143,7 @@ def test_epilogue_scales_and_goes_back_to_8_bits_with_saturation(
 @pytest.mark.parametrize("quads", LEFT)
 def test_widened_products_compile_elsewhere(quads: Quads, target: str) -> None:
     spec = product_spec(16, 48, 64, quads)
-    ir = contraction.render(spec, defaults.choose(spec, NARROW), "kernel")
+    ir = contraction.TEMPLATE.render(spec, defaults.choose(spec, NARROW), "kernel")
     assert wanted_from_outside(ir, target) == set()
 
 
@@ -151,5 +151,5 @@ def test_vnni_is_used_where_it_is(run_kernel: KernelRunner) -> None:
     if not native.host_features().get("avx512vnni"):
         pytest.skip("this processor has no AVX-512-VNNI")
     spec = product_spec(32, 64, 64, "signed")
-    ir = contraction.render(spec, defaults.choose(spec), "kernel")
+    ir = contraction.TEMPLATE.render(spec, defaults.choose(spec), "kernel")
     assert "vpdpbusd" in native.assembly(ir)

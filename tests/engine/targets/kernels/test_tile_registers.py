@@ -196,7 +196,7 @@ def assembled(ir: str) -> str:
 def test_convolutions_of_pairs_become_instructions_of_amx(name: str, direction: str) -> None:
     spec = specification(name, direction)
     for parameters in (*defaults.candidates(spec, MACHINE)[:2], SHAPES[0]):
-        text = assembled(convolution.render(spec, parameters, "kernel"))
+        text = assembled(convolution.TEMPLATE.render(spec, parameters, "kernel"))
         for instruction in ("ldtilecfg", "tilezero", "tileloadd", "tdpbf16ps", "tilestored", "tilerelease"):
             assert instruction in text
         assert "vfmadd" not in text
@@ -210,7 +210,7 @@ def test_convolutions_of_pairs_become_instructions_of_amx(name: str, direction: 
 def test_products_become_instructions_of_amx(fields: dict[str, Any], instruction: str) -> None:
     spec = MatmulSpec(dtypes.float32 if "pairs" in fields else dtypes.int32, 45, 75, 66, (66, 1), (75, 1), **fields)
     for parameters in defaults.candidates(spec, MACHINE)[:3]:
-        text = assembled(contraction.render(spec, parameters, "kernel"))
+        text = assembled(contraction.TEMPLATE.render(spec, parameters, "kernel"))
         assert instruction in text and "vpdpbusd" not in text
 
 
@@ -227,7 +227,7 @@ def test_parameters_of_another_class_are_refused() -> None:
     spec = product_spec(8, 32, 16)
     for wrong, tiles in ((spec, False), (replace(spec, tiled=False), True)):
         with pytest.raises(ValueError, match="exactly where the specification says so"):
-            contraction.render(wrong, MatmulParameters(8, 1, 8, 1, tiles=tiles), "kernel")
+            contraction.TEMPLATE.render(wrong, MatmulParameters(8, 1, 8, 1, tiles=tiles), "kernel")
 
 
 def test_rows_are_cut_into_equal_parts_at_equal_distances() -> None:

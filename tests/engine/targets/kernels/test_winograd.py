@@ -66,8 +66,11 @@ def compute(
     spatial, channels = (plain.output_spatial, plain.filters) if forward else (plain.spatial, plain.channels)
     output = run_kernel.empty((plain.images, *spatial, channels), plain.dtype.storage)
     arrays = [run_kernel.aligned(channels_last(source)), transformed, output, *operands]
-    tasks, scratch = reversed(range(winograd.tasks(spec, parameters))), winograd.scratch_bytes(spec, parameters)
-    run_kernel(winograd.render(spec, parameters, "winograd"), "winograd", arrays, tasks, scratch)
+    tasks, scratch = (
+        reversed(range(winograd.TEMPLATE.tasks(spec, parameters))),
+        winograd.TEMPLATE.scratch_bytes(spec, parameters),
+    )
+    run_kernel(winograd.TEMPLATE.render(spec, parameters, "winograd"), "winograd", arrays, tasks, scratch)
     return output.transpose(0, 3, 1, 2)
 
 

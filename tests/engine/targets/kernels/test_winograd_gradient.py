@@ -50,9 +50,9 @@ def compute(
     plain, sums = spec.convolution, winograd_gradient.totals_of(spec)
     parts = run_kernel.empty([sums.size], plain.dtype.storage)
     arrays = [run_kernel.aligned(channels_last(x)), run_kernel.aligned(channels_last(dy)), parts]
-    tasks = reversed(range(winograd_gradient.tasks(spec, parameters)))
-    scratch = winograd_gradient.scratch_bytes(spec, parameters)
-    run_kernel(winograd_gradient.render(spec, parameters, "winograd"), "winograd", arrays, tasks, scratch)
+    tasks = reversed(range(winograd_gradient.TEMPLATE.tasks(spec, parameters)))
+    scratch = winograd_gradient.TEMPLATE.scratch_bytes(spec, parameters)
+    run_kernel(winograd_gradient.TEMPLATE.render(spec, parameters, "winograd"), "winograd", arrays, tasks, scratch)
     output = parts
     if sums.is_needed:
         output = run_kernel.empty([sums.weights], plain.dtype.storage)
@@ -84,7 +84,7 @@ def test_narrow_vectors_give_the_same_bits(run_kernel: KernelRunner, monkeypatch
 @pytest.mark.parametrize("target", TARGETS)
 def test_it_compiles_elsewhere(target: str) -> None:
     spec = specification("same, cut tiles, odd channels", 4)
-    ir = winograd_gradient.render(spec, defaults.choose(spec, NARROW), "kernel")
+    ir = winograd_gradient.TEMPLATE.render(spec, defaults.choose(spec, NARROW), "kernel")
     assert wanted_from_outside(ir, target) == set()
 
 

@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def digest(key: object, *circumstances: object) -> str | None:
     """The digest of a key under further circumstances and the engine's source; None for a key that has none.
 
-    Keys are made of numbers, strings, tuples, element types, dataclasses and the engine's own functions.
+    Keys are made of numbers, strings, tuples, element types, dataclasses and the engine's own functions and classes.
     """
     words: list[str] = []
     try:
@@ -51,8 +51,8 @@ def _write(value: object, words: list[str]) -> None:
         raise TypeError(f"{type(value).__name__} has no digest")
 
 
-def _function(value: Any) -> str:
-    """A function by its name; the source hash stands for what it does, so it must be the engine's."""
+def _named(value: Any) -> str:
+    """A function or a class by its name; the source hash stands for what it does, so it must be the engine's."""
     if not value.__module__.startswith(ENGINE) or "<" in value.__qualname__:
         raise TypeError(f"{value.__qualname__} has no digest")
     return f"{value.__module__}.{value.__qualname__}"
@@ -65,7 +65,8 @@ _WRITERS: dict[type, Callable[[Any], str]] = {
     str: repr,
     float: lambda value: struct.pack("<d", value).hex() + "f",  # NaN by its bits, zeros by their sign
     DType: lambda value: f"dtype {value.name}",
-    FunctionType: _function,
+    FunctionType: _named,
+    type: _named,
 }
 
 

@@ -5,11 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from trainer.engine.graph.dtypes import DType, bfloat16
 from trainer.engine.program.epilogue import Epilogue
+from trainer.engine.targets.cpu.kernels.access import Elements
+from trainer.engine.targets.cpu.kernels.expression import lanes_of
 from trainer.engine.targets.cpu.kernels.geometry import ConvolutionSpec
+from trainer.engine.targets.cpu.kernels.writer import Writer
+
+Spec = TypeVar("Spec")
+Parameters = TypeVar("Parameters")
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +27,46 @@ class Argument:
     written: bool = False
 
 
+class TemplateKernel(Generic[Spec, Parameters]):
+    """The kernel that a template makes of a specification with parameters; any parameters give the same bits.
+
+    A template says its `grid`, the tasks along each dimension, and writes the function through `w`; `memory` are the
+    elements of `dtype` that it reads and writes.
+    """
+
+    def __init__(self, spec: Spec, parameters: Parameters) -> None:
+        self.spec, self.parameters = spec, parameters
+        self.plain: Any = getattr(spec, "convolution", spec)
+        self.dtype: DType = self.plain.dtype
+        self.lanes = lanes_of(self.dtype)
+
+    @property
+    def grid(self) -> tuple[int, ...]:
+        """Tasks along each dimension, the outermost first."""
+        raise NotImplementedError
+
+    @property
+    def tasks(self) -> int:
+        """How many tasks the kernel has."""
+        return math.prod(self.grid)
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Scratch memory that a thread needs."""
+        return 0
+
+    def render(self, name: str) -> str:
+        """The module of the kernel."""
+        self.w = Writer()
+        self.memory = Elements(self.w, self.dtype)
+        self.write()
+        return self.w.module(name, scratch=True)
+
+    def write(self) -> None:
+        """Write the function's body."""
+        raise NotImplementedError
+
+
 def _no_words(spec: Any) -> tuple[int, ...]:
     return ()
 
@@ -29,17 +75,15 @@ def _no_words(spec: Any) -> tuple[int, ...]:
 class Template:
     """Makes kernels of specifications of class `specification` with parameters of class `parameters`.
 
-    render, tasks and scratch_bytes take (specification, parameters). operands: the arrays in the order of the argument
-    block; words: the numbers that follow their addresses there. candidates: the parameters worth trying on a machine,
-    best first by the cost model, all of one numerics class. All are module-level functions, so that a template can be
-    sent to another process. `directions`: those of the convolutions that it computes; all if empty.
+    kernel: from these two, the kernel. operands: the arrays in the order of the argument block; words: the numbers that
+    follow their addresses there. candidates: the parameters worth trying on a machine, best first by the cost model,
+    all of one numerics class. All are classes and functions of a module, so that a template can be sent to another
+    process. `directions`: those of the convolutions that it computes; all if empty.
     """
 
     specification: type
     parameters: type
-    render: Callable[[Any, Any, str], str]
-    tasks: Callable[[Any, Any], int]
-    scratch_bytes: Callable[[Any, Any], int]
+    kernel: Callable[[Any, Any], TemplateKernel[Any, Any]]
     operands: Callable[[Any], Sequence[Argument]]
     candidates: Callable[[Any, Any], Sequence[Any]]
     words: Callable[[Any], tuple[int, ...]] = _no_words
@@ -51,6 +95,18 @@ class Template:
             return False
         convolution: Any = getattr(spec, "convolution", spec)
         return not self.directions or convolution.direction in self.directions
+
+    def render(self, spec: Any, parameters: Any, name: str) -> str:
+        """The module of a kernel."""
+        return self.kernel(spec, parameters).render(name)
+
+    def tasks(self, spec: Any, parameters: Any) -> int:
+        """How many tasks a kernel has."""
+        return self.kernel(spec, parameters).tasks
+
+    def scratch_bytes(self, spec: Any, parameters: Any) -> int:
+        """Scratch memory that a thread needs."""
+        return self.kernel(spec, parameters).scratch_bytes
 
 
 def epilogue_arguments(epilogue: Epilogue, elements: int, channels: int) -> list[Argument]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-from trainer.engine.targets.cpu.costs.cycles import SCRATCH_LIMIT
+from trainer.engine.targets.cpu.costs.cycles import SCRATCH_LIMIT, balance, cut_cycles, fits_registers, pieces
+from trainer.engine.targets.cpu.machine import Machine
 
-MOST_TILES, MOST_CANDIDATES = 8, 10
+MOST_TILES, MOST_CANDIDATES, MOST_VECTORS = 8, 10, 4
 HOPELESS = 1.4
 """What the model holds for so many times as slow as its choice is not worth compiling."""
 
@@ -16,6 +17,33 @@ VARIED = 1.02
 
 Shape = TypeVar("Shape", bound=tuple[int, ...])
 Choice = TypeVar("Choice")
+
+
+def product_tiles(
+    rows: int, vectors: int, depth: float, machine: Machine, *, widened: bool = False
+) -> list[tuple[float, tuple[int, int]]]:
+    """The (rows, vectors) of a product's tiles that are worth sizing tasks for, with the cycles of all of them."""
+    return cheapest_tiles(
+        (cut_cycles([pieces(rows, m)], pieces(vectors, v), depth), (m, v))
+        for v in range(1, min(vectors, MOST_VECTORS) + 1)
+        for m in range(1, min(rows, machine.vectors) + 1)
+        if fits_registers(m, v, machine, widened=widened)
+    )
+
+
+def sized(
+    tiles: Iterable[tuple[float, Shape]],
+    sizes: Callable[..., Iterable[tuple[Choice, int, float]]],
+    variants: Callable[[Choice], Iterable[Choice]] = lambda choice: (),
+) -> tuple[Choice, ...]:
+    """The parameters worth trying, best first: those of each tile that `sizes(cycles, *tile)` gives, with how many
+    tasks they make and the cycles of all, and `variants` of the choice right after it.
+    """
+    options: list[tuple[float, Choice]] = []
+    for cycles, tile in tiles:
+        found = sizes(cycles, *tile)
+        options += cheapest_sizes((total * balance(tasks), tasks, choice) for choice, tasks, total in found)
+    return best(options, variants)
 
 
 def best(

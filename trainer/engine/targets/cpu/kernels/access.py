@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from trainer.engine.graph.dtypes import DType
-from trainer.engine.targets.cpu.kernels.expression import LANES, MEMORY, memory_type, narrow, widen
+from trainer.engine.targets.cpu.kernels.expression import LANES, MEMORY, lanes_of, memory_type, narrow, widen
 from trainer.engine.targets.cpu.kernels.loop_kernel import Operand
 from trainer.engine.targets.cpu.kernels.loops import IOTA, Part, broadcast, stepped
 from trainer.engine.targets.cpu.kernels.writer import Integer, Writer, mangled, vector
@@ -61,6 +61,27 @@ def store_vector(
     mask = (vector("i1", lanes), mask_of(active, lanes) if isinstance(active, int) else active)
     place = (f"ptr align {dtype.itemsize}", pointer)
     writer.intrinsic(f"masked.store.{mangled(kind)}.p0", "void", (kind, value), place, mask)
+
+
+class Elements:
+    """Elements of one type in memory, and vectors of 64 bytes of them, through one writer."""
+
+    def __init__(self, writer: Writer, dtype: DType) -> None:
+        self.writer, self.dtype = writer, dtype
+        self.element, self.lanes = MEMORY[dtype.name], lanes_of(dtype)
+        self.kind = vector(self.element, self.lanes)
+
+    def at(self, base: str, offset: Integer = 0) -> str:
+        """The address `offset` elements past `base`."""
+        return self.writer.pointer(base, offset, self.element)
+
+    def load(self, base: str, offset: Integer = 0, active: int | str | None = None) -> str:
+        """As `load_vector`."""
+        return load_vector(self.writer, self.dtype, self.at(base, offset), self.lanes, active)
+
+    def store(self, value: str, base: str, offset: Integer = 0, active: int | None = None) -> None:
+        """As `store_vector`."""
+        store_vector(self.writer, self.dtype, value, self.at(base, offset), self.lanes, active)
 
 
 def row_value(writer: Writer, operand: Operand, place: str, lanes: int = LANES) -> str:

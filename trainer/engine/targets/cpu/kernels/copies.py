@@ -104,6 +104,13 @@ def define_apply(writer: Writer, window: Window, prologue: Epilogue) -> str:
     return writer.function("apply", parameters, build)
 
 
+def inside(w: Writer, first: Integer, count: Integer, extent: int) -> tuple[Integer, Integer, Integer]:
+    """Where the part of [first, first + count) that lies in [0, extent) begins and ends, and where the whole ends."""
+    stop = w.add(first, count)
+    start = w.minimum(w.maximum(first, 0), stop)
+    return start, w.maximum(w.minimum(stop, extent), start), stop
+
+
 def copy_window(
     w: Writer,
     window: Window,
@@ -121,9 +128,7 @@ def copy_window(
     clear = define_clear(w, window.dtype)
 
     (top, height), (left, width) = rows, columns
-    right = w.add(left, width)
-    valid_left = w.minimum(w.maximum(left, 0), right)
-    valid_right = w.maximum(w.minimum(right, window.spatial[1]), valid_left)
+    valid_left, valid_right, right = inside(w, left, width, window.spatial[1])
     before = w.multiply(w.subtract(valid_left, left), window.pixel)
     valid = w.multiply(w.subtract(valid_right, valid_left), window.pixel)
     after = w.multiply(w.subtract(right, valid_right), window.pixel)
@@ -131,10 +136,10 @@ def copy_window(
         place = w.multiply(w.subtract(image.index, images[0]), window.image)
         target = w.pointer("%scratch", w.add(place, w.multiply(row.index, window.row)), element)
         input_row = w.add(top, row.index)
-        inside = w.value(f"icmp ult i64 {input_row}, {window.spatial[0]}", "c")
-        with w.when(w.value(f"xor i1 {inside}, true", "c")):
+        is_inside = w.value(f"icmp ult i64 {input_row}, {window.spatial[0]}", "c")
+        with w.unless(is_inside):
             w.run(clear, (target,), (w.multiply(width, window.pixel),))
-        with w.when(inside):
+        with w.when(is_inside):
             if before != 0:
                 w.run(clear, (target,), (before,))
             pixel = w.add(w.multiply(image.index, window.spatial[0]), input_row)

@@ -42,6 +42,11 @@ def memory_type(dtype: DType, lanes: int = LANES) -> str:
     return vector(MEMORY[dtype.name], lanes)
 
 
+def lanes_of(dtype: DType) -> int:
+    """Elements of a vector of 64 bytes: an accumulator of the contractions, on every host."""
+    return 64 // dtype.itemsize
+
+
 def literal(dtype: DType, value: float) -> str:
     """A Python number as a scalar constant of `dtype`'s compute type; integers wrap, floats round."""
     if dtype.is_float:

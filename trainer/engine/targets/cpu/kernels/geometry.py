@@ -116,6 +116,11 @@ class Axis:
     phases: tuple[AxisPhase, ...]
 
     @property
+    def most_outputs(self) -> int:
+        """Outputs of the phase that has most."""
+        return max(phase.count for phase in self.phases)
+
+    @property
     def leaves_input(self) -> bool:
         """Whether some tap reads before the first or after the last input."""
         return any(

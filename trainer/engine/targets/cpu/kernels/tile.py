@@ -16,7 +16,7 @@ from trainer.engine.program.epilogue import Epilogue
 from trainer.engine.targets.cpu.kernels import quads, tile_registers
 from trainer.engine.targets.cpu.kernels.access import load_vector, store_vector
 from trainer.engine.targets.cpu.kernels.epilogue import OperandPointers
-from trainer.engine.targets.cpu.kernels.expression import MEMORY, narrow, render_body, widen
+from trainer.engine.targets.cpu.kernels.expression import MEMORY, lanes_of, narrow, render_body, widen
 from trainer.engine.targets.cpu.kernels.products import add_pairs
 from trainer.engine.targets.cpu.kernels.tile_shape import LevelPart, Tile
 from trainer.engine.targets.cpu.kernels.writer import Integer, Typed, Writer, vector
@@ -26,11 +26,6 @@ LONG_OPERATIONS = frozenset(
     ("exp", "expm1", "log", "log1p", "sin", "cos", "tanh", "erf", "logistic", "power", "remainder", "floor_divide")
 )
 """Element-wise primitives that become dozens of instructions."""
-
-
-def lanes_of(dtype: DType) -> int:
-    """Elements of one accumulator vector: 64 bytes, on every host."""
-    return 64 // dtype.itemsize
 
 
 def odd_lines(elements: int, lanes: int) -> int:
@@ -224,6 +219,16 @@ def _is_long(tile: Tile) -> bool:
     body = tile.epilogue.body
     instructions = len(body) * len(tile.rows) * tile.vectors
     return instructions > UNROLLED_INSTRUCTIONS or any(step.operation in LONG_OPERATIONS for step in body)
+
+
+def store_finished(
+    writer: Writer, operands: OperandPointers, dtype: DType, total: str, output: str, offset: Integer,
+    channel: Integer, active: int,
+) -> None:  # fmt: skip
+    """Finish an accumulator, whose first lane is the element `offset` of the output and column `channel`; store it."""
+    stored = operands.epilogue.output(dtype)
+    value = finish(writer, operands.epilogue, dtype, total, operands.at(writer, offset, channel), active)
+    store_vector(writer, stored, value, writer.pointer(output, offset, MEMORY[stored.name]), lanes_of(dtype), active)
 
 
 def finish(writer: Writer, epilogue: Epilogue, dtype: DType, total: str, operands: Sequence[str], active: int) -> str:

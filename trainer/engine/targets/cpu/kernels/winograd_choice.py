@@ -38,6 +38,11 @@ class WinogradSpec:
         return Algorithm(self.outputs)
 
     @property
+    def points(self) -> int:
+        """Products of a Winograd tile along an axis."""
+        return self.algorithm.points
+
+    @property
     def form(self) -> Correlation:
         """The correlation whose outputs are cut into tiles: of the weight gradient the forward pass."""
         plain = self.convolution

@@ -294,6 +294,12 @@ class Writer:
         self.branch(after)
         self.label(after)
 
+    @contextmanager
+    def unless(self, condition: str) -> Iterator[None]:
+        """A block that runs where `condition` doesn't hold."""
+        with self.when(self.value(f"xor i1 {condition}, true", "c")):
+            yield
+
     def cut(
         self, index: Integer, total: Integer, tile: int, totals: Sequence[int] = (), last_differs: bool = False
     ) -> Iterator[tuple[int, bool]]:

@@ -72,8 +72,10 @@ class Tunable:
     @property
     def source(self) -> KernelSource:
         """The kernel, to be rendered."""
-        template, spec, parameters = self.template, self.spec, self.parameters
-        return KernelSource((spec, parameters, template.render), lambda name: template.render(spec, parameters, name))
+        kernel = self.template.kernel
+        return KernelSource(
+            (self.spec, self.parameters, kernel), lambda name: kernel(self.spec, self.parameters).render(name)
+        )
 
     @property
     def tasks(self) -> int:

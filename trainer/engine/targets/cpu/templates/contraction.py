@@ -10,10 +10,10 @@ Kernel: `void name(ptr arguments, i64 task, ptr scratch)`; arguments: [a, b, out
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 
 from trainer.engine.graph.dtypes import DType, bfloat16
 from trainer.engine.program.epilogue import Epilogue
@@ -23,24 +23,21 @@ from trainer.engine.targets.cpu.costs.cycles import (
     SHARED_BYTES_PER_CYCLE,
     STREAM_BYTES_PER_CYCLE,
     TASK_OVERHEAD,
-    balance,
-    cut_cycles,
-    fits_registers,
     pieces,
     steps,
 )
 from trainer.engine.targets.cpu.costs.instructions import instructions, uses_tile_registers
-from trainer.engine.targets.cpu.costs.ranking import best, cheapest_sizes, cheapest_tiles
+from trainer.engine.targets.cpu.costs.ranking import cheapest_tiles, product_tiles, sized
 from trainer.engine.targets.cpu.kernels import copies, pack, tile_registers
 from trainer.engine.targets.cpu.kernels.epilogue import OperandPointers
-from trainer.engine.targets.cpu.kernels.expression import MEMORY
+from trainer.engine.targets.cpu.kernels.expression import MEMORY, lanes_of
 from trainer.engine.targets.cpu.kernels.products import products_of
 from trainer.engine.targets.cpu.kernels.quads import Quads
-from trainer.engine.targets.cpu.kernels.tile import cut_columns, lanes_of, odd_lines, run_tile
+from trainer.engine.targets.cpu.kernels.tile import cut_columns, odd_lines, run_tile
 from trainer.engine.targets.cpu.kernels.tile_shape import Level, Tile
-from trainer.engine.targets.cpu.kernels.writer import Integer, Writer
+from trainer.engine.targets.cpu.kernels.writer import Integer
 from trainer.engine.targets.cpu.machine import Machine
-from trainer.engine.targets.cpu.template import Argument, Template, epilogue_arguments, prepared
+from trainer.engine.targets.cpu.template import Argument, Template, TemplateKernel, epilogue_arguments, prepared
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,118 +106,87 @@ def pack_spec(spec: MatmulSpec) -> pack.PackSpec:
     return pack.PackSpec(spec.dtype, batch, spec.columns, column, (block,), row if spec.pairs else 0)
 
 
-def tasks(spec: MatmulSpec, parameters: MatmulParameters) -> int:
-    """How many tasks the kernel has."""
-    rows = -(-spec.rows // parameters.task_rows)
-    vectors = -(-_vectors(spec) // parameters.task_vectors)
-    return math.prod(spec.batch) * rows * vectors
+class MatmulKernel(TemplateKernel[MatmulSpec, MatmulParameters]):
+    """Batches of products, tile by tile."""
 
+    def __init__(self, spec: MatmulSpec, parameters: MatmulParameters) -> None:
+        super().__init__(spec, parameters)
+        self.vectors = -(-spec.columns // self.lanes)
+        self.pitch = odd_lines(spec.steps, self.lanes)
+        """Elements between packed rows of `a`."""
 
-def scratch_bytes(spec: MatmulSpec, parameters: MatmulParameters) -> int:
-    """Scratch memory that a thread needs."""
-    if not parameters.pack_rows:
-        return 0
-    return min(parameters.task_rows, spec.rows) * _scratch_pitch(spec) * spec.dtype.itemsize
+    @property
+    def grid(self) -> tuple[int, ...]:
+        """Tasks along matrices, rows and columns."""
+        rows = -(-self.spec.rows // self.parameters.task_rows)
+        return math.prod(self.spec.batch), rows, -(-self.vectors // self.parameters.task_vectors)
 
+    @property
+    def scratch_bytes(self) -> int:
+        rows = min(self.parameters.task_rows, self.spec.rows)
+        return rows * self.pitch * self.dtype.itemsize if self.parameters.pack_rows else 0
 
-def _vectors(spec: MatmulSpec) -> int:
-    return -(-spec.columns // lanes_of(spec.dtype))
+    def write(self) -> None:
+        spec, parameters, w, memory, lanes = self.spec, self.parameters, self.w, self.memory, self.lanes
+        if spec.pairs and (not spec.packed or spec.a_strides[1] != 1 or spec.depth % 2 or spec.a_strides[0] % 2):
+            raise ValueError(f"bfloat16 is multiplied in pairs along rows of `a`, `b` packed: {spec}")
+        by_tiles = tile_registers.checked(spec, parameters.tiles)
+        products = products_of(spec.pairs, parameters.native, spec.quads, by_tiles)
+        a, b, output = (w.argument(word) for word in range(3))
+        operands = OperandPointers.load(w, spec.epilogue, 3)
+        configured = [tile_registers.begin(w)] if parameters.tiles else []
+        matrix, row_task, column_task = w.unravel("%task", *self.grid[1:])
+        a, b = self.matrix_pointers(a, b, matrix)
+        first_row, last_row = w.share(row_task, parameters.task_rows, spec.rows)
+        first_vector, last_vector = w.share(column_task, parameters.task_vectors, self.vectors)
 
+        row_stride, column_stride = spec.a_strides[0] // spec.unit, spec.a_strides[1]
+        if parameters.pack_rows:
+            copy = copies.define_copy(w, spec.dtype)
+            with w.loop(first_row, last_row) as row:
+                source = memory.at(a, w.multiply(row.index, row_stride))
+                place = w.multiply(w.subtract(row.index, first_row), self.pitch)
+                w.run(copy, (memory.at("%scratch", place), source), (spec.steps,))
+            a, row_stride, column_stride = "%scratch", self.pitch, 1
+        else:
+            a = memory.at(a, w.multiply(first_row, row_stride))
+        level = Level(spec.steps, column_stride, lanes if spec.packed else spec.b_strides[0])
+        vector_step = spec.steps * lanes if spec.packed else lanes
 
-def _scratch_pitch(spec: MatmulSpec) -> int:
-    """Elements between packed rows of `a`."""
-    return odd_lines(spec.steps, lanes_of(spec.dtype))
+        stored = MEMORY[spec.epilogue.output(spec.dtype).name]
+        with w.loop(first_vector, last_vector, parameters.tile_vectors) as panel:
+            b_here = memory.at(b, w.multiply(panel.index, vector_step))
+            column = w.multiply(panel.index, lanes)
+            with w.loop(first_row, last_row, parameters.tile_rows) as strip:
+                a_here = memory.at(a, w.multiply(w.subtract(strip.index, first_row), row_stride))
+                matrix_row = w.add(w.multiply(matrix, spec.rows), strip.index)
+                offset = w.add(w.multiply(matrix_row, spec.columns), column)
+                pointers = operands.at(w, offset, column)
+                places = (a_here, b_here, w.pointer(output, offset, stored), *pointers, *configured)
+                for width, active in cut_columns(w, panel.index, spec.columns, lanes, parameters.tile_vectors):
+                    for height, _ in w.cut(strip.index, spec.rows, parameters.tile_rows):
+                        tile = Tile(
+                            spec.dtype, tuple(row * row_stride for row in range(height)),
+                            tuple(row * spec.columns for row in range(height)), width, vector_step, active, (level,),
+                            parameters.unroll, b_masked=not spec.packed, epilogue=spec.epilogue, products=products,
+                        )  # fmt: skip
+                        run_tile(w, f"tile_{height}x{width}_{active}", tile, places)
+        if configured:
+            tile_registers.end(w)
 
-
-def render(spec: MatmulSpec, parameters: MatmulParameters, name: str) -> str:
-    """The module of the kernel."""
-    if spec.pairs and (not spec.packed or spec.a_strides[1] != 1 or spec.depth % 2 or spec.a_strides[0] % 2):
-        raise ValueError(f"bfloat16 is multiplied in pairs along rows of `a`, `b` packed: {spec}")
-    products = products_of(spec.pairs, parameters.native, spec.quads, tile_registers.checked(spec, parameters.tiles))
-    w = Writer()
-    element, lanes = MEMORY[spec.dtype.name], lanes_of(spec.dtype)
-    a, b, output = (w.argument(word) for word in range(3))
-    operands = OperandPointers.load(w, spec.epilogue, 3)
-    configured = [tile_registers.begin(w)] if parameters.tiles else []
-
-    vectors = _vectors(spec)
-    row_tasks, column_tasks = -(-spec.rows // parameters.task_rows), -(-vectors // parameters.task_vectors)
-    matrix, row_task, column_task = w.unravel("%task", row_tasks, column_tasks)
-    a, b = _matrix_pointers(w, spec, a, b, matrix)
-    first_row, last_row = w.share(row_task, parameters.task_rows, spec.rows)
-    first_vector, last_vector = w.share(column_task, parameters.task_vectors, vectors)
-
-    row_stride, column_stride = spec.a_strides[0] // spec.unit, spec.a_strides[1]
-    if parameters.pack_rows:
-        row_stride, column_stride = _scratch_pitch(spec), 1
-        a = _copy_rows(w, spec, a, first_row, last_row)
-    else:
-        a = w.pointer(a, w.multiply(first_row, row_stride), element)
-    if spec.packed:
-        level, vector_step = Level(spec.steps, column_stride, lanes), spec.steps * lanes
-    else:
-        level, vector_step = Level(spec.steps, column_stride, spec.b_strides[0]), lanes
-
-    def tile(rows: int, width: int, active: int) -> Tile:
-        return Tile(
-            spec.dtype,
-            tuple(row * row_stride for row in range(rows)),
-            tuple(row * spec.columns for row in range(rows)),
-            width,
-            vector_step,
-            active,
-            (level,),
-            parameters.unroll,
-            b_masked=not spec.packed,
-            epilogue=spec.epilogue,
-            products=products,
-        )
-
-    stored = MEMORY[spec.epilogue.output(spec.dtype).name]
-    with w.loop(first_vector, last_vector, parameters.tile_vectors) as panel:
-        b_here = w.pointer(b, w.multiply(panel.index, vector_step), element)
-        column = w.multiply(panel.index, lanes)
-        with w.loop(first_row, last_row, parameters.tile_rows) as strip:
-            a_here = w.pointer(a, w.multiply(w.subtract(strip.index, first_row), row_stride), element)
-            matrix_row = w.add(w.multiply(matrix, spec.rows), strip.index)
-            offset = w.add(w.multiply(matrix_row, spec.columns), column)
-            pointers = operands.at(w, offset, column)
-            result = w.pointer(output, offset, stored)
-            for width, active in cut_columns(w, panel.index, spec.columns, lanes, parameters.tile_vectors):
-                for rows, _ in w.cut(strip.index, spec.rows, parameters.tile_rows):
-                    shape = tile(rows, width, active)
-                    places = (a_here, b_here, result, *pointers, *configured)
-                    run_tile(w, f"tile_{rows}x{width}_{shape.lanes}", shape, places)
-    if configured:
-        tile_registers.end(w)
-    return w.module(name, scratch=True)
-
-
-def _matrix_pointers(w: Writer, spec: MatmulSpec, a: str, b: str, matrix: Integer) -> tuple[str, str]:
-    """Where matrix number `matrix` of the batch begins in `a` and in `b`."""
-    element = MEMORY[spec.dtype.name]
-    a_offset: Integer = 0
-    b_offset: Integer = 0
-    packed_step, rest = pack_spec(spec).matrix_size, matrix
-    for extent, a_stride, b_stride in reversed(list(zip(spec.batch, spec.a_batch, spec.b_batch, strict=True))):
-        rest, index = w.divide(rest, extent)
-        a_offset = w.add(a_offset, w.multiply(index, a_stride // spec.unit))
-        if b_stride:
-            b_offset = w.add(b_offset, w.multiply(index, packed_step if spec.packed else b_stride))
-            packed_step *= extent
-    return w.pointer(a, a_offset, element), w.pointer(b, b_offset, element)
-
-
-def _copy_rows(w: Writer, spec: MatmulSpec, a: str, first_row: Integer, last_row: Integer) -> str:
-    """Copy the task's rows of `a` into scratch, `_scratch_pitch` apart."""
-    element = MEMORY[spec.dtype.name]
-    copy = copies.define_copy(w, spec.dtype)
-    with w.loop(first_row, last_row) as row:
-        source = w.pointer(a, w.multiply(row.index, spec.a_strides[0] // spec.unit), element)
-        place = w.multiply(w.subtract(row.index, first_row), _scratch_pitch(spec))
-        target = w.pointer("%scratch", place, element)
-        w.run(copy, (target, source), (spec.steps,))
-    return "%scratch"
+    def matrix_pointers(self, a: str, b: str, matrix: Integer) -> tuple[str, str]:
+        """Where matrix number `matrix` of the batch begins in `a` and in `b`."""
+        spec, w = self.spec, self.w
+        a_offset: Integer = 0
+        b_offset: Integer = 0
+        packed_step, rest = pack_spec(spec).matrix_size, matrix
+        for extent, a_stride, b_stride in reversed(list(zip(spec.batch, spec.a_batch, spec.b_batch, strict=True))):
+            rest, index = w.divide(rest, extent)
+            a_offset = w.add(a_offset, w.multiply(index, a_stride // spec.unit))
+            if b_stride:
+                b_offset = w.add(b_offset, w.multiply(index, packed_step if spec.packed else b_stride))
+                packed_step *= extent
+        return self.memory.at(a, a_offset), self.memory.at(b, b_offset)
 
 
 FAR_BYTES = 16 << 20
@@ -234,48 +200,33 @@ def candidates(spec: MatmulSpec, machine: Machine) -> tuple[MatmulParameters, ..
     by_tiles = uses_tile_registers(spec, machine)
     if by_tiles:
         tiles = cheapest_tiles(
-            [
-                (tile_shapes.cycles([pieces(spec.rows, m)], pieces(vectors, v), spec.steps, 1), (m, v))
-                for v in range(1, min(vectors, tile_shapes.MOST_VECTORS) + 1)
-                for m in tile_shapes.heights(spec.rows)
-            ]
+            (tile_shapes.cycles([pieces(spec.rows, m)], pieces(vectors, v), spec.steps, 1), (m, v))
+            for v in range(1, min(vectors, tile_shapes.MOST_VECTORS) + 1)
+            for m in tile_shapes.heights(spec.rows)
         )
     else:
-        tiles = cheapest_tiles(
-            [
-                (cut_cycles([pieces(spec.rows, m)], pieces(vectors, v), spec.steps), (m, v))
-                for v in range(1, min(vectors, 4) + 1)
-                for m in range(1, min(spec.rows, machine.vectors) + 1)
-                if fits_registers(m, v, machine, widened=crowded)
-            ]
-        )
+        tiles = product_tiles(spec.rows, vectors, spec.steps, machine, widened=crowded)
     right = vectors * spec.steps * 64
-    options: list[tuple[float, MatmulParameters]] = []
-    for cycles, (m, v) in tiles:
-        sizes = []
-        for task_vectors in steps(v, vectors):
-            for task_rows in steps(m, spec.rows):
-                parameters = MatmulParameters(m, v, task_rows, task_vectors, native=native, tiles=by_tiles)
-                task_count = tasks(spec, parameters)
-                rows = min(task_rows, spec.rows) * spec.steps * spec.dtype.itemsize
-                left_reads = task_count * rows * _reads(rows, v * spec.steps * 64, -(-task_vectors // v), machine)
-                right_reads = matrices * right * _reads(right, rows, -(-spec.rows // task_rows), machine)
-                total = (
-                    matrices * cycles + task_count * TASK_OVERHEAD + (left_reads + right_reads) / STREAM_BYTES_PER_CYCLE
-                )
-                total *= balance(task_count)
-                sizes.append((total, task_count, parameters))
-        options += cheapest_sizes(sizes)
-    return best(options, functools.partial(_matmul_variants, spec))
 
+    def sizes(cycles: float, m: int, v: int) -> Iterator[tuple[MatmulParameters, int, float]]:
+        for task_vectors, task_rows in product(steps(v, vectors), steps(m, spec.rows)):
+            parameters = MatmulParameters(m, v, task_rows, task_vectors, native=native, tiles=by_tiles)
+            tasks = MatmulKernel(spec, parameters).tasks
+            rows = min(task_rows, spec.rows) * spec.steps * spec.dtype.itemsize
+            left_reads = tasks * rows * _reads(rows, v * spec.steps * 64, -(-task_vectors // v), machine)
+            right_reads = matrices * right * _reads(right, rows, -(-spec.rows // task_rows), machine)
+            read = (left_reads + right_reads) / STREAM_BYTES_PER_CYCLE
+            yield parameters, tasks, matrices * cycles + tasks * TASK_OVERHEAD + read
 
-def _matmul_variants(spec: MatmulSpec, choice: MatmulParameters) -> Iterator[MatmulParameters]:
-    if spec.steps > 1 and not choice.tiles:
-        yield replace(choice, unroll=2)
-    packed = replace(choice, pack_rows=True)
-    read_again = choice.task_vectors > choice.tile_vectors and spec.a_strides[1] == 1
-    if read_again and scratch_bytes(spec, packed) <= SCRATCH_LIMIT:
-        yield packed
+    def variants(choice: MatmulParameters) -> Iterator[MatmulParameters]:
+        if spec.steps > 1 and not choice.tiles:
+            yield replace(choice, unroll=2)
+        packed = replace(choice, pack_rows=True)
+        read_again = choice.task_vectors > choice.tile_vectors and spec.a_strides[1] == 1
+        if read_again and MatmulKernel(spec, packed).scratch_bytes <= SCRATCH_LIMIT:
+            yield packed
+
+    return sized(tiles, sizes, variants)
 
 
 def _reads(operand: int, beside: int, passes: int, machine: Machine) -> float:
@@ -305,4 +256,4 @@ def operands(spec: MatmulSpec) -> list[Argument]:
     ]
 
 
-TEMPLATE = Template(MatmulSpec, MatmulParameters, render, tasks, scratch_bytes, operands, candidates)
+TEMPLATE = Template(MatmulSpec, MatmulParameters, MatmulKernel, operands, candidates)

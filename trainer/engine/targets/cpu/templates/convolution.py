@@ -21,8 +21,9 @@ import math
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from itertools import product
 
-from trainer.engine.graph.dtypes import DType, bfloat16
+from trainer.engine.graph.dtypes import bfloat16
 from trainer.engine.targets.cpu.costs import tile_shapes
 from trainer.engine.targets.cpu.costs.cycles import (
     COPY_BYTES_PER_CYCLE,
@@ -30,24 +31,30 @@ from trainer.engine.targets.cpu.costs.cycles import (
     SCRATCH_LIMIT,
     STREAM_BYTES_PER_CYCLE,
     TASK_OVERHEAD,
-    balance,
     cut_cycles,
     fits_registers,
     pieces,
     steps,
 )
 from trainer.engine.targets.cpu.costs.instructions import instructions, uses_tile_registers
-from trainer.engine.targets.cpu.costs.ranking import best, cheapest_sizes, cheapest_tiles
+from trainer.engine.targets.cpu.costs.ranking import cheapest_tiles, sized
 from trainer.engine.targets.cpu.kernels import copies, pack, tile_registers
 from trainer.engine.targets.cpu.kernels.epilogue import OperandPointers
 from trainer.engine.targets.cpu.kernels.expression import MEMORY
 from trainer.engine.targets.cpu.kernels.geometry import RSCK, Axis, AxisPhase, ConvolutionSpec, Correlation, correlation
 from trainer.engine.targets.cpu.kernels.products import products_of
-from trainer.engine.targets.cpu.kernels.tile import cut_columns, lanes_of, run_tile
+from trainer.engine.targets.cpu.kernels.tile import cut_columns, run_tile
 from trainer.engine.targets.cpu.kernels.tile_shape import Level, LevelPart, Tile
 from trainer.engine.targets.cpu.kernels.writer import Integer, Writer
 from trainer.engine.targets.cpu.machine import Machine
-from trainer.engine.targets.cpu.template import Argument, Template, activations, epilogue_arguments, prepared
+from trainer.engine.targets.cpu.template import (
+    Argument,
+    Template,
+    TemplateKernel,
+    activations,
+    epilogue_arguments,
+    prepared,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,71 +89,6 @@ def pack_spec(spec: ConvolutionSpec) -> pack.PackSpec:
     return correlation(spec).packing
 
 
-@dataclass(frozen=True, slots=True)
-class _Grid:
-    """How many tasks there are along each dimension."""
-
-    vectors: int
-    groups: int
-    images: int
-    rows: int
-    columns: int
-    phases: int
-
-    @classmethod
-    def of(cls, form: Correlation, dtype: DType, parameters: ConvolutionParameters) -> _Grid:
-        def parts(total: int, share: int) -> int:
-            return -(-total // share)
-
-        return cls(
-            parts(-(-form.group_outputs // lanes_of(dtype)), parameters.task_vectors),
-            form.groups,
-            parts(form.images, parameters.task_images),
-            parts(max(phase.count for phase in form.rows.phases), parameters.task_rows),
-            parts(max(phase.count for phase in form.columns.phases), parameters.task_columns),
-            len(form.phases),
-        )
-
-
-def tasks(spec: ConvolutionSpec, parameters: ConvolutionParameters) -> int:
-    """How many tasks the kernel has."""
-    grid = _Grid.of(correlation(spec), spec.dtype, parameters)
-    return math.prod((grid.vectors, grid.groups, grid.images, grid.rows, grid.columns, grid.phases))
-
-
-@dataclass(frozen=True, slots=True)
-class _Input:
-    """Where the micro-kernel finds the input: elements between pixels, rows and images, and the channels read of a
-    pixel.
-    """
-
-    pixel: int
-    row: int
-    image: int
-    copied: bool
-
-    @classmethod
-    def of(cls, spec: ConvolutionSpec, parameters: ConvolutionParameters) -> _Input:
-        form = correlation(spec)
-        if not (form.leaves_input or parameters.copy or spec.prologue.body):
-            row = form.columns.extent * form.inputs
-            return cls(form.inputs, row, form.rows.extent * row, False)
-        pixel = form.group_inputs + parameters.pixel_padding
-        row = pixel * _reach(form.columns, parameters.task_columns)
-        return cls(pixel, row, row * _reach(form.rows, parameters.task_rows), True)
-
-
-def _reach(axis: Axis, share: int) -> int:
-    return max(axis.reach(min(share, phase.count), phase.taps) for phase in axis.phases)
-
-
-def scratch_bytes(spec: ConvolutionSpec, parameters: ConvolutionParameters) -> int:
-    """Scratch memory that a thread needs."""
-    form = correlation(spec)
-    source = _Input.of(spec, parameters)
-    return source.image * min(parameters.task_images, form.images) * spec.dtype.itemsize if source.copied else 0
-
-
 def words(spec: ConvolutionSpec) -> tuple[int, ...]:
     """The words after the addresses: the number of images, so that batches of any size may have the same code."""
     return (spec.images,) if correlation(spec).images > 1 else ()
@@ -164,149 +106,215 @@ class Bounds:
     output_start: Integer
 
 
-def render(spec: ConvolutionSpec, parameters: ConvolutionParameters, name: str) -> str:
-    """The module of the kernel."""
-    if not (spec.packed or (spec.direction == "forward" and spec.weight_order == RSCK and not spec.pairs)):
-        raise ValueError(f"only the forward pass of float32 weights in the order {RSCK} can do without packing")
-    form = correlation(spec)
-    grid, source = _Grid.of(form, spec.dtype, parameters), _Input.of(spec, parameters)
-    products = products_of(spec.pairs, parameters.native, spec.quads, tile_registers.checked(spec, parameters.tiles))
-    w = Writer()
-    configured = [tile_registers.begin(w)] if parameters.tiles else []
-    element, lanes = MEMORY[spec.dtype.name], lanes_of(spec.dtype)
-    x, weights, output = (w.argument(word) for word in range(3))
-    operands = OperandPointers.load(w, spec.epilogue, 3)
-    applied = OperandPointers.load(w, spec.prologue, 3 + len(spec.epilogue.operands))
-    stored = MEMORY[spec.epilogue.output(spec.dtype).name]
-    images: Integer = form.images
-    if words(spec):
-        images = w.argument(3 + len(spec.epilogue.operands) + len(spec.prologue.operands), "i64")
-    shares, _ = w.divide(w.add(images, parameters.task_images - 1), parameters.task_images)
+class ConvolutionKernel(TemplateKernel[ConvolutionSpec, ConvolutionParameters]):
+    """Pixels by vectors of channels, tile by tile. Where the tiles read the input (in scratch if it is `copied`), there
+    are `pixel`, `row` and `image` elements between neighbours.
+    """
 
-    extents = grid.groups, shares, grid.rows, grid.columns, grid.phases
-    vector_task, group, image_task, row_task, column_task, phase = w.unravel("%task", *extents)
-    rows, columns, depth_start = phase_bounds(
-        w, form, (parameters.task_rows, parameters.task_columns), phase, row_task, column_task
-    )
-    first_image, last_image = w.share(image_task, parameters.task_images, images)
-    vectors = form.packing.panels
-    first_vector, last_vector = w.share(vector_task, parameters.task_vectors, vectors)
+    def __init__(self, spec: ConvolutionSpec, parameters: ConvolutionParameters) -> None:
+        super().__init__(spec, parameters)
+        self.form = form = correlation(spec)
+        self.copied = form.leaves_input or parameters.copy or bool(spec.prologue.body)
+        if self.copied:
+            self.pixel = form.group_inputs + parameters.pixel_padding
+            self.row = self.pixel * _reach(form.columns, parameters.task_columns)
+            self.image = self.row * _reach(form.rows, parameters.task_rows)
+        else:
+            self.pixel, self.row = form.inputs, form.columns.extent * form.inputs
+            self.image = form.rows.extent * self.row
+        if spec.packed:
+            self.depth_step, self.panel_size = self.lanes, form.packing.depth * self.lanes
+        else:
+            self.depth_step, self.panel_size = spec.filters, self.lanes
 
-    first_input = w.multiply(group, form.group_inputs)
-    x = w.pointer(x, first_input, element)
-    if source.copied:
-        applied = OperandPointers(spec.prologue, tuple(applied.at(w, first_input, first_input)))
-        _copy_input(w, spec.dtype, form, source, x, (first_image, last_image), rows, columns, applied)
-        x = "%scratch"
-    else:
-        top = w.add(rows.input_start, w.multiply(rows.start, form.rows.input_step))
-        left = w.add(columns.input_start, w.multiply(columns.start, form.columns.input_step))
-        place = w.add(w.multiply(first_image, source.image), w.multiply(top, source.row))
-        x = w.pointer(x, w.add(place, w.multiply(left, source.pixel)), element)
-
-    if spec.packed:
-        depth_step, panel_size, group_size = lanes, form.packing.depth * lanes, form.packing.matrix_size
-    else:
-        depth_step, panel_size, group_size = spec.filters, lanes, form.group_outputs
-    weights = w.pointer(weights, w.multiply(group, group_size), element)
-    weights = w.pointer(weights, w.multiply(depth_start, depth_step), element)
-    group_channel = w.multiply(group, form.group_outputs)
-    levels, variables = _levels(w, form, source, rows.taps, columns.taps, depth_step, by_tap=parameters.tiles)
-    trimmed = parameters.trim and _can_trim(form, source) and not (spec.quads or parameters.tiles)
-
-    def tile(height: int, width: int, thick: int, active: int, left: int) -> Tile:
-        places = [(i, j) for i in range(height) for j in range(width)]
-        row_step = form.rows.output_step * form.columns.output_extent * form.outputs
-        return Tile(
-            spec.dtype,
-            tuple(
-                i * form.rows.input_step * source.row + j * form.columns.input_step * source.pixel for i, j in places
-            ),
-            tuple(i * row_step + j * form.columns.output_step * form.outputs for i, j in places),
-            thick,
-            panel_size,
-            active,
-            levels,
-            parameters.unroll,
-            b_masked=not spec.packed,
-            epilogue=spec.epilogue,
-            runs=_trimmed_runs(form, source, places, left, depth_step) if trimmed else (),
-            products=products,
+    @property
+    def grid(self) -> tuple[int, ...]:
+        """Tasks along vectors, groups, images, rows, columns and phases."""
+        form, parameters = self.form, self.parameters
+        return (
+            -(-form.packing.panels // parameters.task_vectors),
+            form.groups,
+            -(-form.images // parameters.task_images),
+            -(-form.rows.most_outputs // parameters.task_rows),
+            -(-form.columns.most_outputs // parameters.task_columns),
+            len(form.phases),
         )
 
-    row_counts = [phase.count for phase in form.rows.phases]
-    part = parameters.block_columns
-    with (
-        w.loop(columns.start, columns.stop, part) if part else nullcontext() as block,
-        w.loop(first_vector, last_vector, parameters.tile_vectors) as panel,
-        w.loop(first_image, last_image) as image,
-        w.loop(rows.start, rows.stop, parameters.tile_rows) as row,
-        w.loop(
-            block.index if block else columns.start,
-            w.minimum(w.add(block.index, part), columns.stop) if block else columns.stop,
-            parameters.tile_columns,
-        ) as column,
-    ):
-        b_here = w.pointer(weights, w.multiply(panel.index, panel_size), element)
-        place = w.multiply(w.subtract(image.index, first_image), source.image)
-        down = w.multiply(w.subtract(row.index, rows.start), form.rows.input_step * source.row)
-        right = w.multiply(w.subtract(column.index, columns.start), form.columns.input_step * source.pixel)
-        a_here = w.pointer(x, w.add(w.add(place, down), right), element)
-        pixel = output_pixel(w, form, (rows, columns), image.index, row.index, column.index)
-        channel = w.add(group_channel, w.multiply(panel.index, lanes))
-        offset = w.add(w.multiply(pixel, form.outputs), channel)
-        pointers = (a_here, b_here, w.pointer(output, offset, stored), *operands.at(w, offset, channel))
-        for thick, active in cut_columns(w, panel.index, form.group_outputs, lanes, parameters.tile_vectors):
-            for height, _ in w.cut(row.index, rows.count, parameters.tile_rows, row_counts):
-                a_tile, b_tile, *others = pointers
-                values = dict(variables)
-                if form.rows.leaves_input:
-                    top = w.add(rows.input_start, w.multiply(row.index, form.rows.input_step))
-                    first, values["%row_taps"] = taps_inside(w, form.rows, rows.taps, top, height)
-                    a_tile = w.pointer(a_tile, w.multiply(first, form.rows.tap_step * source.row), element)
-                    b_tile = w.pointer(b_tile, w.multiply(first, values["%line_step"]), element)
-                for width, left in _widths(w, form, parameters, columns, column.index, trimmed):
-                    shape = tile(height, width, thick, active, left)
-                    at = f"_at_{left}" if trimmed else ""
-                    function = f"tile_{height}x{width}x{thick}_{shape.lanes}{at}"
-                    run_tile(w, function, shape, (a_tile, b_tile, *others, *configured), values)
-    if configured:
-        tile_registers.end(w)
-    return w.module(name, scratch=True)
+    @property
+    def scratch_bytes(self) -> int:
+        images = min(self.parameters.task_images, self.form.images)
+        return self.image * images * self.dtype.itemsize if self.copied else 0
+
+    def write(self) -> None:
+        spec, parameters, form, w, lanes = self.spec, self.parameters, self.form, self.w, self.lanes
+        if not (spec.packed or (spec.direction == "forward" and spec.weight_order == RSCK and not spec.pairs)):
+            raise ValueError(f"only the forward pass of float32 weights in the order {RSCK} can do without packing")
+        by_tiles = tile_registers.checked(spec, parameters.tiles)
+        products = products_of(spec.pairs, parameters.native, spec.quads, by_tiles)
+        configured = [tile_registers.begin(w)] if parameters.tiles else []
+        at = self.memory.at
+        x, weights, output = (w.argument(word) for word in range(3))
+        operands = OperandPointers.load(w, spec.epilogue, 3)
+        applied = OperandPointers.load(w, spec.prologue, 3 + len(spec.epilogue.operands))
+        stored = MEMORY[spec.epilogue.output(spec.dtype).name]
+        images: Integer = form.images
+        if words(spec):
+            images = w.argument(3 + len(spec.epilogue.operands) + len(spec.prologue.operands), "i64")
+        shares, _ = w.divide(w.add(images, parameters.task_images - 1), parameters.task_images)
+        _, groups, _, *others = self.grid
+        vector_task, group, image_task, row_task, column_task, phase = w.unravel("%task", groups, shares, *others)
+        sizes = parameters.task_rows, parameters.task_columns
+        rows, columns, depth_start = phase_bounds(w, form, sizes, phase, row_task, column_task)
+        first_image, last_image = w.share(image_task, parameters.task_images, images)
+        first_vector, last_vector = w.share(vector_task, parameters.task_vectors, form.packing.panels)
+
+        first_input = w.multiply(group, form.group_inputs)
+        x = at(x, first_input)
+        if self.copied:
+            applied = OperandPointers(spec.prologue, tuple(applied.at(w, first_input, first_input)))
+            reached = _inputs(w, form.rows, rows), _inputs(w, form.columns, columns)
+            copies.copy_window(w, self.window, x, (first_image, last_image), *reached, applied)
+            x = "%scratch"
+        else:
+            top = w.add(rows.input_start, w.multiply(rows.start, form.rows.input_step))
+            left = w.add(columns.input_start, w.multiply(columns.start, form.columns.input_step))
+            place = w.add(w.multiply(first_image, self.image), w.multiply(top, self.row))
+            x = at(x, w.add(place, w.multiply(left, self.pixel)))
+
+        weights = at(weights, w.multiply(group, form.packing.matrix_size if spec.packed else form.group_outputs))
+        weights = at(weights, w.multiply(depth_start, self.depth_step))
+        group_channel = w.multiply(group, form.group_outputs)
+        levels, variables = self.levels(rows.taps, columns.taps)
+        can_trim = len(form.phases) == 1 and form.columns.leaves_input and self.is_dense
+        trimmed = parameters.trim and can_trim and not (spec.quads or parameters.tiles)
+
+        def tile(height: int, width: int, thick: int, active: int, left: int) -> Tile:
+            places = [(i, j) for i in range(height) for j in range(width)]
+            down, right = form.rows.input_step * self.row, form.columns.input_step * self.pixel
+            line = form.rows.output_step * form.columns.output_extent * form.outputs
+            return Tile(
+                spec.dtype, tuple(i * down + j * right for i, j in places),
+                tuple(i * line + j * form.columns.output_step * form.outputs for i, j in places),
+                thick, self.panel_size, active, levels, parameters.unroll, b_masked=not spec.packed,
+                epilogue=spec.epilogue, runs=self.trimmed_runs(places, left) if trimmed else (), products=products,
+            )  # fmt: skip
+
+        row_counts = [phase.count for phase in form.rows.phases]
+        part = parameters.block_columns
+        with (
+            w.loop(columns.start, columns.stop, part) if part else nullcontext() as block,
+            w.loop(first_vector, last_vector, parameters.tile_vectors) as panel,
+            w.loop(first_image, last_image) as image,
+            w.loop(rows.start, rows.stop, parameters.tile_rows) as row,
+            w.loop(
+                block.index if block else columns.start,
+                w.minimum(w.add(block.index, part), columns.stop) if block else columns.stop,
+                parameters.tile_columns,
+            ) as column,
+        ):
+            b_here = at(weights, w.multiply(panel.index, self.panel_size))
+            place = w.multiply(w.subtract(image.index, first_image), self.image)
+            down = w.multiply(w.subtract(row.index, rows.start), form.rows.input_step * self.row)
+            right = w.multiply(w.subtract(column.index, columns.start), form.columns.input_step * self.pixel)
+            a_here = at(x, w.add(w.add(place, down), right))
+            pixel = output_pixel(w, form, (rows, columns), image.index, row.index, column.index)
+            channel = w.add(group_channel, w.multiply(panel.index, lanes))
+            offset = w.add(w.multiply(pixel, form.outputs), channel)
+            result = (w.pointer(output, offset, stored), *operands.at(w, offset, channel), *configured)
+            for thick, active in cut_columns(w, panel.index, form.group_outputs, lanes, parameters.tile_vectors):
+                for height, _ in w.cut(row.index, rows.count, parameters.tile_rows, row_counts):
+                    a_tile, b_tile, values = a_here, b_here, dict(variables)
+                    if form.rows.leaves_input:
+                        top = w.add(rows.input_start, w.multiply(row.index, form.rows.input_step))
+                        first, values["%row_taps"] = taps_inside(w, form.rows, rows.taps, top, height)
+                        a_tile = at(a_tile, w.multiply(first, form.rows.tap_step * self.row))
+                        b_tile = at(b_tile, w.multiply(first, values["%line_step"]))
+                    for width, left in self.widths(columns, column.index, trimmed):
+                        shape = tile(height, width, thick, active, left)
+                        function = f"tile_{height}x{width}x{thick}_{active}{f'_at_{left}' if trimmed else ''}"
+                        run_tile(w, function, shape, (a_tile, b_tile, *result), values)
+        if configured:
+            tile_registers.end(w)
+
+    @property
+    def window(self) -> copies.Window:
+        """How the input is copied."""
+        form = self.form
+        spatial = form.rows.extent, form.columns.extent
+        return copies.Window(self.dtype, spatial, form.inputs, form.group_inputs, self.pixel, self.row, self.image)
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether the inputs of neighbouring taps follow one another."""
+        return self.form.columns.tap_step * self.pixel == self.form.group_inputs
+
+    def widths(self, columns: Bounds, column: Integer, trimmed: bool) -> Iterator[tuple[int, int]]:
+        """Each width that the tile at `column` may have, inside the branch where it has it, and its column where that
+        counts.
+        """
+        counts = [phase.count for phase in self.form.columns.phases]
+        share, tile = self.parameters.task_columns, self.parameters.tile_columns
+        if share % tile and share < counts[0]:
+            for width, _ in self.w.cut(column, columns.stop, tile, sorted({share, counts[0] % share or share})):
+                yield width, 0
+        elif trimmed:
+            for left in self.w.places(column, range(0, counts[0], tile)):
+                yield min(tile, counts[0] - left), left
+        else:
+            for width, _ in self.w.cut(column, columns.count, tile, counts):
+                yield width, 0
+
+    def levels(self, row_taps: Integer, column_taps: Integer) -> tuple[tuple[Level, ...], dict[str, Integer]]:
+        """The reduction's levels, and the values of their variables: rows of taps, then taps and channels, in one where
+        dense unless AMX multiplies. How many rows of taps there are varies where some are in the padding.
+        """
+        form, inputs = self.form, self.form.group_inputs
+        line = self.w.multiply(column_taps, inputs)
+        line_step = self.w.multiply(line, self.depth_step)
+        names = {"%row_taps": row_taps, "%column_taps": column_taps, "%line": line, "%line_step": line_step}
+        known = {name: value if isinstance(value, int) else name for name, value in names.items()}
+        rows = "%row_taps" if form.rows.leaves_input else known["%row_taps"]
+        levels = [Level(rows, form.rows.tap_step * self.row, known["%line_step"])]
+        if not self.parameters.tiles and (self.is_dense or column_taps == 1):
+            levels.append(Level(known["%line"], 1, self.depth_step))
+        else:
+            step = form.columns.tap_step * self.pixel
+            levels.append(Level(known["%column_taps"], step, inputs * self.depth_step))
+            levels.append(Level(inputs, 1, self.depth_step))
+        return tuple(levels), names
+
+    def trimmed_runs(self, places: list[tuple[int, int]], left: int) -> tuple[LevelPart, ...]:
+        """For each tap the pixels of a tile at column `left` that it meets inside the image; neighbouring alike taps in
+        one.
+        """
+        axis, phase, inputs = self.form.columns, self.form.columns.phases[0], self.form.group_inputs
+        runs: list[LevelPart] = []
+        for tap in range(phase.taps):
+            first = phase.input_start + left * axis.input_step + tap * axis.tap_step
+            rows = tuple(n for n, (_, j) in enumerate(places) if 0 <= first + j * axis.input_step < axis.extent)
+            if runs and runs[-1].rows == rows:
+                runs[-1] = replace(runs[-1], extent=runs[-1].extent + inputs)  # type: ignore[operator]
+            else:
+                a_shift, b_shift = tap * axis.tap_step * self.pixel, tap * inputs * self.depth_step
+                runs.append(LevelPart(inputs, a_shift, b_shift, rows))
+        return tuple(run for run in runs if run.rows)
 
 
-def _widths(
-    w: Writer,
-    form: Correlation,
-    parameters: ConvolutionParameters,
-    columns: Bounds,
-    column: Integer,
-    trimmed: bool,
-) -> Iterator[tuple[int, int]]:
-    """Each width that the tile at `column` may have, inside the branch where it has it, and its column where that
-    counts.
-    """
-    counts = [phase.count for phase in form.columns.phases]
-    share = parameters.task_columns
-    if share % parameters.tile_columns and share < counts[0]:
-        shares = sorted({share, counts[0] % share or share})
-        for width, _ in w.cut(column, columns.stop, parameters.tile_columns, shares):
-            yield width, 0
-    elif trimmed:
-        for left in w.places(column, range(0, counts[0], parameters.tile_columns)):
-            yield min(parameters.tile_columns, counts[0] - left), left
-    else:
-        for width, _ in w.cut(column, columns.count, parameters.tile_columns, counts):
-            yield width, 0
+def _reach(axis: Axis, share: int) -> int:
+    """The most inputs that a task of `share` outputs reads."""
+    return max(axis.reach(min(share, phase.count), phase.taps) for phase in axis.phases)
+
+
+def _inputs(w: Writer, axis: Axis, part: Bounds) -> tuple[Integer, Integer]:
+    """The first input that a task's part of an axis reads, and how many it reads."""
+    steps = w.multiply(w.subtract(w.subtract(part.stop, part.start), 1), axis.input_step)
+    taps = w.multiply(w.subtract(part.taps, 1), axis.tap_step)
+    first = w.add(part.input_start, w.multiply(part.start, axis.input_step))
+    return first, w.add(w.add(steps, taps), 1)
 
 
 def phase_bounds(
-    w: Writer,
-    form: Correlation,
-    shares: tuple[int, int],
-    phase: Integer,
-    row_task: Integer,
-    column_task: Integer,
+    w: Writer, form: Correlation, shares: tuple[int, int], phase: Integer, row_task: Integer, column_task: Integer
 ) -> tuple[Bounds, Bounds, Integer]:
     """The rows and columns of a task that covers `shares` of them, and where its phase's weights begin; from a constant
     table where there are phases.
@@ -334,51 +342,6 @@ def phase_bounds(
     return rows, columns, values[8]
 
 
-def _levels(
-    w: Writer,
-    form: Correlation,
-    source: _Input,
-    row_taps: Integer,
-    column_taps: Integer,
-    depth_step: int,
-    *,
-    by_tap: bool,
-) -> tuple[tuple[Level, ...], dict[str, Integer]]:
-    """The reduction's levels, and the values of their variables: rows of taps, then taps and channels, in one where
-    dense unless `by_tap`. How many rows of taps there are varies where some are in the padding.
-    """
-    inputs = form.group_inputs
-    line = w.multiply(column_taps, inputs)
-    names = {
-        "%row_taps": row_taps,
-        "%column_taps": column_taps,
-        "%line": line,
-        "%line_step": w.multiply(line, depth_step),
-    }
-
-    def known(name: str) -> Integer:
-        value = names[name]
-        return value if isinstance(value, int) else name
-
-    rows = "%row_taps" if form.rows.leaves_input else known("%row_taps")
-    levels = [Level(rows, form.rows.tap_step * source.row, known("%line_step"))]
-    if not by_tap and (_dense(form, source) or column_taps == 1):
-        levels.append(Level(known("%line"), 1, depth_step))
-    else:
-        levels.append(Level(known("%column_taps"), form.columns.tap_step * source.pixel, inputs * depth_step))
-        levels.append(Level(inputs, 1, depth_step))
-    return tuple(levels), names
-
-
-def _dense(form: Correlation, source: _Input) -> bool:
-    """Whether the inputs of neighbouring taps follow one another."""
-    return form.columns.tap_step * source.pixel == form.group_inputs
-
-
-def _can_trim(form: Correlation, source: _Input) -> bool:
-    return len(form.phases) == 1 and form.columns.leaves_input and _dense(form, source)
-
-
 def taps_inside(w: Writer, axis: Axis, taps: Integer, start: Integer, outputs: int = 1) -> tuple[Integer, Integer]:
     """The first of `taps` that meets the image for some of neighbouring outputs, of which the first one's tap 0 reads
     `start`, and how many do.
@@ -400,49 +363,6 @@ def output_pixel(
     return w.add(w.multiply(y, form.columns.output_extent), z)
 
 
-def _trimmed_runs(
-    form: Correlation, source: _Input, places: list[tuple[int, int]], left: int, depth_step: int
-) -> tuple[LevelPart, ...]:
-    """For each tap the pixels of a tile at column `left` that it meets inside the image; neighbouring alike taps in
-    one.
-    """
-    axis, phase, inputs = form.columns, form.columns.phases[0], form.group_inputs
-    runs: list[LevelPart] = []
-    for tap in range(phase.taps):
-        first = phase.input_start + left * axis.input_step + tap * axis.tap_step
-        rows = tuple(n for n, (_, j) in enumerate(places) if 0 <= first + j * axis.input_step < axis.extent)
-        if runs and runs[-1].rows == rows:
-            runs[-1] = replace(runs[-1], extent=runs[-1].extent + inputs)  # type: ignore[operator]
-        else:
-            runs.append(LevelPart(inputs, tap * axis.tap_step * source.pixel, tap * inputs * depth_step, rows))
-    return tuple(run for run in runs if run.rows)
-
-
-def _copy_input(
-    w: Writer,
-    dtype: DType,
-    form: Correlation,
-    source: _Input,
-    x: str,
-    images: tuple[Integer, Integer],
-    rows: Bounds,
-    columns: Bounds,
-    applied: OperandPointers,
-) -> None:
-    """Bring the input pixels of a task into scratch, zeros where it reads beyond the image."""
-
-    def reach(axis: Axis, part: Bounds) -> tuple[Integer, Integer]:
-        """The first input, and how many."""
-        steps = w.multiply(w.subtract(w.subtract(part.stop, part.start), 1), axis.input_step)
-        taps = w.multiply(w.subtract(part.taps, 1), axis.tap_step)
-        first = w.add(part.input_start, w.multiply(part.start, axis.input_step))
-        return first, w.add(w.add(steps, taps), 1)
-
-    spatial = form.rows.extent, form.columns.extent
-    window = copies.Window(dtype, spatial, form.inputs, form.group_inputs, source.pixel, source.row, source.image)
-    copies.copy_window(w, window, x, images, reach(form.rows, rows), reach(form.columns, columns), applied)
-
-
 TRIMMED_CHANNELS = 16
 """Taps left and right of narrow images are left out from so many channels on; fewer make the loops too short."""
 
@@ -458,8 +378,7 @@ def candidates(spec: ConvolutionSpec, machine: Machine) -> tuple[ConvolutionPara
     native, crowded = instructions(spec, machine)
     form = correlation(spec)
     vectors, itemsize = form.packing.panels, spec.dtype.itemsize
-    heights, widths = ([phase.count for phase in axis.phases] for axis in (form.rows, form.columns))
-    height, width = max(heights), max(widths)
+    height, width = form.rows.most_outputs, form.columns.most_outputs
     depth = form.packing.depth / len(form.phases)
     pixels = form.images * form.groups * len(form.phases)
     in_place, apart = not (form.leaves_input or spec.prologue.body), form.columns.input_step * form.inputs * itemsize
@@ -480,49 +399,38 @@ def candidates(spec: ConvolutionSpec, machine: Machine) -> tuple[ConvolutionPara
                     if in_place and apart % PAGE_BYTES == 0 and tile_rows * tile_columns >= WAYS:
                         cycles *= CROWDED
                 tiles.append((pixels * cycles, (tile_rows, tile_columns, v)))
-    options: list[tuple[float, ConvolutionParameters]] = []
-    for cycles, (tile_rows, tile_columns, v) in cheapest_tiles(tiles):
-        sizes = []
-        for task_vectors in steps(v, vectors):
-            for task_rows, task_columns, task_images in _areas(height, width, form.images, tile_rows, tile_columns):
-                narrow = len(form.phases) == 1 and spec.window[1] > 1 and width <= 2 * tile_columns
-                trim = narrow and form.group_inputs >= TRIMMED_CHANNELS and not by_tiles
-                parameters = ConvolutionParameters(
-                    tile_rows,
-                    tile_columns,
-                    v,
-                    task_images,
-                    task_rows,
-                    task_columns,
-                    task_vectors,
-                    trim=trim,
-                    native=native,
-                    tiles=by_tiles,
-                )
-                scratch = scratch_bytes(spec, parameters)
-                if scratch > SCRATCH_LIMIT:
-                    continue
-                task_count = tasks(spec, parameters)
-                weights = task_vectors * depth * 64
-                outputs = min(task_rows, height) * min(task_columns, width) * task_images
-                window = scratch or outputs * form.group_inputs * itemsize
-                again = weights * task_images if weights + window > machine.level2_bytes else 0
-                total = cycles + task_count * (TASK_OVERHEAD + scratch / COPY_BYTES_PER_CYCLE)
-                total += task_count * (window + again) / STREAM_BYTES_PER_CYCLE
-                total *= balance(task_count)
-                sizes.append((total, task_count, parameters))
-        options += cheapest_sizes(sizes)
-    return best(options, functools.partial(_convolution_variants, spec))
+    narrow = len(form.phases) == 1 and spec.window[1] > 1 and form.group_inputs >= TRIMMED_CHANNELS and not by_tiles
 
+    def sizes(
+        cycles: float, tile_rows: int, tile_columns: int, v: int
+    ) -> Iterator[tuple[ConvolutionParameters, int, float]]:
+        areas, trim = _areas(height, width, form.images, tile_rows, tile_columns), narrow and width <= 2 * tile_columns
+        for task_vectors, (task_rows, task_columns, task_images) in product(steps(v, vectors), areas):
+            parameters = ConvolutionParameters(
+                tile_rows, tile_columns, v, task_images, task_rows, task_columns, task_vectors,
+                trim=trim, native=native, tiles=by_tiles,
+            )  # fmt: skip
+            kernel = ConvolutionKernel(spec, parameters)
+            scratch, tasks = kernel.scratch_bytes, kernel.tasks
+            if scratch > SCRATCH_LIMIT:
+                continue
+            weights = task_vectors * depth * 64
+            outputs = min(task_rows, height) * min(task_columns, width) * task_images
+            window = scratch or outputs * form.group_inputs * itemsize
+            again = weights * task_images if weights + window > machine.level2_bytes else 0
+            total = cycles + tasks * (TASK_OVERHEAD + scratch / COPY_BYTES_PER_CYCLE)
+            yield parameters, tasks, total + tasks * (window + again) / STREAM_BYTES_PER_CYCLE
 
-def _convolution_variants(spec: ConvolutionSpec, choice: ConvolutionParameters) -> Iterator[ConvolutionParameters]:
-    if correlation(spec).group_inputs > 1 and not choice.tiles:
-        yield replace(choice, unroll=2)
-    padded = replace(choice, copy=True, pixel_padding=PADDING)
-    if scratch_bytes(spec, padded) <= SCRATCH_LIMIT:
-        yield padded
-    if choice.trim:
-        yield replace(choice, trim=False)
+    def variants(choice: ConvolutionParameters) -> Iterator[ConvolutionParameters]:
+        if form.group_inputs > 1 and not choice.tiles:
+            yield replace(choice, unroll=2)
+        padded = replace(choice, copy=True, pixel_padding=PADDING)
+        if ConvolutionKernel(spec, padded).scratch_bytes <= SCRATCH_LIMIT:
+            yield padded
+        if choice.trim:
+            yield replace(choice, trim=False)
+
+    return sized(cheapest_tiles(tiles), sizes, variants)
 
 
 def _rows_inside(axis: Axis, tile_rows: int) -> float:
@@ -566,9 +474,7 @@ def operands(spec: ConvolutionSpec) -> list[Argument]:
 TEMPLATE = Template(
     ConvolutionSpec,
     ConvolutionParameters,
-    render,
-    tasks,
-    scratch_bytes,
+    ConvolutionKernel,
     operands,
     candidates,
     words,

@@ -15,18 +15,19 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 
 from trainer.engine.graph.dtypes import float32, float64
 from trainer.engine.targets.cpu.costs.cycles import TASK_OVERHEAD, balance, pieces, steps
 from trainer.engine.targets.cpu.costs.ranking import best
-from trainer.engine.targets.cpu.kernels.access import load_vector, store_vector
+from trainer.engine.targets.cpu.kernels.access import Elements
 from trainer.engine.targets.cpu.kernels.epilogue import OperandPointers
-from trainer.engine.targets.cpu.kernels.expression import MEMORY
-from trainer.engine.targets.cpu.kernels.geometry import RSCK, Axis, AxisPhase, ConvolutionSpec, Phase, correlation
-from trainer.engine.targets.cpu.kernels.tile import cut_columns, finish, lanes_of
-from trainer.engine.targets.cpu.kernels.writer import Integer, Writer, vector
+from trainer.engine.targets.cpu.kernels.expression import MEMORY, lanes_of
+from trainer.engine.targets.cpu.kernels.geometry import RSCK, Axis, AxisPhase, ConvolutionSpec, correlation
+from trainer.engine.targets.cpu.kernels.tile import cut_columns, store_finished
+from trainer.engine.targets.cpu.kernels.writer import Integer, Writer
 from trainer.engine.targets.cpu.machine import Machine
-from trainer.engine.targets.cpu.template import Argument, Template
+from trainer.engine.targets.cpu.template import Argument, Template, TemplateKernel
 from trainer.engine.targets.cpu.templates import convolution, weight_gradient
 from trainer.engine.targets.cpu.templates.convolution import output_pixel, taps_inside
 
@@ -44,6 +45,11 @@ class DepthwiseSpec:
     def group(self) -> int:
         """Channels, and filters, of a group."""
         return self.convolution.channels // self.convolution.groups
+
+    @property
+    def vectors(self) -> int:
+        """Vectors of channels."""
+        return -(-self.convolution.channels // lanes_of(self.convolution.dtype))
 
     @property
     def exchanges(self) -> bool:
@@ -82,70 +88,93 @@ def depthwise(spec: ConvolutionSpec) -> DepthwiseSpec | None:
     return DepthwiseSpec(spec) if possible else None
 
 
-def vectors_of(spec: DepthwiseSpec) -> int:
-    """Vectors of channels."""
-    return -(-spec.convolution.channels // lanes_of(spec.convolution.dtype))
+class DepthwiseKernel(TemplateKernel[DepthwiseSpec, DepthwiseParameters]):
+    """The forward pass or the input gradient: pixels along rows by vectors of channels."""
 
+    def __init__(self, spec: DepthwiseSpec, parameters: DepthwiseParameters) -> None:
+        super().__init__(spec, parameters)
+        self.form = correlation(spec.convolution)
 
-def _grid(spec: DepthwiseSpec, parameters: DepthwiseParameters) -> tuple[int, int, int, int]:
-    """Tasks along vectors, images, rows and phases."""
-    form = correlation(spec.convolution)
-    rows = max(phase.count for phase in form.rows.phases)
-    vectors = -(-vectors_of(spec) // parameters.task_vectors)
-    return vectors, form.images, -(-rows // parameters.task_rows), len(form.phases)
+    @property
+    def grid(self) -> tuple[int, ...]:
+        """Tasks along images, vectors, rows and phases."""
+        vectors = -(-self.spec.vectors // self.parameters.task_vectors)
+        rows = -(-self.form.rows.most_outputs // self.parameters.task_rows)
+        return self.form.images, vectors, rows, len(self.form.phases)
 
+    def write(self) -> None:
+        plain, parameters, form, w, at = self.spec.convolution, self.parameters, self.form, self.w, self.memory.at
+        x, weights, output = (w.argument(word) for word in range(3))
+        operands = OperandPointers.load(w, plain.epilogue, 3)
+        stored = MEMORY[plain.epilogue.output(plain.dtype).name]
+        image, vector_task, row_task, phase_task = w.unravel("%task", *self.grid[1:])
+        first_vector, last_vector = w.share(vector_task, parameters.task_vectors, self.spec.vectors)
+        rows, columns, channels = form.rows, form.columns, plain.channels
+        for number in w.places(phase_task, range(len(form.phases))):
+            phase = form.phases[number]
+            first_row, last_row = w.share(row_task, parameters.task_rows, phase.rows.count)
+            with w.loop(first_row, last_row) as row, w.loop(0, phase.columns.count, parameters.tile_columns) as column:
+                top = w.add(phase.rows.input_start, w.multiply(row.index, rows.input_step))
+                first_tap, taps = _taps_inside(w, rows, phase.rows, top)
+                left = w.add(phase.columns.input_start, w.multiply(column.index, columns.input_step))
+                read = w.add(w.multiply(image, rows.extent), w.add(top, w.multiply(first_tap, rows.tap_step)))
+                read = w.multiply(w.add(w.multiply(read, columns.extent), left), channels)
+                pixel = output_pixel(w, form, (phase.rows, phase.columns), image, row.index, column.index)
+                written = w.multiply(pixel, channels)
+                tap = w.add(phase.rows.first, w.multiply(first_tap, phase.rows.step))
+                weight = w.multiply(tap, plain.window[1] * self.spec.group * channels)
+                for edge, width in _edges(w, columns, phase.columns, parameters.tile_columns, column.index):
+                    with w.loop(first_vector, last_vector) as block:
+                        channel = w.multiply(block.index, self.lanes)
+                        offset = w.add(written, channel)
+                        inputs = at(x, w.add(read, channel)), at(weights, w.add(weight, channel))
+                        pointers = (*inputs, w.pointer(output, offset, stored), *operands.at(w, offset, channel))
+                        for _, active in cut_columns(w, block.index, channels, self.lanes):
+                            w.run(self.define_tile(number, edge, width, active), pointers, (taps,))
 
-def tasks(spec: DepthwiseSpec, parameters: DepthwiseParameters) -> int:
-    """How many tasks the kernel has."""
-    return math.prod(_grid(spec, parameters))
+    def define_tile(self, number: int, edge: int, width: int, active: int) -> str:
+        """Define `tile(x, weights, output, epilogue operands..., taps)`: `width` pixels of one vector of channels."""
+        plain, phase, group = self.spec.convolution, self.form.phases[number], self.spec.group
+        dtype, channels, axis, columns, rows = plain.dtype, plain.channels, self.form.columns, phase.columns, phase.rows
+        every = ((pixel, tap) for pixel in range(width) for tap in range(columns.taps))
+        pairs = tuple(every) if edge < 0 else _pairs(axis, columns, edge, width)
+        readers: dict[int, list[tuple[int, int]]] = {}
+        for pixel, tap in pairs:
+            readers.setdefault(pixel * axis.input_step + tap * axis.tap_step, []).append((pixel, tap))
+        bases = OperandPointers.parameters(plain.epilogue)
 
+        def build(inner: Writer) -> None:
+            memory = Elements(inner, dtype)
+            sums = ["zeroinitializer"] * width
+            if readers and rows.taps:
+                with inner.loop(0, "%taps", 1, [(memory.kind, value) for value in sums]) as loop:
+                    line = memory.at("%x", inner.multiply(loop.index, self.form.rows.tap_step * axis.extent * channels))
+                    step = rows.step * plain.window[1] * group * channels
+                    row = memory.at("%weights", inner.multiply(loop.index, step))
+                    factors = {
+                        tap: [
+                            memory.load(
+                                row, ((columns.first + tap * columns.step) * group + channel) * channels, active
+                            )
+                            for channel in range(group)
+                        ]
+                        for tap in sorted({tap for _, tap in pairs})
+                    }
+                    sums = list(loop.carried)
+                    for place in sorted(readers):
+                        values = spread(memory, group, memory.load(line, place * channels, active))
+                        for pixel, tap in readers[place]:
+                            for value, factor in zip(values, factors[tap], strict=True):
+                                sums[pixel] = inner.apply("fma", memory.kind, value, factor, sums[pixel])
+                    loop.next = sums
+                sums = loop.next
+            for pixel, total in enumerate(sums):
+                offset = pixel * axis.output_step * channels
+                store_finished(inner, bases, dtype, total, "%output", offset, 0, active)
 
-def scratch_bytes(spec: DepthwiseSpec, parameters: DepthwiseParameters) -> int:
-    """Scratch memory that a thread needs: none."""
-    return 0
-
-
-def render(spec: DepthwiseSpec, parameters: DepthwiseParameters, name: str) -> str:
-    """The module of the forward pass or the input gradient."""
-    convolution = spec.convolution
-    form, lanes = correlation(convolution), lanes_of(convolution.dtype)
-    w = Writer()
-    x, weights, output = (w.argument(word) for word in range(3))
-    operands = OperandPointers.load(w, convolution.epilogue, 3)
-    element, stored = (
-        MEMORY[each.name] for each in (convolution.dtype, convolution.epilogue.output(convolution.dtype))
-    )
-    vector_tasks, _, row_tasks, phases = _grid(spec, parameters)
-    image, vector_task, row_task, phase_task = w.unravel("%task", vector_tasks, row_tasks, phases)
-    first_vector, last_vector = w.share(vector_task, parameters.task_vectors, vectors_of(spec))
-    rows, columns, channels = form.rows, form.columns, convolution.channels
-    for number in w.places(phase_task, range(phases)):
-        phase = form.phases[number]
-        first_row, last_row = w.share(row_task, parameters.task_rows, phase.rows.count)
-        with w.loop(first_row, last_row) as row, w.loop(0, phase.columns.count, parameters.tile_columns) as column:
-            top = w.add(phase.rows.input_start, w.multiply(row.index, rows.input_step))
-            first_tap, taps = _taps_inside(w, rows, phase.rows, top)
-            left = w.add(phase.columns.input_start, w.multiply(column.index, columns.input_step))
-            read = w.add(w.multiply(image, rows.extent), w.add(top, w.multiply(first_tap, rows.tap_step)))
-            read = w.multiply(w.add(w.multiply(read, columns.extent), left), channels)
-            pixel = output_pixel(w, form, (phase.rows, phase.columns), image, row.index, column.index)
-            written = w.multiply(pixel, channels)
-            tap = w.add(phase.rows.first, w.multiply(first_tap, phase.rows.step))
-            weight = w.multiply(tap, convolution.window[1] * spec.group * channels)
-            for edge, width in _edges(w, columns, phase.columns, parameters.tile_columns, column.index):
-                with w.loop(first_vector, last_vector) as block:
-                    channel = w.multiply(block.index, lanes)
-                    offset = w.add(written, channel)
-                    pointers = (
-                        w.pointer(x, w.add(read, channel), element),
-                        w.pointer(weights, w.add(weight, channel), element),
-                        w.pointer(output, offset, stored),
-                        *operands.at(w, offset, channel),
-                    )
-                    for _, active in cut_columns(w, block.index, channels, lanes):
-                        function = _define_tile(w, spec, phase, number, edge, width, active)
-                        w.run(function, pointers, (taps,))
-    return w.module(name, scratch=True)
+        parameters = [("ptr noalias", "%x"), ("ptr noalias", "%weights"), ("ptr", "%output"), *bases.typed]
+        name = f"tile_{number}_{'whole' if edge < 0 else edge}_{width}_{active}"
+        return self.w.function(name, [*parameters, ("i64", "%taps")], build)
 
 
 def _taps_inside(w: Writer, axis: Axis, phase: AxisPhase, start: Integer) -> tuple[Integer, Integer]:
@@ -187,63 +216,12 @@ def _edges(w: Writer, axis: Axis, phase: AxisPhase, tile: int, column: Integer) 
                 yield start, min(tile, phase.count - start)
 
 
-def _define_tile(w: Writer, spec: DepthwiseSpec, phase: Phase, number: int, edge: int, width: int, active: int) -> str:
-    """Define `tile(x, weights, output, epilogue operands..., taps)`: `width` pixels of one vector of channels."""
-    convolution = spec.convolution
-    form, dtype, channels = correlation(convolution), convolution.dtype, convolution.channels
-    lanes, element, epilogue = lanes_of(dtype), MEMORY[dtype.name], convolution.epilogue
-    kind, stored = vector(element, lanes), epilogue.output(dtype)
-    axis, columns, rows = form.columns, phase.columns, phase.rows
-    every = ((pixel, tap) for pixel in range(width) for tap in range(columns.taps))
-    pairs = tuple(every) if edge < 0 else _pairs(axis, columns, edge, width)
-    readers: dict[int, list[tuple[int, int]]] = {}
-    for pixel, tap in pairs:
-        readers.setdefault(pixel * axis.input_step + tap * axis.tap_step, []).append((pixel, tap))
-    bases = OperandPointers.parameters(epilogue)
-
-    def build(inner: Writer) -> None:
-        def load(base: str, offset: Integer) -> str:
-            return load_vector(inner, dtype, inner.pointer(base, offset, element), lanes, active)
-
-        sums = ["zeroinitializer"] * width
-        if readers and rows.taps:
-            with inner.loop(0, "%taps", 1, [(kind, value) for value in sums]) as loop:
-                step = form.rows.tap_step * axis.extent * channels
-                line = inner.pointer("%x", inner.multiply(loop.index, step), element)
-                step = rows.step * convolution.window[1] * spec.group * channels
-                row = inner.pointer("%weights", inner.multiply(loop.index, step), element)
-                factors = {
-                    tap: [
-                        load(row, ((columns.first + tap * columns.step) * spec.group + channel) * channels)
-                        for channel in range(spec.group)
-                    ]
-                    for tap in sorted({tap for _, tap in pairs})
-                }
-                sums = list(loop.carried)
-                for place in sorted(readers):
-                    values = spread(inner, kind, lanes, spec.group, load(line, place * channels))
-                    for pixel, tap in readers[place]:
-                        for value, factor in zip(values, factors[tap], strict=True):
-                            sums[pixel] = inner.apply("fma", kind, value, factor, sums[pixel])
-                loop.next = sums
-            sums = loop.next
-        for pixel, total in enumerate(sums):
-            offset = pixel * axis.output_step * channels
-            value = finish(inner, epilogue, dtype, total, bases.at(inner, offset, 0), active)
-            target = inner.pointer("%output", offset, MEMORY[stored.name])
-            store_vector(inner, stored, value, target, lanes, active)
-
-    parameters = [("ptr noalias", "%x"), ("ptr noalias", "%weights"), ("ptr", "%output"), *bases.typed]
-    name = f"tile_{number}_{'whole' if edge < 0 else edge}_{width}_{active}"
-    return w.function(name, [*parameters, ("i64", "%taps")], build)
-
-
-def spread(w: Writer, kind: str, lanes: int, group: int, value: str) -> list[str]:
+def spread(memory: Elements, group: int, value: str) -> list[str]:
     """For each channel of a group the vector in which all lanes of a group hold it."""
     if group == 1:
         return [value]
-    orders = [[lane // group * group + channel for lane in range(lanes)] for channel in range(group)]
-    return [w.shuffle(kind, value, "poison", order) for order in orders]
+    orders = [[lane // group * group + channel for lane in range(memory.lanes)] for channel in range(group)]
+    return [memory.writer.shuffle(memory.kind, value, "poison", order) for order in orders]
 
 
 def weight_tasks(spec: DepthwiseSpec) -> int:
@@ -271,22 +249,20 @@ def render_weights(spec: DepthwiseSpec, name: str) -> str:
 
 def candidates(spec: DepthwiseSpec, machine: Machine) -> tuple[DepthwiseParameters, ...]:
     """Tiles along a row by what they read, tasks by their rows."""
-    plain, panels = spec.convolution, vectors_of(spec)
+    plain, panels = spec.convolution, spec.vectors
     products = math.prod(plain.window) * math.prod(plain.output_spatial) * plain.images * spec.group
     form = correlation(plain)
-    rows = max(phase.count for phase in form.rows.phases)
-    width = max(phase.count for phase in form.columns.phases)
+    width = form.columns.most_outputs
     factors = plain.window[1] * spec.group
     most = max(1, min(width, machine.vectors - 2 - (factors if 2 * factors < machine.vectors else spec.group)))
     options: list[tuple[float, DepthwiseParameters]] = []
     for tile_columns in range(max(1, most // 2), most + 1):
         reads = sum(size + plain.window[1] + 4 for size, many in pieces(width, tile_columns) for _ in range(many))
-        for task_rows in steps(1, rows):
-            for task_vectors in {panels, -(-panels // 2)}:
-                parameters = DepthwiseParameters(tile_columns, task_rows, task_vectors)
-                task_count = tasks(spec, parameters)
-                total = (products * panels * reads / width + task_count * TASK_OVERHEAD) * balance(task_count)
-                options.append((total * (2 - task_vectors / panels), parameters))
+        for task_rows, task_vectors in product(steps(1, form.rows.most_outputs), {panels, -(-panels // 2)}):
+            parameters = DepthwiseParameters(tile_columns, task_rows, task_vectors)
+            tasks = DepthwiseKernel(spec, parameters).tasks
+            total = (products * panels * reads / width + tasks * TASK_OVERHEAD) * balance(tasks)
+            options.append((total * (2 - task_vectors / panels), parameters))
     return best(options)
 
 
@@ -298,12 +274,5 @@ def operands(spec: DepthwiseSpec) -> list[Argument]:
 
 
 TEMPLATE = Template(
-    DepthwiseSpec,
-    DepthwiseParameters,
-    render,
-    tasks,
-    scratch_bytes,
-    operands,
-    candidates,
-    directions=("forward", "input_gradient"),
+    DepthwiseSpec, DepthwiseParameters, DepthwiseKernel, operands, candidates, directions=("forward", "input_gradient")
 )

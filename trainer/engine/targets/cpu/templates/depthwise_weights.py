@@ -15,28 +15,16 @@ import math
 
 from trainer.engine.targets.cpu.costs.cycles import TASK_OVERHEAD, balance, steps
 from trainer.engine.targets.cpu.costs.ranking import best
-from trainer.engine.targets.cpu.kernels.access import load_vector, store_vector
-from trainer.engine.targets.cpu.kernels.expression import MEMORY
-from trainer.engine.targets.cpu.kernels.tile import cut_columns, lanes_of
-from trainer.engine.targets.cpu.kernels.writer import Integer, Writer, vector
+from trainer.engine.targets.cpu.kernels.access import Elements
+from trainer.engine.targets.cpu.kernels.tile import cut_columns
+from trainer.engine.targets.cpu.kernels.writer import Integer, Writer
 from trainer.engine.targets.cpu.machine import Machine
-from trainer.engine.targets.cpu.template import Argument, Template
+from trainer.engine.targets.cpu.template import Argument, Template, TemplateKernel
 from trainer.engine.targets.cpu.templates import weight_gradient
-from trainer.engine.targets.cpu.templates.depthwise import DepthwiseParameters, DepthwiseSpec, spread, vectors_of
+from trainer.engine.targets.cpu.templates.depthwise import DepthwiseParameters, DepthwiseSpec, spread
 
 MOST_SUMS = 25
 """Sums that a pass over a row holds in registers; larger windows take several passes, each some rows of taps."""
-
-
-def tasks(spec: DepthwiseSpec, parameters: DepthwiseParameters) -> int:
-    """How many tasks the kernel has."""
-    vectors = -(-vectors_of(spec) // parameters.task_vectors)
-    return vectors * weight_gradient.pixel_blocks(spec.convolution).groups
-
-
-def scratch_bytes(spec: DepthwiseSpec, parameters: DepthwiseParameters) -> int:
-    """Scratch memory that a thread needs: a block's sums."""
-    return math.prod(spec.convolution.window) * spec.group * 64
 
 
 def _row_kinds(spec: DepthwiseSpec) -> tuple[list[int], list[tuple[int, int]]]:
@@ -53,119 +41,127 @@ def _row_kinds(spec: DepthwiseSpec) -> tuple[list[int], list[tuple[int, int]]]:
     return numbers, list(kinds)
 
 
-def render(spec: DepthwiseSpec, parameters: DepthwiseParameters, name: str) -> str:
-    """The module of the kernel."""
-    convolution = spec.convolution
-    dtype, channels, blocks = convolution.dtype, convolution.channels, weight_gradient.pixel_blocks(convolution)
-    element, lanes, taps = MEMORY[dtype.name], lanes_of(dtype), math.prod(convolution.window) * spec.group
-    kind = vector(element, lanes)
-    w = Writer()
-    x, dy, totals = (w.argument(word) for word in range(3))
-    group, vector_task = w.divide("%task", -(-vectors_of(spec) // parameters.task_vectors))
-    totals = w.pointer(totals, w.multiply(group, taps * channels), element)
-    first_vector, last_vector = w.share(vector_task, parameters.task_vectors, vectors_of(spec))
-    first_block, last_block = w.share(group, blocks.blocks_per_group, math.prod(blocks.counts))
-    numbers, kinds = _row_kinds(spec)
-    table = w.table("kinds", numbers)
-    (height, width), (rows, columns) = convolution.spatial, convolution.output_spatial
+class DepthwiseWeightsKernel(TemplateKernel[DepthwiseSpec, DepthwiseParameters]):
+    """Vectors of filters, each over the pixels of one block after the other."""
 
-    def add_block(block: Integer, channel: Integer, active: int) -> None:
-        with w.loop(0, taps) as tap:
-            place = w.pointer("%scratch", w.multiply(tap.index, lanes), element)
-            store_vector(w, dtype, "zeroinitializer", place, lanes)
-        starts, extents = weight_gradient.block_bounds(w, blocks, block)
-        with w.loop(starts[0], w.add(starts[0], extents[0])) as image:  # noqa: SIM117 - the rows' bounds are its own
-            with w.loop(starts[1], w.add(starts[1], extents[1])) as row:
-                top = w.subtract(w.multiply(row.index, convolution.strides[0]), convolution.padding[0][0])
-                read = w.multiply(w.add(w.multiply(image.index, height), top), width * channels)
-                given = w.multiply(w.add(w.multiply(image.index, rows), row.index), columns * channels)
-                line = w.pointer(x, w.add(read, channel), element)
-                slope = w.pointer(dy, w.add(given, channel), element)
-                number: Integer = w.value(f"load i64, ptr {w.pointer(table, row.index, 'i64')}")
-                for met in w.places(number, range(len(kinds))):
-                    for function in _define_rows(w, spec, kinds[met], active):
-                        w.run(function, ("%scratch", line, slope))
-        with w.loop(0, taps) as tap:
-            target = w.pointer(totals, w.add(w.multiply(tap.index, channels), channel), element)
-            place = w.pointer("%scratch", w.multiply(tap.index, lanes), element)
-            value = load_vector(w, dtype, place, lanes)
-            value = w.value(f"fadd {kind} {load_vector(w, dtype, target, lanes, active)}, {value}")
-            store_vector(w, dtype, value, target, lanes, active)
+    def __init__(self, spec: DepthwiseSpec, parameters: DepthwiseParameters) -> None:
+        super().__init__(spec, parameters)
+        self.blocks = weight_gradient.pixel_blocks(spec.convolution)
+        self.taps = math.prod(spec.convolution.window) * spec.group
 
-    with w.loop(first_vector, last_vector) as each:
-        channel = w.multiply(each.index, lanes)
-        for _, active in cut_columns(w, each.index, channels, lanes):
+    @property
+    def grid(self) -> tuple[int, ...]:
+        """Tasks along groups of blocks and vectors."""
+        return self.blocks.groups, -(-self.spec.vectors // self.parameters.task_vectors)
+
+    @property
+    def scratch_bytes(self) -> int:
+        return self.taps * 64  # a block's sums
+
+    def write(self) -> None:
+        plain, blocks, taps, w, memory = self.spec.convolution, self.blocks, self.taps, self.w, self.memory
+        channels, lanes = plain.channels, self.lanes
+        x, dy, totals = (w.argument(word) for word in range(3))
+        group, vector_task = w.divide("%task", self.grid[1])
+        totals = memory.at(totals, w.multiply(group, taps * channels))
+        first_vector, last_vector = w.share(vector_task, self.parameters.task_vectors, self.spec.vectors)
+        first_block, last_block = w.share(group, blocks.blocks_per_group, math.prod(blocks.counts))
+        numbers, kinds = _row_kinds(self.spec)
+        table = w.table("kinds", numbers)
+        (height, width), (rows, columns) = plain.spatial, plain.output_spatial
+
+        def add_block(block: Integer, channel: Integer, active: int) -> None:
             with w.loop(0, taps) as tap:
-                target = w.pointer(totals, w.add(w.multiply(tap.index, channels), channel), element)
-                store_vector(w, dtype, "zeroinitializer", target, lanes, active)
-            with w.loop(first_block, last_block) as block:
-                add_block(block.index, channel, active)
-    return w.module(name, scratch=True)
+                memory.store("zeroinitializer", "%scratch", w.multiply(tap.index, lanes))
+            starts, extents = weight_gradient.block_bounds(w, blocks, block)
+            with w.loop(starts[0], w.add(starts[0], extents[0])) as image:  # noqa: SIM117 - the rows' bounds are its own
+                with w.loop(starts[1], w.add(starts[1], extents[1])) as row:
+                    top = w.subtract(w.multiply(row.index, plain.strides[0]), plain.padding[0][0])
+                    read = w.multiply(w.add(w.multiply(image.index, height), top), width * channels)
+                    given = w.multiply(w.add(w.multiply(image.index, rows), row.index), columns * channels)
+                    line, slope = memory.at(x, w.add(read, channel)), memory.at(dy, w.add(given, channel))
+                    number: Integer = w.value(f"load i64, ptr {w.pointer(table, row.index, 'i64')}")
+                    for met in w.places(number, range(len(kinds))):
+                        for function in self.define_rows(kinds[met], active):
+                            w.run(function, ("%scratch", line, slope))
+            with w.loop(0, taps) as tap:
+                target = memory.at(totals, w.add(w.multiply(tap.index, channels), channel))
+                value = memory.load("%scratch", w.multiply(tap.index, lanes))
+                value = w.value(f"fadd {memory.kind} {memory.load(target, 0, active)}, {value}")
+                memory.store(value, target, 0, active)
 
+        with w.loop(first_vector, last_vector) as each:
+            channel = w.multiply(each.index, lanes)
+            for _, active in cut_columns(w, each.index, channels, lanes):
+                with w.loop(0, taps) as tap:
+                    place = w.add(w.multiply(tap.index, channels), channel)
+                    memory.store("zeroinitializer", totals, place, active)
+                with w.loop(first_block, last_block) as block:
+                    add_block(block.index, channel, active)
 
-def _define_rows(w: Writer, spec: DepthwiseSpec, kind: tuple[int, int], active: int) -> list[str]:
-    """Functions `row(sums, x, dy)` that together add a row of y to the sums of the taps rows [first, last)."""
-    at_once = max(1, MOST_SUMS // (spec.convolution.window[1] * spec.group))
-    return [_define_row(w, spec, (first, min(first + at_once, kind[1])), active) for first in range(*kind, at_once)]
+    def define_rows(self, kind: tuple[int, int], active: int) -> list[str]:
+        """Functions `row(sums, x, dy)` that together add a row of y to the sums of the taps rows [first, last)."""
+        at_once = max(1, MOST_SUMS // (self.spec.convolution.window[1] * self.spec.group))
+        return [self.define_row((first, min(first + at_once, kind[1])), active) for first in range(*kind, at_once)]
 
+    def define_row(self, taps_rows: tuple[int, int], active: int) -> str:
+        """The function for some rows of taps."""
+        plain, group = self.spec.convolution, self.spec.group
+        channels, width, columns, taps_columns = (
+            plain.channels,
+            plain.spatial[1],
+            plain.output_spatial[1],
+            plain.window[1],
+        )
+        step, spacing, padding = plain.strides[1], plain.dilation[1], plain.padding[1][0]
+        taps = [(r, s) for r in range(*taps_rows) for s in range(taps_columns)]
 
-def _define_row(w: Writer, spec: DepthwiseSpec, taps_rows: tuple[int, int], active: int) -> str:
-    convolution = spec.convolution
-    dtype, channels, width = convolution.dtype, convolution.channels, convolution.spatial[1]
-    element, lanes, columns = MEMORY[dtype.name], lanes_of(dtype), convolution.output_spatial[1]
-    kind, taps_columns = vector(element, lanes), convolution.window[1]
-    step, spacing, padding = convolution.strides[1], convolution.dilation[1], convolution.padding[1][0]
-    taps = [(r, s) for r in range(*taps_rows) for s in range(taps_columns)]
+        def inside(column: int, tap: int) -> bool:
+            return 0 <= column * step + tap * spacing - padding < width
 
-    def inside(column: int, tap: int) -> bool:
-        return 0 <= column * step + tap * spacing - padding < width
+        whole = [column for column in range(columns) if inside(column, 0) and inside(column, taps_columns - 1)]
+        first, last = (whole[0], whole[-1] + 1) if len(whole) > 1 else (columns, columns)
 
-    whole = [column for column in range(columns) if inside(column, 0) and inside(column, taps_columns - 1)]
-    first, last = (whole[0], whole[-1] + 1) if len(whole) > 1 else (columns, columns)
+        def build(inner: Writer) -> None:
+            memory = Elements(inner, self.dtype)
 
-    def build(inner: Writer) -> None:
-        def places(tap: tuple[int, int]) -> list[str]:
-            first = (tap[0] * taps_columns + tap[1]) * spec.group
-            return [inner.pointer("%sums", (first + channel) * lanes, element) for channel in range(spec.group)]
+            def pixel(sums: list[str], column: Integer, used: list[tuple[int, int]]) -> list[str]:
+                line = memory.at("%x", inner.multiply(column, step * channels))
+                factor = memory.load("%dy", inner.multiply(column, channels), active)
+                result = list(sums)
+                for r, s in used:
+                    offset = (r * plain.dilation[0] * width + s * spacing - padding) * channels
+                    values = spread(memory, group, memory.load(line, offset, active))
+                    for number, each in enumerate(values, taps.index((r, s)) * group):
+                        result[number] = inner.apply("fma", memory.kind, each, factor, result[number])
+                return result
 
-        def pixel(sums: list[str], column: Integer, used: list[tuple[int, int]]) -> list[str]:
-            line = inner.pointer("%x", inner.multiply(column, step * channels), element)
-            slope = inner.pointer("%dy", inner.multiply(column, channels), element)
-            factor = load_vector(inner, dtype, slope, lanes, active)
-            result = list(sums)
-            for r, s in used:
-                offset = (r * convolution.dilation[0] * width + s * spacing - padding) * channels
-                value = load_vector(inner, dtype, inner.pointer(line, offset, element), lanes, active)
-                first_sum = taps.index((r, s)) * spec.group
-                for number, each in enumerate(spread(inner, kind, lanes, spec.group, value), first_sum):
-                    result[number] = inner.apply("fma", kind, each, factor, result[number])
-            return result
+            first_sum = taps_rows[0] * taps_columns * group
+            kept = [memory.at("%sums", (first_sum + number) * self.lanes) for number in range(len(taps) * group)]
+            sums = [memory.load(place) for place in kept]
+            for column in range(first):
+                sums = pixel(sums, column, [tap for tap in taps if inside(column, tap[1])])
+            if first < last:
+                with inner.loop(first, last, 1, [(memory.kind, value) for value in sums]) as loop:
+                    loop.next = pixel(loop.carried, loop.index, taps)
+                sums = loop.next
+            for column in range(last, columns):
+                sums = pixel(sums, column, [tap for tap in taps if inside(column, tap[1])])
+            for place, value in zip(kept, sums, strict=True):
+                memory.store(value, place)
 
-        kept = [place for tap in taps for place in places(tap)]
-        sums = [load_vector(inner, dtype, place, lanes) for place in kept]
-        for column in range(first):
-            sums = pixel(sums, column, [tap for tap in taps if inside(column, tap[1])])
-        if first < last:
-            with inner.loop(first, last, 1, [(kind, value) for value in sums]) as loop:
-                loop.next = pixel(loop.carried, loop.index, taps)
-            sums = loop.next
-        for column in range(last, columns):
-            sums = pixel(sums, column, [tap for tap in taps if inside(column, tap[1])])
-        for place, value in zip(kept, sums, strict=True):
-            store_vector(inner, dtype, value, place, lanes)
-
-    parameters = [("ptr noalias", "%sums"), ("ptr noalias", "%x"), ("ptr noalias", "%dy")]
-    return w.function(f"row_{taps_rows[0]}_{taps_rows[1]}_{active}", parameters, build)
+        parameters = [("ptr noalias", "%sums"), ("ptr noalias", "%x"), ("ptr noalias", "%dy")]
+        return self.w.function(f"row_{taps_rows[0]}_{taps_rows[1]}_{active}", parameters, build)
 
 
 def candidates(spec: DepthwiseSpec, machine: Machine) -> tuple[DepthwiseParameters, ...]:
     """Tasks by how evenly they divide the work."""
-    plain, panels = spec.convolution, vectors_of(spec)
+    plain, panels = spec.convolution, spec.vectors
     products = math.prod(plain.window) * math.prod(plain.output_spatial) * plain.images * spec.group
     options: list[tuple[float, DepthwiseParameters]] = []
     for task_vectors in steps(1, panels):
         parameters = DepthwiseParameters(1, 1, task_vectors)
-        count = tasks(spec, parameters)
+        count = DepthwiseWeightsKernel(spec, parameters).tasks
         options.append(((products * panels / 2 + count * TASK_OVERHEAD) * balance(count), parameters))
     return best(options)
 
@@ -176,12 +172,5 @@ def operands(spec: DepthwiseSpec) -> list[Argument]:
 
 
 TEMPLATE = Template(
-    DepthwiseSpec,
-    DepthwiseParameters,
-    render,
-    tasks,
-    scratch_bytes,
-    operands,
-    candidates,
-    directions=("weight_gradient",),
+    DepthwiseSpec, DepthwiseParameters, DepthwiseWeightsKernel, operands, candidates, directions=("weight_gradient",)
 )

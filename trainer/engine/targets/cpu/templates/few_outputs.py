@@ -16,6 +16,7 @@ Kernel: `void name(ptr arguments, i64 task, ptr scratch)`; arguments as in `conv
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from trainer.engine.graph.dtypes import float32, float64
@@ -25,23 +26,22 @@ from trainer.engine.targets.cpu.costs.cycles import (
     SHARED_BYTES_PER_CYCLE,
     TASK_OVERHEAD,
     TILE_OVERHEAD,
-    balance,
     fits_registers,
     pieces,
     steps,
 )
-from trainer.engine.targets.cpu.costs.ranking import best, cheapest_sizes
+from trainer.engine.targets.cpu.costs.ranking import sized
 from trainer.engine.targets.cpu.kernels import copies
-from trainer.engine.targets.cpu.kernels.access import load_vector, store_vector
+from trainer.engine.targets.cpu.kernels.access import Elements
 from trainer.engine.targets.cpu.kernels.epilogue import OperandPointers
-from trainer.engine.targets.cpu.kernels.expression import MEMORY
-from trainer.engine.targets.cpu.kernels.geometry import RSCK, Axis, ConvolutionSpec, correlation
-from trainer.engine.targets.cpu.kernels.tile import finish, lanes_of, odd_lines, run_tile
+from trainer.engine.targets.cpu.kernels.expression import lanes_of
+from trainer.engine.targets.cpu.kernels.geometry import RSCK, ConvolutionSpec, correlation
+from trainer.engine.targets.cpu.kernels.tile import odd_lines, run_tile, store_finished
 from trainer.engine.targets.cpu.kernels.tile_shape import Level, Tile
 from trainer.engine.targets.cpu.kernels.transpose import exchanged
-from trainer.engine.targets.cpu.kernels.writer import Integer, Writer, vector
+from trainer.engine.targets.cpu.kernels.writer import Integer, Writer
 from trainer.engine.targets.cpu.machine import Machine
-from trainer.engine.targets.cpu.template import Argument, Template
+from trainer.engine.targets.cpu.template import Argument, Template, TemplateKernel
 from trainer.engine.targets.cpu.templates import convolution
 from trainer.engine.targets.cpu.templates.convolution import Bounds, output_pixel, phase_bounds
 
@@ -78,193 +78,137 @@ def few_outputs(spec: ConvolutionSpec) -> FewOutputsSpec | None:
         2 * form.outputs <= lanes
         and form.inputs >= lanes
         and form.rows.input_step == form.columns.input_step == 1
-        and 2 * width_of(form.columns) > lanes
-        and scratch_bytes(found, FewOutputsParameters(1, 1)) <= SCRATCH_LIMIT
+        and 2 * form.columns.most_outputs > lanes
+        and FewOutputsKernel(found, FewOutputsParameters(1, 1)).scratch_bytes <= SCRATCH_LIMIT
     )
     return found if possible else None
 
 
-def width_of(axis: Axis) -> int:
-    """The most outputs that a phase has."""
-    return max(phase.count for phase in axis.phases)
-
-
-@dataclass(frozen=True, slots=True)
-class _Line:
-    """A task's input as it lies in scratch: elements between rows and between channels, vectors of the finished line
-    and elements between its channels, and where it begins.
+class FewOutputsKernel(TemplateKernel[FewOutputsSpec, FewOutputsParameters]):
+    """A task's input lies in scratch with `row` elements between rows and `channel` between channels; the finished line
+    begins at `start`, `vectors` for each channel and `finished` elements between channels.
     """
 
-    row: int
-    channel: int
-    vectors: int
-    finished: int
-    start: int
-
-    @classmethod
-    def of(cls, spec: FewOutputsSpec, task_rows: int) -> _Line:
-        form, lanes = correlation(spec.convolution), lanes_of(spec.convolution.dtype)
-        width, rows = width_of(form.columns), min(task_rows, width_of(form.rows))
+    def __init__(self, spec: FewOutputsSpec, parameters: FewOutputsParameters) -> None:
+        super().__init__(spec, parameters)
+        self.form = form = correlation(spec.convolution)
+        width, rows = form.columns.most_outputs, min(parameters.task_rows, form.rows.most_outputs)
         down, along = (
             (max(max(phase.taps for phase in axis.phases), 1) - 1) * axis.tap_step for axis in (form.rows, form.columns)
         )
-        row = width + along
-        vectors = -(-((rows - 1) * row + width) // lanes)
-        channel = odd_lines(vectors * lanes + down * row + along, lanes)
-        return cls(row, channel, vectors, vectors * lanes, form.inputs * channel)
+        self.row = width + along
+        self.vectors = -(-((rows - 1) * self.row + width) // self.lanes)
+        self.finished = self.vectors * self.lanes
+        self.channel = odd_lines(self.finished + down * self.row + along, self.lanes)
+        self.start = form.inputs * self.channel
 
+    @property
+    def grid(self) -> tuple[int, ...]:
+        """Tasks along images, rows and phases."""
+        rows = -(-self.form.rows.most_outputs // self.parameters.task_rows)
+        return self.form.images, rows, len(self.form.phases)
 
-def vectors_of(spec: FewOutputsSpec, task_rows: int) -> int:
-    """Vectors of pixels that a task of so many rows computes, gaps included."""
-    return _Line.of(spec, task_rows).vectors
+    @property
+    def scratch_bytes(self) -> int:
+        return (self.start + self.form.outputs * self.finished) * self.dtype.itemsize
 
+    def write(self) -> None:
+        plain, form, lanes, w, at = self.spec.convolution, self.form, self.lanes, self.w, self.memory.at
+        if not (plain.packed or (plain.direction == "forward" and plain.weight_order == RSCK)):
+            raise ValueError(f"only the forward pass of weights in the order {RSCK} can do without packing")
+        x, weights, output = (w.argument(word) for word in range(3))
+        operands = OperandPointers.load(w, plain.epilogue, 3)
+        image, row_task, phase = w.unravel("%task", *self.grid[1:])
+        shares = self.parameters.task_rows, form.columns.most_outputs
+        rows, columns, depth_start = phase_bounds(w, form, shares, phase, row_task, 0)
+        depth_step = lanes if plain.packed else plain.filters
+        weights = at(weights, w.multiply(depth_start, depth_step))
+        self.copy(x, image, rows, columns)
 
-def _grid(spec: FewOutputsSpec, parameters: FewOutputsParameters) -> tuple[int, int, int]:
-    """Tasks along images, rows and phases."""
-    form = correlation(spec.convolution)
-    return form.images, -(-width_of(form.rows) // parameters.task_rows), len(form.phases)
+        run = w.multiply(columns.taps, form.inputs)
+        values = {"%row_taps": rows.taps, "%column_taps": columns.taps, "%line_step": w.multiply(run, depth_step)}
+        known = {key: value if isinstance(value, int) else key for key, value in values.items()}
+        levels = (
+            Level(known["%row_taps"], known["%line_step"], form.rows.tap_step * self.row),
+            Level(known["%column_taps"], form.inputs * depth_step, form.columns.tap_step),
+            Level(form.inputs, depth_step, self.channel),
+        )
+        channels = tuple(range(form.outputs))
+        outputs = tuple(channel * self.finished for channel in channels)
+        finished = at("%scratch", self.start)
+        with w.loop(0, self.vectors, self.parameters.tile_vectors) as place:
+            here = w.multiply(place.index, lanes)
+            pointers = weights, at("%scratch", here), at(finished, here)
+            for count, _ in w.cut(place.index, self.vectors, self.parameters.tile_vectors):
+                shape = Tile(self.dtype, channels, outputs, count, lanes, lanes, levels)
+                run_tile(w, f"tile_{count}", shape, pointers, values)
 
+        with w.loop(rows.start, rows.stop) as row, w.loop(0, columns.count) as column:
+            line = w.add(w.multiply(w.subtract(row.index, rows.start), self.row), column.index)
+            value = "zeroinitializer"
+            for channel in channels:
+                pointer = at(finished, w.add(line, channel * self.finished))
+                scalar = w.value(f"load {self.memory.element}, ptr {pointer}, align {self.dtype.itemsize}", "s")
+                value = w.value(
+                    f"insertelement {self.memory.kind} {value}, {self.memory.element} {scalar}, i32 {channel}", "s"
+                )
+            pixel = output_pixel(w, form, (rows, columns), image, row.index, column.index)
+            offset = w.multiply(pixel, form.outputs)
+            store_finished(w, operands, self.dtype, value, output, offset, 0, form.outputs)
 
-def tasks(spec: FewOutputsSpec, parameters: FewOutputsParameters) -> int:
-    """How many tasks the kernel has."""
-    return math.prod(_grid(spec, parameters))
+    def copy(self, x: str, image: Integer, rows: Bounds, columns: Bounds) -> None:
+        """Bring the rows that a task reads into scratch, channel by channel, zeros where it reads beyond the image."""
+        form, lanes, w, at = self.form, self.lanes, self.w, self.memory.at
+        clear, square = copies.define_clear(w, self.dtype), self.define_square()
+        top = w.add(rows.input_start, rows.start)
+        height = w.add(w.subtract(rows.stop, rows.start), w.multiply(w.subtract(rows.taps, 1), form.rows.tap_step))
+        width = w.add(columns.count, w.multiply(w.subtract(columns.taps, 1), form.columns.tap_step))
+        first, last, right = copies.inside(w, columns.input_start, width, form.columns.extent)
+        before, valid = w.subtract(first, columns.input_start), w.subtract(last, first)
+        after = w.subtract(right, last)
+        with w.loop(0, height) as row:
+            target = at("%scratch", w.multiply(row.index, self.row))
+            input_row = w.add(top, row.index)
+            inside = w.value(f"icmp ult i64 {input_row}, {form.rows.extent}", "c")
+            with w.unless(inside), w.loop(0, form.inputs) as channel:
+                w.run(clear, (at(target, w.multiply(channel.index, self.channel)),), (width,))
+            with w.when(inside):
+                for start, count in ((0, before), (w.add(before, valid), after)):
+                    if count != 0:
+                        with w.loop(0, form.inputs) as channel:
+                            there = at(target, w.add(w.multiply(channel.index, self.channel), start))
+                            w.run(clear, (there,), (count,))
+                if valid == 0:
+                    return
+                pixel = w.multiply(w.add(w.multiply(image, form.rows.extent), input_row), form.columns.extent)
+                source = at(x, w.multiply(w.add(pixel, first), form.inputs))
+                middle = at(target, before)
 
+                def pointers(column: Integer, channel: Integer) -> tuple[str, str]:
+                    here = at(source, w.add(w.multiply(column, form.inputs), channel))
+                    return here, at(middle, w.add(w.multiply(channel, self.channel), column))
 
-def scratch_bytes(spec: FewOutputsSpec, parameters: FewOutputsParameters) -> int:
-    """Scratch memory that a thread needs."""
-    line = _Line.of(spec, parameters.task_rows)
-    outputs = correlation(spec.convolution).outputs
-    return (line.start + outputs * line.finished) * spec.convolution.dtype.itemsize
+                wide = w.value(f"icmp sge i64 {valid}, {lanes}", "c")
+                with w.when(wide), w.loop(0, valid, lanes) as pixels, w.loop(0, form.inputs, lanes) as channels:
+                    # the last squares overlap those before them
+                    column = w.minimum(pixels.index, w.subtract(valid, lanes))
+                    w.run(square, pointers(column, w.minimum(channels.index, form.inputs - lanes)))
+                with w.unless(wide), w.loop(0, valid) as single, w.loop(0, form.inputs) as channel:
+                    here, there = pointers(single.index, channel.index)
+                    value = w.value(f"load {self.memory.element}, ptr {here}, align {self.dtype.itemsize}")
+                    w.emit(f"store {self.memory.element} {value}, ptr {there}, align {self.dtype.itemsize}")
 
+    def define_square(self) -> str:
+        """Define `square(source, target)`: as many pixels of as many channels as a vector has lanes, transposed."""
 
-def render(spec: FewOutputsSpec, parameters: FewOutputsParameters, name: str) -> str:
-    """The module of the kernel."""
-    convolution = spec.convolution
-    if not (convolution.packed or (convolution.direction == "forward" and convolution.weight_order == RSCK)):
-        raise ValueError(f"only the forward pass of weights in the order {RSCK} can do without packing")
-    form, lanes, line = correlation(convolution), lanes_of(convolution.dtype), _Line.of(spec, parameters.task_rows)
-    element = MEMORY[convolution.dtype.name]
-    w = Writer()
-    x, weights, output = (w.argument(word) for word in range(3))
-    operands = OperandPointers.load(w, convolution.epilogue, 3)
-    _, row_tasks, phases = _grid(spec, parameters)
-    image, row_task, phase = w.unravel("%task", row_tasks, phases)
-    shares = parameters.task_rows, width_of(form.columns)
-    rows, columns, depth_start = phase_bounds(w, form, shares, phase, row_task, 0)
-    depth_step = lanes if convolution.packed else convolution.filters
-    weights = w.pointer(weights, w.multiply(depth_start, depth_step), element)
-    _copy(w, convolution, line, x, image, rows, columns)
+        def build(inner: Writer) -> None:
+            memory = Elements(inner, self.dtype)
+            places = [memory.at("%source", lane * self.form.inputs) for lane in range(self.lanes)]
+            rows = [memory.load(place) for place in places]
+            for lane, value in enumerate(exchanged(inner, memory.kind, rows)):
+                memory.store(value, "%target", lane * self.channel)
 
-    run = w.multiply(columns.taps, form.inputs)
-    values = {"%row_taps": rows.taps, "%column_taps": columns.taps, "%line_step": w.multiply(run, depth_step)}
-    known = {key: value if isinstance(value, int) else key for key, value in values.items()}
-    levels = (
-        Level(known["%row_taps"], known["%line_step"], form.rows.tap_step * line.row),
-        Level(known["%column_taps"], form.inputs * depth_step, form.columns.tap_step),
-        Level(form.inputs, depth_step, line.channel),
-    )
-    channels = tuple(range(form.outputs))
-    finished = w.pointer("%scratch", line.start, element)
-    with w.loop(0, line.vectors, parameters.tile_vectors) as place:
-        here = w.multiply(place.index, lanes)
-        pointers = weights, w.pointer("%scratch", here, element), w.pointer(finished, here, element)
-        for count, _ in w.cut(place.index, line.vectors, parameters.tile_vectors):
-            outputs = tuple(channel * line.finished for channel in channels)
-            shape = Tile(convolution.dtype, channels, outputs, count, lanes, lanes, levels)
-            run_tile(w, f"tile_{count}", shape, pointers, values)
-    _store(w, convolution, line, (finished, output), operands, image, rows, columns)
-    return w.module(name, scratch=True)
-
-
-def _store(
-    w: Writer,
-    spec: ConvolutionSpec,
-    line: _Line,
-    places: tuple[str, str],
-    operands: OperandPointers,
-    image: Integer,
-    rows: Bounds,
-    columns: Bounds,
-) -> None:
-    """Gather each pixel's channels, finish and store them; `places` are where the line and the output begin."""
-    form, lanes, (finished, output) = correlation(spec), lanes_of(spec.dtype), places
-    element, stored = MEMORY[spec.dtype.name], MEMORY[spec.epilogue.output(spec.dtype).name]
-    kind = vector(element, lanes)
-    with w.loop(rows.start, rows.stop) as row, w.loop(0, columns.count) as column:
-        place = w.add(w.multiply(w.subtract(row.index, rows.start), line.row), column.index)
-        value = "zeroinitializer"
-        for channel in range(form.outputs):
-            pointer = w.pointer(finished, w.add(place, channel * line.finished), element)
-            scalar = w.value(f"load {element}, ptr {pointer}, align {spec.dtype.itemsize}", "s")
-            value = w.value(f"insertelement {kind} {value}, {element} {scalar}, i32 {channel}", "s")
-        pixel = output_pixel(w, form, (rows, columns), image, row.index, column.index)
-        offset = w.multiply(pixel, form.outputs)
-        others = operands.at(w, offset, 0)
-        value = finish(w, spec.epilogue, spec.dtype, value, others, form.outputs)
-        store_vector(w, spec.epilogue.output(spec.dtype), value, w.pointer(output, offset, stored), lanes, form.outputs)
-
-
-def _copy(w: Writer, spec: ConvolutionSpec, line: _Line, x: str, image: Integer, rows: Bounds, columns: Bounds) -> None:
-    """Bring the rows that a task reads into scratch, channel by channel, zeros where it reads beyond the image."""
-    form, lanes, element = correlation(spec), lanes_of(spec.dtype), MEMORY[spec.dtype.name]
-    clear = copies.define_clear(w, spec.dtype)
-    square = _define_square(w, spec, form.inputs, line.channel)
-    top = w.add(rows.input_start, rows.start)
-    height = w.add(w.subtract(rows.stop, rows.start), w.multiply(w.subtract(rows.taps, 1), form.rows.tap_step))
-    left = columns.input_start
-    width = w.add(columns.count, w.multiply(w.subtract(columns.taps, 1), form.columns.tap_step))
-    right = w.add(left, width)
-    first = w.minimum(w.maximum(left, 0), right)
-    last = w.maximum(w.minimum(right, form.columns.extent), first)
-    before, valid, after = w.subtract(first, left), w.subtract(last, first), w.subtract(right, last)
-    with w.loop(0, height) as row:
-        target = w.pointer("%scratch", w.multiply(row.index, line.row), element)
-        input_row = w.add(top, row.index)
-        inside = w.value(f"icmp ult i64 {input_row}, {form.rows.extent}", "c")
-        with w.when(w.value(f"xor i1 {inside}, true", "c")), w.loop(0, form.inputs) as channel:
-            there = w.pointer(target, w.multiply(channel.index, line.channel), element)
-            w.run(clear, (there,), (width,))
-        with w.when(inside):
-            for start, count in ((0, before), (w.add(before, valid), after)):
-                if count != 0:
-                    with w.loop(0, form.inputs) as channel:
-                        there = w.pointer(target, w.add(w.multiply(channel.index, line.channel), start), element)
-                        w.run(clear, (there,), (count,))
-            if valid == 0:
-                return
-            pixel = w.multiply(w.add(w.multiply(image, form.rows.extent), input_row), form.columns.extent)
-            source = w.pointer(x, w.multiply(w.add(pixel, first), form.inputs), element)
-            middle = w.pointer(target, before, element)
-            wide = w.value(f"icmp sge i64 {valid}, {lanes}", "c")
-            with w.when(wide), w.loop(0, valid, lanes) as pixels, w.loop(0, form.inputs, lanes) as channels:
-                # the last squares overlap those before them
-                column = w.minimum(pixels.index, w.subtract(valid, lanes))
-                channel_place = w.minimum(channels.index, form.inputs - lanes)
-                here = w.pointer(source, w.add(w.multiply(column, form.inputs), channel_place), element)
-                there = w.pointer(middle, w.add(w.multiply(channel_place, line.channel), column), element)
-                w.run(square, (here, there))
-            with (
-                w.when(w.value(f"xor i1 {wide}, true", "c")),
-                w.loop(0, valid) as single,
-                w.loop(0, form.inputs) as channel,
-            ):
-                here = w.pointer(source, w.add(w.multiply(single.index, form.inputs), channel.index), element)
-                there = w.pointer(middle, w.add(w.multiply(channel.index, line.channel), single.index), element)
-                value = w.value(f"load {element}, ptr {here}, align {spec.dtype.itemsize}")
-                w.emit(f"store {element} {value}, ptr {there}, align {spec.dtype.itemsize}")
-
-
-def _define_square(w: Writer, spec: ConvolutionSpec, source_step: int, target_step: int) -> str:
-    """Define `square(source, target)`: as many pixels of as many channels as a vector has lanes, transposed."""
-    lanes, element = lanes_of(spec.dtype), MEMORY[spec.dtype.name]
-
-    def build(inner: Writer) -> None:
-        places = [inner.pointer("%source", lane * source_step, element) for lane in range(lanes)]
-        rows = [load_vector(inner, spec.dtype, place, lanes) for place in places]
-        for lane, value in enumerate(exchanged(inner, vector(element, lanes), rows)):
-            store_vector(inner, spec.dtype, value, inner.pointer("%target", lane * target_step, element), lanes)
-
-    return w.function("square", [("ptr noalias", "%source"), ("ptr noalias", "%target")], build)
+        return self.w.function("square", [("ptr noalias", "%source"), ("ptr noalias", "%target")], build)
 
 
 GATHER_CYCLES = 12
@@ -274,25 +218,24 @@ GATHER_CYCLES = 12
 def candidates(spec: FewOutputsSpec, machine: Machine) -> tuple[FewOutputsParameters, ...]:
     """Tiles along pixels whose accumulators stay in registers."""
     form = correlation(spec.convolution)
-    width, height = width_of(form.columns), width_of(form.rows)
+    width, height = form.columns.most_outputs, form.rows.most_outputs
     depth = form.packing.depth / len(form.phases)
-    options: list[tuple[float, FewOutputsParameters]] = []
-    for task_rows in steps(1, height):
-        vectors, sizes = vectors_of(spec, task_rows), []
+
+    def sizes(_: float, task_rows: int) -> Iterator[tuple[FewOutputsParameters, int, float]]:
+        vectors = FewOutputsKernel(spec, FewOutputsParameters(1, task_rows)).vectors
         for v in range(1, min(vectors, machine.vectors) + 1):
             parameters = FewOutputsParameters(v, task_rows)
-            scratch = scratch_bytes(spec, parameters)
+            kernel = FewOutputsKernel(spec, parameters)
+            scratch, tasks = kernel.scratch_bytes, kernel.tasks
             spills = v > 1 and not fits_registers(form.outputs, v, machine)  # no tile is smaller than v = 1
             if spills or scratch > SCRATCH_LIMIT:
                 continue
-            task_count = tasks(spec, parameters)
             cycles = sum(many * _line_cycles(form.outputs, size, depth) for size, many in pieces(vectors, v))
             cycles += TASK_OVERHEAD + scratch / COPY_BYTES_PER_CYCLE + task_rows * width * GATHER_CYCLES
             again = vectors / v * scratch if scratch > machine.level2_bytes else 0
-            total = task_count * (cycles + again / SHARED_BYTES_PER_CYCLE) * balance(task_count)
-            sizes.append((total, task_count, parameters))
-        options += cheapest_sizes(sizes) if sizes else []
-    return best(options)
+            yield parameters, tasks, tasks * (cycles + again / SHARED_BYTES_PER_CYCLE)
+
+    return sized([(0.0, (task_rows,)) for task_rows in steps(1, height)], sizes)
 
 
 def _line_cycles(channels: int, vectors: int, depth: float) -> float:
@@ -306,4 +249,4 @@ def operands(spec: FewOutputsSpec) -> list[Argument]:
     return convolution.operands(spec.convolution)
 
 
-TEMPLATE = Template(FewOutputsSpec, FewOutputsParameters, render, tasks, scratch_bytes, operands, candidates)
+TEMPLATE = Template(FewOutputsSpec, FewOutputsParameters, FewOutputsKernel, operands, candidates)

@@ -29,9 +29,9 @@ from trainer.engine.targets.cpu.kernels.modules import internal, joined
 from trainer.engine.targets.cpu.kernels.tile import lanes_of
 from trainer.engine.targets.cpu.kernels.writer import Writer
 from trainer.engine.targets.cpu.machine import Machine
-from trainer.engine.targets.cpu.template import Argument, Template
+from trainer.engine.targets.cpu.template import Argument, Template, TemplateKernel
 from trainer.engine.targets.cpu.templates import convolution
-from trainer.engine.targets.cpu.templates.convolution import ConvolutionParameters
+from trainer.engine.targets.cpu.templates.convolution import ConvolutionKernel, ConvolutionParameters
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,41 +76,47 @@ def part_vectors(spec: StatisticsSpec) -> int:
     return reduction.COLUMN_PART // lanes_of(spec.convolution.dtype)
 
 
-def is_aligned(spec: StatisticsSpec, parameters: ConvolutionParameters) -> bool:
-    """Whether the convolution's tasks are the reduction's."""
-    vectors, share = correlation(spec.convolution).packing.panels, parameters.task_vectors
-    return parameters.task_columns == spec.block and (share >= vectors or share % part_vectors(spec) == 0)
+class StatisticsKernel(TemplateKernel[StatisticsSpec, ConvolutionParameters]):
+    """The convolution's kernel, then the reduction's."""
 
+    def __init__(self, spec: StatisticsSpec, parameters: ConvolutionParameters) -> None:
+        super().__init__(spec, parameters)
+        self.convolution = ConvolutionKernel(spec.convolution, parameters)
 
-def tasks(spec: StatisticsSpec, parameters: ConvolutionParameters) -> int:
-    """How many tasks the kernel has."""
-    return convolution.tasks(spec.convolution, parameters)
+    @property
+    def grid(self) -> tuple[int, ...]:
+        return self.convolution.grid
 
+    @property
+    def scratch_bytes(self) -> int:
+        return self.convolution.scratch_bytes
 
-def scratch_bytes(spec: StatisticsSpec, parameters: ConvolutionParameters) -> int:
-    """Scratch memory that a thread needs."""
-    return convolution.scratch_bytes(spec.convolution, parameters)
+    @property
+    def is_aligned(self) -> bool:
+        """Whether the convolution's tasks are the reduction's."""
+        vectors, share = self.convolution.form.packing.panels, self.parameters.task_vectors
+        whole = share >= vectors or share % part_vectors(self.spec) == 0
+        return self.parameters.task_columns == self.spec.block and whole
 
-
-def render(spec: StatisticsSpec, parameters: ConvolutionParameters, name: str) -> str:
-    """The module of the kernel."""
-    if not is_aligned(spec, parameters):
-        raise ValueError("the tasks of the convolution are not the blocks of the reduction")
-    texts = [
-        internal(convolution.render(spec.convolution, parameters, "convolve"), "convolve"),
-        internal(reduction.render_reduction(spec.reduction, "reduce"), "reduce"),
-    ]
-    w = Writer()
-    w.call("void", "convolve", ("ptr", "%arguments"), ("i64", "%task"), ("ptr", "%scratch"))
-    outputs = len(spec.reduction.outputs)
-    grain = -(-parameters.task_vectors * lanes_of(spec.convolution.dtype) // reduction.COLUMN_PART)
-    words = [w.argument(2, "i64"), *(w.argument(spec.operands + number, "i64") for number in range(outputs))]
-    words += [*map(str, spec.words[:-1]), str(grain)]
-    block = w.value(f"alloca [{len(words)} x i64], align 64")
-    for place, word in enumerate(words):
-        w.emit(f"store i64 {word}, ptr {w.pointer(block, place, 'i64')}")
-    w.call("void", "reduce", ("ptr", block), ("i64", "%task"))
-    return joined([*texts, w.module(name, scratch=True)])
+    def render(self, name: str) -> str:
+        """The module of the kernel."""
+        spec, w = self.spec, Writer()
+        if not self.is_aligned:
+            raise ValueError("the tasks of the convolution are not the blocks of the reduction")
+        texts = [
+            internal(self.convolution.render("convolve"), "convolve"),
+            internal(reduction.render_reduction(spec.reduction, "reduce"), "reduce"),
+        ]
+        w.call("void", "convolve", ("ptr", "%arguments"), ("i64", "%task"), ("ptr", "%scratch"))
+        outputs = len(spec.reduction.outputs)
+        grain = -(-self.parameters.task_vectors * self.lanes // reduction.COLUMN_PART)
+        words = [w.argument(2, "i64"), *(w.argument(spec.operands + number, "i64") for number in range(outputs))]
+        words += [*map(str, spec.words[:-1]), str(grain)]
+        block = w.value(f"alloca [{len(words)} x i64], align 64")
+        for place, word in enumerate(words):
+            w.emit(f"store i64 {word}, ptr {w.pointer(block, place, 'i64')}")
+        w.call("void", "reduce", ("ptr", block), ("i64", "%task"))
+        return joined([*texts, w.module(name, scratch=True)])
 
 
 BLOCK_TILES = 8
@@ -126,16 +132,14 @@ def candidates(spec: StatisticsSpec, machine: Machine) -> tuple[ConvolutionParam
     options: list[tuple[float, ConvolutionParameters]] = []
     for place, tile in enumerate(convolution.candidates(plain, machine)):
         share = math.lcm(tile.tile_vectors, part)
-        for task_vectors in sorted({min(share * count, -(-vectors // tile.tile_vectors) * tile.tile_vectors)
-                                    for count in (1, 2, 4, 8, 16, 32)}):  # fmt: skip
+        whole = -(-vectors // tile.tile_vectors) * tile.tile_vectors
+        for task_vectors in sorted({min(share << doubled, whole) for doubled in range(6)}):
+            columns = BLOCK_TILES * tile.tile_columns
             parameters = replace(
-                tile,
-                task_columns=spec.block,
-                task_vectors=task_vectors,
-                trim=False,
-                block_columns=BLOCK_TILES * tile.tile_columns,
+                tile, task_columns=spec.block, task_vectors=task_vectors, trim=False, block_columns=columns
             )
-            task_count, output = tasks(spec, parameters), min(spec.block, pixels) * task_vectors * 64
+            task_count = ConvolutionKernel(plain, parameters).tasks
+            output = min(spec.block, pixels) * task_vectors * 64
             reads = min(spec.block, pixels) * form.inputs * plain.dtype.itemsize
             far = max(0, output + reads - machine.level2_bytes) / SHARED_BYTES_PER_CYCLE
             total = task_count * (far + TASK_OVERHEAD + reads / STREAM_BYTES_PER_CYCLE) * balance(task_count)
@@ -152,4 +156,4 @@ def operands(spec: StatisticsSpec) -> list[Argument]:
     return [*convolution.operands(spec.convolution), *partials]
 
 
-TEMPLATE = Template(StatisticsSpec, ConvolutionParameters, render, tasks, scratch_bytes, operands, candidates)
+TEMPLATE = Template(StatisticsSpec, ConvolutionParameters, StatisticsKernel, operands, candidates)

@@ -15,8 +15,9 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import product
 
 from trainer.engine.targets.cpu.costs.cycles import (
     COPY_BYTES_PER_CYCLE,
@@ -24,25 +25,31 @@ from trainer.engine.targets.cpu.costs.cycles import (
     SCRATCH_LIMIT,
     STREAM_BYTES_PER_CYCLE,
     TASK_OVERHEAD,
-    balance,
     cut_cycles,
     fits_registers,
     pieces,
     steps,
 )
-from trainer.engine.targets.cpu.costs.ranking import best, cheapest_sizes, cheapest_tiles
+from trainer.engine.targets.cpu.costs.ranking import cheapest_tiles, sized
 from trainer.engine.targets.cpu.kernels import copies
 from trainer.engine.targets.cpu.kernels.access import prefetch
 from trainer.engine.targets.cpu.kernels.epilogue import OperandPointers
-from trainer.engine.targets.cpu.kernels.expression import MEMORY
+from trainer.engine.targets.cpu.kernels.expression import lanes_of
 from trainer.engine.targets.cpu.kernels.geometry import RSCK, ConvolutionSpec
 from trainer.engine.targets.cpu.kernels.products import products_of
-from trainer.engine.targets.cpu.kernels.tile import cut_columns, lanes_of, run_tile
+from trainer.engine.targets.cpu.kernels.tile import cut_columns, run_tile
 from trainer.engine.targets.cpu.kernels.tile_shape import Level, Tile
 from trainer.engine.targets.cpu.kernels.totals import TotalsSpec
 from trainer.engine.targets.cpu.kernels.writer import Integer, Writer
 from trainer.engine.targets.cpu.machine import Machine
-from trainer.engine.targets.cpu.template import Argument, Template, activations, epilogue_arguments, prepared
+from trainer.engine.targets.cpu.template import (
+    Argument,
+    Template,
+    TemplateKernel,
+    activations,
+    epilogue_arguments,
+    prepared,
+)
 
 BLOCK_PIXELS = 256
 MOST_GROUPS = 16
@@ -158,198 +165,183 @@ def totals_of(spec: ConvolutionSpec) -> TotalsSpec:
     return TotalsSpec(spec, pixel_blocks(spec).groups)
 
 
-@dataclass(frozen=True, slots=True)
-class _Shape:
-    """What rendering needs to know of the problem: where x is read, and how weights are cut into lines and tiles.
-
-    `lines` are (offset into x, offset into the weights, first row of y, last row + 1) of runs of `run` weights; the
-    other rows of y meet only padding there. `places` are a tile's rows in x. A run's inputs are neighbours, unless one
-    tile holds all weights: then its rows lie wherever their taps do.
-    """
-
-    blocks: PixelBlocks
-    copied: bool
-    pixel: int
-    row: int
-    image: int
-    block_rows: int
-    block_columns: int
-    lines: tuple[tuple[int, int, int, int], ...]
-    run: int
-    places: tuple[int, ...]
-    vectors: int
-
-    @classmethod
-    def of(cls, spec: ConvolutionSpec, parameters: WeightGradientParameters) -> _Shape:
-        if spec.weight_order != RSCK:
-            raise ValueError(f"the weight gradient is written in the order {RSCK}, not {spec.weight_order}")
-        blocks, channels = pixel_blocks(spec), spec.channels // spec.groups
-        padded = any(map(any, spec.padding))
-        copied = padded or parameters.copy or bool(spec.prologue.body)
-        reach = _reach(spec, *blocks.block[1:])
-        height, width = spec.spatial
-        pixel = channels + parameters.pixel_padding if copied else spec.channels
-        row = pixel * (reach[1] if copied else width)
-        image = row * (reach[0] if copied else height)
-        down, right = spec.dilation[0] * row, spec.dilation[1] * pixel
-        taps_rows, taps_columns = spec.window
-        lines: tuple[tuple[int, int, int, int], ...]
-        if taps_rows * taps_columns * channels <= parameters.tile_rows:
-            every = [(r, s, c) for r in range(taps_rows) for s in range(taps_columns) for c in range(channels)]
-            lines, run = ((0, 0, 0, spec.output_spatial[0]),), len(every)
-            places = tuple(r * down + s * right + c for r, s, c in every)
-        elif right == channels:
-            run = taps_columns * channels
-            lines = tuple((r * down, r * run * spec.filters, *_rows_inside(spec, r)) for r in range(taps_rows))
-            places = tuple(range(min(run, parameters.tile_rows)))
-        else:
-            run = channels
-            lines = tuple(
-                (r * down + s * right, (r * taps_columns + s) * run * spec.filters, *_rows_inside(spec, r))
-                for r in range(taps_rows)
-                for s in range(taps_columns)
-            )
-            places = tuple(range(min(run, parameters.tile_rows)))
-        vectors = -(-(spec.filters // spec.groups) // lanes_of(spec.dtype))
-        return cls(blocks, copied, pixel, row, image, reach[0], reach[1], lines, run, places, vectors)
-
-
-def _grid(spec: ConvolutionSpec, shape: _Shape, parameters: WeightGradientParameters) -> tuple[int, int, int, int]:
-    """Tasks along vectors, lines, convolution groups and groups of blocks."""
-    lines = -(-len(shape.lines) // parameters.task_lines)
-    return -(-shape.vectors // parameters.task_vectors), lines, spec.groups, shape.blocks.groups
-
-
-def tasks(spec: ConvolutionSpec, parameters: WeightGradientParameters) -> int:
-    """How many tasks the kernel has."""
-    return math.prod(_grid(spec, _Shape.of(spec, parameters), parameters))
-
-
-def scratch_bytes(spec: ConvolutionSpec, parameters: WeightGradientParameters) -> int:
-    """Scratch memory that a thread needs."""
-    shape = _Shape.of(spec, parameters)
-    return shape.image * shape.blocks.block[0] * spec.dtype.itemsize if shape.copied else 0
-
-
 def words(spec: ConvolutionSpec) -> tuple[int, ...]:
     """The words after the addresses: what differs between batches of any size, which may have the same code."""
     blocks = pixel_blocks(spec)
     return blocks.whole[blocks.outermost], blocks.blocks_per_group, math.prod(blocks.counts)
 
 
-def render(spec: ConvolutionSpec, parameters: WeightGradientParameters, name: str) -> str:
-    """The module of the kernel."""
-    shape = _Shape.of(spec, parameters)
-    w = Writer()
-    element, lanes = MEMORY[spec.dtype.name], lanes_of(spec.dtype)
-    x, dy, totals = (w.argument(word) for word in range(3))
-    applied = OperandPointers.load(w, spec.prologue, 3)
-    further = 3 + len(spec.prologue.operands)
-    whole, per_group, all_blocks = (w.argument(further + word, "i64") for word in range(len(words(spec))))
-    vector_tasks, line_tasks, _, _ = _grid(spec, shape, parameters)
-    block_group, group, line_task, vector_task = w.unravel("%task", spec.groups, line_tasks, vector_tasks)
-    filters, channels = spec.filters // spec.groups, spec.channels // spec.groups
-    x = w.pointer(x, w.multiply(group, channels), element)
-    applied = OperandPointers(
-        spec.prologue, tuple(applied.at(w, w.multiply(group, channels), w.multiply(group, channels)))
-    )
-    dy = w.pointer(dy, w.multiply(group, filters), element)
-    totals = w.pointer(totals, w.add(w.multiply(block_group, _weights(spec)), w.multiply(group, filters)), element)
-    first_vector, last_vector = w.share(vector_task, parameters.task_vectors, shape.vectors)
-    first_line, last_line = w.share(line_task, parameters.task_lines, len(shape.lines))
-    table = w.table("lines", [word for line in shape.lines for word in line])
+class WeightGradientKernel(TemplateKernel[ConvolutionSpec, WeightGradientParameters]):
+    """Weights, tile by tile, over the pixels of one block after the other.
 
-    def line_fields(line: Integer) -> list[Integer]:
-        if isinstance(line, int):
-            return [*shape.lines[line]]
-        start = w.pointer(table, w.multiply(line, 4), "i64")
-        return [w.value(f"load i64, ptr {w.pointer(start, field, 'i64')}") for field in range(4)]
-
-    _clear_totals(w, spec, shape, totals, (first_line, last_line), (first_vector, last_vector), line_fields)
-    first_block = w.multiply(block_group, per_group)
-    last_block = w.minimum(w.add(first_block, per_group), all_blocks)
-    levels, variables = _levels(spec, shape)
-    with w.loop(first_block, last_block) as block:
-        starts, extents = block_bounds(w, shape.blocks, block.index, whole)
-        y_rows, y_columns = spec.output_spatial if not _is_product(spec) else (1, whole)
-        pixel = w.add(w.multiply(w.add(w.multiply(starts[0], y_rows), starts[1]), y_columns), starts[2])
-        dy_block = w.pointer(dy, w.multiply(pixel, spec.filters), element)
-        if shape.copied:
-            _copy_input(w, spec, shape, x, starts, extents, applied)
-            x_block = "%scratch"
-        else:
-            down = w.multiply(starts[1], spec.strides[0] * shape.row)
-            place = w.add(w.multiply(starts[0], shape.image), down)
-            x_block = w.pointer(x, w.add(place, w.multiply(starts[2], spec.strides[1] * shape.pixel)), element)
-        with (
-            w.loop(first_vector, last_vector, parameters.tile_vectors) as panel,
-            w.loop(first_line, last_line) as line,
-            w.loop(0, shape.run, parameters.tile_rows) as run,
-        ):
-            line_x, line_weight, top, bottom = line_fields(line.index)
-            first_row = w.maximum(starts[1], top) if variables[1] else starts[1]
-            last_row = w.minimum(w.add(starts[1], extents[1]), bottom)
-            row_count = w.maximum(w.subtract(last_row, first_row), 0) if variables[1] else extents[1]
-            skipped = w.subtract(first_row, starts[1]) if variables[1] else 0
-            counts = extents[0], row_count, extents[2]
-            values = dict(zip(variables, counts, strict=True))
-            dy_row, x_row = (w.multiply(skipped, step) for step in (levels[1].b_step, levels[1].a_step))
-            b_here = w.pointer(dy_block, w.add(dy_row, w.multiply(panel.index, lanes)), element)
-            a_here = w.pointer(x_block, w.add(x_row, w.add(line_x, run.index)), element)
-            weight = w.add(line_weight, w.multiply(run.index, spec.filters))
-            result = w.pointer(totals, w.add(weight, w.multiply(panel.index, lanes)), element)
-            if _is_product(spec) and not shape.copied:
-                panels = -(-parameters.task_vectors // parameters.tile_vectors)
-                strips = -(-shape.run // parameters.tile_rows)
-                done, _ = w.divide(w.subtract(panel.index, first_vector), parameters.tile_vectors)
-                strip, _ = w.divide(run.index, parameters.tile_rows)
-                call = w.add(w.multiply(done, strips), strip)
-                _prefetch_next(w, spec, x_block, shape.blocks.block[2] * spec.channels, call, panels * strips)
-            for thick, active in cut_columns(w, panel.index, filters, lanes, parameters.tile_vectors):
-                for height, _ in w.cut(run.index, shape.run, parameters.tile_rows):
-                    tile = Tile(
-                        spec.dtype,
-                        shape.places[:height],
-                        tuple(i * spec.filters for i in range(height)),
-                        thick,
-                        lanes,
-                        active,
-                        levels,
-                        b_masked=True,
-                        accumulate=True,
-                        products=products_of(spec.pairs, parameters.native),
-                    )
-                    run_tile(w, f"tile_{height}x{thick}_{tile.lanes}", tile, (a_here, b_here, result), values)
-    return w.module(name, scratch=True)
-
-
-def _prefetch_next(w: Writer, spec: ConvolutionSpec, block: str, size: int, call: Integer, calls: int) -> None:
-    """Ask for one tile's share of the next block, which follows this one of `size` elements.
-
-    The tiles read x in strides too long for the processor to foresee: 12 % of 1x1 from 256 to 64 channels, two threads.
+    Where x is read (in scratch if it is `copied`), there are `pixel`, `row` and `image` elements between neighbours.
+    `lines` are (offset into x, offset into the weights, first row of y, last row + 1) of runs of `run` weights; the
+    other rows of y meet only padding there. `places` are a tile's rows in x. A run's inputs are neighbours, unless one
+    tile holds all weights: then its rows lie wherever their taps do.
     """
-    lanes, element = lanes_of(spec.dtype), MEMORY[spec.dtype.name]
-    share = -(-size // (lanes * calls))
-    start = w.pointer(block, w.add(w.multiply(call, share * lanes), size), element)
-    with w.loop(0, share) as loop:
-        pointer = w.pointer(start, w.multiply(loop.index, lanes), element)
-        prefetch(w, pointer, 2)
 
+    def __init__(self, spec: ConvolutionSpec, parameters: WeightGradientParameters) -> None:
+        super().__init__(spec, parameters)
+        if spec.weight_order != RSCK:
+            raise ValueError(f"the weight gradient is written in the order {RSCK}, not {spec.weight_order}")
+        self.blocks, self.is_product = pixel_blocks(spec), _is_product(spec)
+        self.channels, self.filters = spec.channels // spec.groups, spec.filters // spec.groups
+        self.vectors = -(-self.filters // self.lanes)
+        self.copied = any(map(any, spec.padding)) or parameters.copy or bool(spec.prologue.body)
+        height, width = _reach(spec, *self.blocks.block[1:]) if self.copied else spec.spatial
+        self.pixel = self.channels + parameters.pixel_padding if self.copied else spec.channels
+        self.row = self.pixel * width
+        self.image = self.row * height
+        self.lines, self.run, self.places = self.cut_weights()
 
-def _levels(spec: ConvolutionSpec, shape: _Shape) -> tuple[tuple[Level, ...], tuple[str, ...]]:
-    """Loops over the pixels of a block, and for each the register of its extent where blocks differ ("" where not)."""
-    whole, block = shape.blocks.whole, shape.blocks.block
-    cut_rows = any(line[2] > 0 or line[3] < spec.output_spatial[0] for line in shape.lines)
-    differs = (whole[0] % block[0], whole[1] % block[1] or cut_rows, whole[2] % block[2])
-    names = ("%images", "%rows", "%columns")
-    variables = tuple(name if varies else "" for name, varies in zip(names, differs, strict=True))
-    steps = (
-        (shape.image, whole[1] * whole[2] * spec.filters),
-        (spec.strides[0] * shape.row, whole[2] * spec.filters),
-        (spec.strides[1] * shape.pixel, spec.filters),
-    )
-    levels = tuple(Level(variable or part, *step) for variable, part, step in zip(variables, block, steps, strict=True))
-    return levels, variables
+    def cut_weights(self) -> tuple[tuple[tuple[int, int, int, int], ...], int, tuple[int, ...]]:
+        """`lines`, `run` and `places`."""
+        spec, channels = self.spec, self.channels
+        down, right = spec.dilation[0] * self.row, spec.dilation[1] * self.pixel
+        rows, columns = map(range, spec.window)
+        if math.prod(spec.window) * channels <= self.parameters.tile_rows:
+            places = tuple(r * down + s * right + c for r in rows for s in columns for c in range(channels))
+            return ((0, 0, 0, spec.output_spatial[0]),), len(places), places
+        run, taps = (len(columns) * channels, range(1)) if right == channels else (channels, columns)
+        lines = tuple(
+            (r * down + s * right, (r * len(taps) + s) * run * spec.filters, *_rows_inside(spec, r))
+            for r in rows
+            for s in taps
+        )
+        return lines, run, tuple(range(min(run, self.parameters.tile_rows)))
+
+    @property
+    def grid(self) -> tuple[int, ...]:
+        """Tasks along groups of blocks, convolution groups, lines and vectors."""
+        lines = -(-len(self.lines) // self.parameters.task_lines)
+        return self.blocks.groups, self.spec.groups, lines, -(-self.vectors // self.parameters.task_vectors)
+
+    @property
+    def scratch_bytes(self) -> int:
+        return self.image * self.blocks.block[0] * self.dtype.itemsize if self.copied else 0
+
+    def write(self) -> None:
+        spec, parameters, w, at, lanes = self.spec, self.parameters, self.w, self.memory.at, self.lanes
+        x, dy, totals = (w.argument(word) for word in range(3))
+        applied = OperandPointers.load(w, spec.prologue, 3)
+        further = 3 + len(spec.prologue.operands)
+        whole, per_group, all_blocks = (w.argument(further + word, "i64") for word in range(len(words(spec))))
+        block_group, group, line_task, vector_task = w.unravel("%task", *self.grid[1:])
+        x = at(x, w.multiply(group, self.channels))
+        first_channel = w.multiply(group, self.channels), w.multiply(group, self.channels)
+        applied = OperandPointers(spec.prologue, tuple(applied.at(w, *first_channel)))
+        dy = at(dy, w.multiply(group, self.filters))
+        totals = at(totals, w.add(w.multiply(block_group, _weights(spec)), w.multiply(group, self.filters)))
+        first_vector, last_vector = w.share(vector_task, parameters.task_vectors, self.vectors)
+        first_line, last_line = w.share(line_task, parameters.task_lines, len(self.lines))
+        self.table = w.table("lines", [word for line in self.lines for word in line])
+        self.clear_totals(totals, (first_line, last_line), (first_vector, last_vector))
+        first_block = w.multiply(block_group, per_group)
+        last_block = w.minimum(w.add(first_block, per_group), all_blocks)
+        levels, variables = self.levels()
+        with w.loop(first_block, last_block) as block:
+            starts, extents = block_bounds(w, self.blocks, block.index, whole)
+            y_rows, y_columns = spec.output_spatial if not self.is_product else (1, whole)
+            pixel = w.add(w.multiply(w.add(w.multiply(starts[0], y_rows), starts[1]), y_columns), starts[2])
+            dy_block = at(dy, w.multiply(pixel, spec.filters))
+            if self.copied:
+                self.copy_input(x, starts, extents, applied)
+                x_block = "%scratch"
+            else:
+                down = w.multiply(starts[1], spec.strides[0] * self.row)
+                place = w.add(w.multiply(starts[0], self.image), down)
+                x_block = at(x, w.add(place, w.multiply(starts[2], spec.strides[1] * self.pixel)))
+            with (
+                w.loop(first_vector, last_vector, parameters.tile_vectors) as panel,
+                w.loop(first_line, last_line) as line,
+                w.loop(0, self.run, parameters.tile_rows) as run,
+            ):
+                line_x, line_weight, top, bottom = self.line_fields(line.index)
+                first_row = w.maximum(starts[1], top) if variables[1] else starts[1]
+                last_row = w.minimum(w.add(starts[1], extents[1]), bottom)
+                row_count = w.maximum(w.subtract(last_row, first_row), 0) if variables[1] else extents[1]
+                skipped = w.subtract(first_row, starts[1]) if variables[1] else 0
+                values = dict(zip(variables, (extents[0], row_count, extents[2]), strict=True))
+                dy_row, x_row = (w.multiply(skipped, step) for step in (levels[1].b_step, levels[1].a_step))
+                b_here = at(dy_block, w.add(dy_row, w.multiply(panel.index, lanes)))
+                a_here = at(x_block, w.add(x_row, w.add(line_x, run.index)))
+                weight = w.add(line_weight, w.multiply(run.index, spec.filters))
+                result = at(totals, w.add(weight, w.multiply(panel.index, lanes)))
+                if self.is_product and not self.copied:
+                    self.prefetch_next(x_block, w.subtract(panel.index, first_vector), run.index)
+                for thick, active in cut_columns(w, panel.index, self.filters, lanes, parameters.tile_vectors):
+                    for height, _ in w.cut(run.index, self.run, parameters.tile_rows):
+                        outputs = tuple(i * spec.filters for i in range(height))
+                        tile = Tile(
+                            spec.dtype, self.places[:height], outputs, thick, lanes, active, levels, b_masked=True,
+                            accumulate=True, products=products_of(spec.pairs, parameters.native),
+                        )  # fmt: skip
+                        run_tile(w, f"tile_{height}x{thick}_{active}", tile, (a_here, b_here, result), values)
+
+    def line_fields(self, line: Integer) -> list[Integer]:
+        """The numbers of a line, from the table where it is not known."""
+        if isinstance(line, int):
+            return [*self.lines[line]]
+        start = self.w.pointer(self.table, self.w.multiply(line, 4), "i64")
+        return [self.w.value(f"load i64, ptr {self.w.pointer(start, field, 'i64')}") for field in range(4)]
+
+    def clear_totals(self, totals: str, lines: tuple[Integer, Integer], vectors: tuple[Integer, Integer]) -> None:
+        """Zeros where a task adds."""
+        w, clear = self.w, copies.define_clear(self.w, self.dtype)
+        first = w.multiply(vectors[0], self.lanes)
+        count = w.subtract(w.minimum(w.multiply(vectors[1], self.lanes), self.filters), first)
+        with w.loop(*lines) as line, w.loop(0, self.run) as run:
+            place = w.add(self.line_fields(line.index)[1], w.multiply(run.index, self.spec.filters))
+            w.run(clear, (self.memory.at(totals, w.add(place, first)),), (count,))
+
+    def prefetch_next(self, block: str, vectors_done: Integer, weights_done: Integer) -> None:
+        """Ask for one tile's share of the next block, which follows this one.
+
+        The tiles read x in strides too long for the processor to foresee: 12 % of 1x1 from 256 to 64 channels, two
+        threads.
+        """
+        w, lanes, parameters = self.w, self.lanes, self.parameters
+        size = self.blocks.block[2] * self.spec.channels
+        panels = -(-parameters.task_vectors // parameters.tile_vectors)
+        strips = -(-self.run // parameters.tile_rows)
+        done, _ = w.divide(vectors_done, parameters.tile_vectors)
+        strip, _ = w.divide(weights_done, parameters.tile_rows)
+        call = w.add(w.multiply(done, strips), strip)
+        share = -(-size // (lanes * panels * strips))
+        start = self.memory.at(block, w.add(w.multiply(call, share * lanes), size))
+        with w.loop(0, share) as loop:
+            prefetch(w, self.memory.at(start, w.multiply(loop.index, lanes)), 2)
+
+    def levels(self) -> tuple[tuple[Level, ...], tuple[str, ...]]:
+        """Loops over the pixels of a block, and for each the register of its extent where blocks differ ("" where
+        not).
+        """
+        spec, whole, block = self.spec, self.blocks.whole, self.blocks.block
+        cut_rows = any(line[2] > 0 or line[3] < spec.output_spatial[0] for line in self.lines)
+        differs = (whole[0] % block[0], whole[1] % block[1] or cut_rows, whole[2] % block[2])
+        names = ("%images", "%rows", "%columns")
+        variables = tuple(name if varies else "" for name, varies in zip(names, differs, strict=True))
+        steps = (
+            (self.image, whole[1] * whole[2] * spec.filters),
+            (spec.strides[0] * self.row, whole[2] * spec.filters),
+            (spec.strides[1] * self.pixel, spec.filters),
+        )
+        extents = zip(variables, block, steps, strict=True)
+        return tuple(Level(variable or part, *step) for variable, part, step in extents), variables
+
+    def copy_input(self, x: str, starts: list[Integer], extents: list[Integer], applied: OperandPointers) -> None:
+        """Bring the input of a block into scratch, zeros where it reaches beyond the image."""
+        spec, w = self.spec, self.w
+        spatial = spec.spatial if not self.is_product else (1, self.blocks.whole[2])
+        window = copies.Window(self.dtype, spatial, spec.channels, self.channels, self.pixel, self.row, self.image)
+        reached = []
+        for axis, (start, extent) in enumerate(zip(starts[1:], extents[1:], strict=True)):
+            step = spec.strides[axis]
+            first = w.subtract(w.multiply(start, step), spec.padding[axis][0])
+            steps = w.multiply(w.subtract(extent, 1), step)
+            reached.append((first, w.add(steps, (spec.window[axis] - 1) * spec.dilation[axis] + 1)))
+        images = starts[0], w.add(starts[0], extents[0])
+        copies.copy_window(w, window, x, images, reached[0], reached[1], applied)
 
 
 def block_bounds(
@@ -374,54 +366,6 @@ def block_bounds(
     return starts, extents
 
 
-def _clear_totals(
-    w: Writer,
-    spec: ConvolutionSpec,
-    shape: _Shape,
-    totals: str,
-    lines: tuple[Integer, Integer],
-    vectors: tuple[Integer, Integer],
-    line_fields: Callable[[Integer], list[Integer]],
-) -> None:
-    element, lanes = MEMORY[spec.dtype.name], lanes_of(spec.dtype)
-    clear = copies.define_clear(w, spec.dtype)
-    first = w.multiply(vectors[0], lanes)
-    count = w.subtract(w.minimum(w.multiply(vectors[1], lanes), spec.filters // spec.groups), first)
-    with w.loop(*lines) as line, w.loop(0, shape.run) as run:
-        place = w.add(w.add(line_fields(line.index)[1], w.multiply(run.index, spec.filters)), first)
-        w.run(clear, (w.pointer(totals, place, element),), (count,))
-
-
-def _copy_input(
-    w: Writer,
-    spec: ConvolutionSpec,
-    shape: _Shape,
-    x: str,
-    starts: list[Integer],
-    extents: list[Integer],
-    applied: OperandPointers,
-) -> None:
-    """Bring the input of a block into scratch, zeros where it reaches beyond the image."""
-    spatial = spec.spatial if not _is_product(spec) else (1, shape.blocks.whole[2])
-    window = copies.Window(
-        dtype=spec.dtype,
-        spatial=spatial,
-        channels=spec.channels,
-        taken=spec.channels // spec.groups,
-        pixel=shape.pixel,
-        row=shape.row,
-        image=shape.image,
-    )
-    first, count = [], []
-    for axis in range(2):
-        step = spec.strides[axis]
-        first.append(w.subtract(w.multiply(starts[1 + axis], step), spec.padding[axis][0]))
-        steps = w.multiply(w.subtract(extents[1 + axis], 1), step)
-        count.append(w.add(steps, (spec.window[axis] - 1) * spec.dilation[axis] + 1))
-    images = starts[0], w.add(starts[0], extents[0])
-    copies.copy_window(w, window, x, images, (first[0], count[0]), (first[1], count[1]), applied)
-
-
 def candidates(spec: ConvolutionSpec, machine: Machine) -> tuple[WeightGradientParameters, ...]:
     """Tiles of weights by their cycles over all pixels, tasks by the windows that they copy or read."""
     native = spec.pairs and machine.bfloat16
@@ -438,30 +382,25 @@ def candidates(spec: ConvolutionSpec, machine: Machine) -> tuple[WeightGradientP
                 lines = weights // run
                 cycles = lines * cut_cycles([pieces(run, min(m, run))], pieces(vectors, v), pixels)
                 tiles.append((count * spec.groups * cycles, (min(m, run), v)))
-    options: list[tuple[float, WeightGradientParameters]] = []
-    for cycles, (m, v) in cheapest_tiles(tiles):
-        sizes = []
-        for task_vectors in steps(v, vectors):
-            for task_lines in steps(1, weights // max(1, min(channels, weights))):
-                parameters = WeightGradientParameters(m, v, task_lines, task_vectors, native=native)
-                scratch = scratch_bytes(spec, parameters)
-                task_count = tasks(spec, parameters)
-                per_task = blocks.blocks_per_group * (scratch or pixels * channels * spec.dtype.itemsize)
-                rate = COPY_BYTES_PER_CYCLE if scratch else STREAM_BYTES_PER_CYCLE
-                total = (cycles + task_count * (TASK_OVERHEAD + per_task / rate)) * balance(task_count)
-                sizes.append((total, task_count, parameters))
-        options += cheapest_sizes(sizes)
-    return best(options, functools.partial(_weight_gradient_variants, spec))
 
+    def sizes(cycles: float, m: int, v: int) -> Iterator[tuple[WeightGradientParameters, int, float]]:
+        lines = weights // max(1, min(channels, weights))
+        for task_vectors, task_lines in product(steps(v, vectors), steps(1, lines)):
+            parameters = WeightGradientParameters(m, v, task_lines, task_vectors, native=native)
+            kernel = WeightGradientKernel(spec, parameters)
+            scratch, tasks = kernel.scratch_bytes, kernel.tasks
+            per_task = blocks.blocks_per_group * (scratch or pixels * channels * spec.dtype.itemsize)
+            rate = COPY_BYTES_PER_CYCLE if scratch else STREAM_BYTES_PER_CYCLE
+            yield parameters, tasks, cycles + tasks * (TASK_OVERHEAD + per_task / rate)
 
-def _weight_gradient_variants(
-    spec: ConvolutionSpec, choice: WeightGradientParameters
-) -> Iterator[WeightGradientParameters]:
-    for padding in (0, PADDING):
-        copied = replace(choice, copy=True, pixel_padding=padding)
-        scratch = scratch_bytes(spec, copied)
-        if scratch <= SCRATCH_LIMIT and (padding or not scratch_bytes(spec, choice)):
-            yield copied
+    def variants(choice: WeightGradientParameters) -> Iterator[WeightGradientParameters]:
+        is_copied = WeightGradientKernel(spec, choice).copied
+        for padding in (PADDING,) if is_copied else (0, PADDING):
+            copied = replace(choice, copy=True, pixel_padding=padding)
+            if WeightGradientKernel(spec, copied).scratch_bytes <= SCRATCH_LIMIT:
+                yield copied
+
+    return sized(cheapest_tiles(tiles), sizes, variants)
 
 
 def operands(spec: ConvolutionSpec) -> list[Argument]:
@@ -475,13 +414,5 @@ def operands(spec: ConvolutionSpec) -> list[Argument]:
 
 
 TEMPLATE = Template(
-    ConvolutionSpec,
-    WeightGradientParameters,
-    render,
-    tasks,
-    scratch_bytes,
-    operands,
-    candidates,
-    words,
-    ("weight_gradient",),
+    ConvolutionSpec, WeightGradientParameters, WeightGradientKernel, operands, candidates, words, ("weight_gradient",)
 )

@@ -13,32 +13,24 @@ operands...], activations channels-last.
 
 from __future__ import annotations
 
-import math
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 
-from trainer.engine.targets.cpu.costs.cycles import (
-    SCRATCH_LIMIT,
-    SHARED_BYTES_PER_CYCLE,
-    TASK_OVERHEAD,
-    balance,
-    cut_cycles,
-    fits_registers,
-    pieces,
-    steps,
-)
-from trainer.engine.targets.cpu.costs.ranking import best, cheapest_sizes, cheapest_tiles
-from trainer.engine.targets.cpu.kernels.access import load_vector, store_vector
+from trainer.engine.targets.cpu.costs.cycles import SCRATCH_LIMIT, SHARED_BYTES_PER_CYCLE, TASK_OVERHEAD, steps
+from trainer.engine.targets.cpu.costs.ranking import product_tiles, sized
+from trainer.engine.targets.cpu.kernels.access import Elements, load_vector, store_vector
 from trainer.engine.targets.cpu.kernels.epilogue import OperandPointers
-from trainer.engine.targets.cpu.kernels.expression import MEMORY
-from trainer.engine.targets.cpu.kernels.geometry import Correlation, correlation
-from trainer.engine.targets.cpu.kernels.tile import cut_columns, finish, lanes_of, odd_lines, run_tile
+from trainer.engine.targets.cpu.kernels.expression import MEMORY, lanes_of
+from trainer.engine.targets.cpu.kernels.geometry import correlation
+from trainer.engine.targets.cpu.kernels.tile import cut_columns, odd_lines, run_tile, store_finished
 from trainer.engine.targets.cpu.kernels.tile_shape import Level, Tile
 from trainer.engine.targets.cpu.kernels.winograd_choice import WinogradSpec
 from trainer.engine.targets.cpu.kernels.winograd_tiles import TiledImage, read_tile, tile_place
 from trainer.engine.targets.cpu.kernels.winograd_transforms import Transforms
-from trainer.engine.targets.cpu.kernels.writer import Writer, vector
+from trainer.engine.targets.cpu.kernels.writer import Writer
 from trainer.engine.targets.cpu.machine import Machine
-from trainer.engine.targets.cpu.template import Argument, Template
+from trainer.engine.targets.cpu.template import Argument, Template, TemplateKernel
 from trainer.engine.targets.cpu.templates import convolution
 
 WEIGHT_CHUNK = 32
@@ -60,216 +52,150 @@ class WinogradParameters:
     block_vectors: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Shape:
-    """Sizes in elements. Strides between points are odd numbers of cache lines, so that what is stored for all points
-    at once spreads over the cache's sets.
+def _weight_strides(spec: WinogradSpec) -> tuple[int, int]:
+    """Elements between the points and between the panels of transformed weights. Strides between points are odd numbers
+    of cache lines, so that what is stored for all points at once spreads over the cache's sets.
     """
-
-    form: Correlation
-    points: int
-    panels: int
-    weight_point: int
-    input_pitch: int
-
-    @classmethod
-    def of(cls, spec: WinogradSpec) -> _Shape:
-        form, lanes = spec.form, lanes_of(spec.convolution.dtype)
-        panels, pitch = -(-form.outputs // lanes), odd_lines(form.inputs, lanes)
-        return cls(form, spec.algorithm.points, panels, (form.inputs | 1) * lanes, pitch)
-
-    @property
-    def weight_panel(self) -> int:
-        return self.points**2 * self.weight_point
+    point = (spec.form.inputs | 1) * lanes_of(spec.convolution.dtype)
+    return point, spec.points**2 * point
 
 
 def weights_size(spec: WinogradSpec) -> int:
     """Elements of the transformed weights: [panels][points][inputs][lanes]."""
-    shape = _Shape.of(spec)
-    return shape.panels * shape.weight_panel
+    return spec.form.packing.panels * _weight_strides(spec)[1]
 
 
 def weight_tasks(spec: WinogradSpec) -> int:
     """How many tasks the weights' kernel has."""
-    shape = _Shape.of(spec)
-    return shape.panels * -(-shape.form.inputs // WEIGHT_CHUNK)
+    return spec.form.packing.panels * -(-spec.form.inputs // WEIGHT_CHUNK)
 
 
 def render_weights(spec: WinogradSpec, name: str) -> str:
     """The module of the kernel that transforms packed weights: G g G^T."""
-    dtype, shape = spec.convolution.dtype, _Shape.of(spec)
-    w, inputs = Writer(), shape.form.inputs
-    element, lanes = MEMORY[dtype.name], lanes_of(dtype)
+    w, dtype, inputs, (point, panel_size) = Writer(), spec.convolution.dtype, spec.form.inputs, _weight_strides(spec)
+    memory, transforms = Elements(w, dtype), Transforms(w, dtype, spec.algorithm)
+    lanes = memory.lanes
     source, target = w.argument(0), w.argument(1)
-    transforms = Transforms(w, dtype, spec.algorithm)
     panel, chunk = w.divide("%task", -(-inputs // WEIGHT_CHUNK))
-    source = w.pointer(source, w.multiply(panel, 9 * inputs * lanes), element)
-    target = w.pointer(target, w.multiply(panel, shape.weight_panel), element)
+    source = memory.at(source, w.multiply(panel, 9 * inputs * lanes))
+    target = memory.at(target, w.multiply(panel, panel_size))
     with w.loop(*w.share(chunk, WEIGHT_CHUNK, inputs)) as loop:
-        here = w.pointer(source, w.multiply(loop.index, lanes), element)
-        there = w.pointer(target, w.multiply(loop.index, lanes), element)
-        taps = [
-            [load_vector(w, dtype, w.pointer(here, (r * 3 + s) * inputs * lanes, element), lanes) for r in range(3)]
-            for s in range(3)
-        ]
+        here, there = (memory.at(base, w.multiply(loop.index, lanes)) for base in (source, target))
+        taps = [[memory.load(here, (r * 3 + s) * inputs * lanes) for r in range(3)] for s in range(3)]
         for row, column, value in transforms.square(transforms.filter, 3, lambda r, s: taps[s][r]):
-            place = w.pointer(there, (row * shape.points + column) * shape.weight_point, element)
-            store_vector(w, dtype, value, place, lanes)
+            memory.store(value, there, (row * spec.points + column) * point)
     return w.module(name, scratch=True)
 
 
-def _grid(spec: WinogradSpec, parameters: WinogradParameters) -> tuple[int, int]:
-    """Tasks along vectors and along Winograd tiles."""
-    shape = _Shape.of(spec)
-    return -(-shape.panels // parameters.task_vectors), -(-spec.tiles // parameters.task_tiles)
-
-
-def tasks(spec: WinogradSpec, parameters: WinogradParameters) -> int:
-    """How many tasks the kernel has."""
-    return math.prod(_grid(spec, parameters))
-
-
-@dataclass(frozen=True, slots=True)
-class _Scratch:
-    """A task's scratch: inputs [points][tiles][channels] and products [points][tiles][vectors of a block]."""
-
-    input_point: int
-    product_point: int
-    product_pitch: int
-    products: int
-    size: int
-
-    @classmethod
-    def of(cls, spec: WinogradSpec, parameters: WinogradParameters) -> _Scratch:
-        shape, lanes = _Shape.of(spec), lanes_of(spec.convolution.dtype)
-        tiles = min(parameters.task_tiles, spec.tiles)
-        pitch = min(parameters.block_vectors, shape.panels) * lanes
-        input_point = odd_lines(tiles * shape.input_pitch, lanes)
-        product_point = odd_lines(tiles * pitch, lanes)
-        products = input_point * shape.points**2
-        return cls(input_point, product_point, pitch, products, products + product_point * shape.points**2)
-
-
-def scratch_bytes(spec: WinogradSpec, parameters: WinogradParameters) -> int:
-    """Scratch memory that a thread needs."""
-    return _Scratch.of(spec, parameters).size * spec.convolution.dtype.itemsize
-
-
-def render(spec: WinogradSpec, parameters: WinogradParameters, name: str) -> str:
-    """The module of the kernel: transform a task's inputs, multiply point by point, transform back and store."""
-    dtype, epilogue = spec.convolution.dtype, spec.convolution.epilogue
-    shape, scratch = _Shape.of(spec), _Scratch.of(spec, parameters)
-    w = Writer()
-    element, lanes, form = MEMORY[dtype.name], lanes_of(dtype), shape.form
-    x, weights, output = (w.argument(word) for word in range(3))
-    operands = OperandPointers.load(w, epilogue, 3)
-    stored = MEMORY[epilogue.output(dtype).name]
-    vector_task, tile_task = w.divide("%task", _grid(spec, parameters)[1])
-    first_tile, last_tile = w.share(tile_task, parameters.task_tiles, spec.tiles)
-    first_vector, last_vector = w.share(vector_task, parameters.task_vectors, shape.panels)
-
-    tiled = _input(spec, shape, scratch)
-    with w.loop(first_tile, last_tile) as tile:
-        place = w.multiply(w.subtract(tile.index, first_tile), shape.input_pitch)
-        read_tile(w, tiled, x, tile.index, w.pointer("%scratch", place, element))
-
-    products = w.pointer("%scratch", scratch.products, element)
-    level = Level(form.inputs, 1, lanes)
-
-    def product(rows: int, vectors: int) -> Tile:
-        return Tile(
-            dtype,
-            tuple(row * shape.input_pitch for row in range(rows)),
-            tuple(row * scratch.product_pitch for row in range(rows)),
-            vectors,
-            shape.weight_panel,
-            lanes,
-            (level,),
-        )
-
-    with w.loop(first_vector, last_vector, parameters.block_vectors) as block:
-        block_end = w.minimum(w.add(block.index, parameters.block_vectors), last_vector)
-        with (
-            w.loop(block.index, block_end, parameters.tile_vectors) as panel,
-            w.loop(0, shape.points**2) as point,
-        ):
-            b_here = w.add(w.multiply(panel.index, shape.weight_panel), w.multiply(point.index, shape.weight_point))
-            b_here = w.pointer(weights, b_here, element)
-            column = w.multiply(w.subtract(panel.index, block.index), lanes)
-            result = w.add(w.multiply(point.index, scratch.product_point), column)
-            source = w.multiply(point.index, scratch.input_point)
-            with w.loop(first_tile, last_tile, parameters.tile_rows) as strip:
-                done = w.subtract(strip.index, first_tile)
-                a_here = w.pointer("%scratch", w.add(source, w.multiply(done, shape.input_pitch)), element)
-                place = w.add(result, w.multiply(done, scratch.product_pitch))
-                there = w.pointer(products, place, element)
-                for vectors, _ in w.cut(panel.index, shape.panels, parameters.tile_vectors):
-                    for rows, _ in w.cut(strip.index, spec.tiles, parameters.tile_rows):
-                        run_tile(w, f"tile_{rows}x{vectors}", product(rows, vectors), (a_here, b_here, there))
-        with w.loop(first_tile, last_tile) as tile, w.loop(block.index, block_end) as panel:
-            done = w.multiply(w.subtract(tile.index, first_tile), scratch.product_pitch)
-            channel = w.multiply(w.subtract(panel.index, block.index), lanes)
-            source_at = w.pointer(products, w.add(done, channel), element)
-            image, top, left = tile_place(w, spec.grid, spec.outputs, tile.index)
-            pixel = w.add(w.multiply(image, form.rows.output_extent), top)
-            pixel = w.add(w.multiply(pixel, form.columns.output_extent), left)
-            column = w.multiply(panel.index, lanes)
-            offset = w.add(w.multiply(pixel, form.outputs), column)
-            pointers = (source_at, w.pointer(output, offset, stored), *operands.at(w, offset, column))
-            height = w.minimum(w.subtract(form.rows.output_extent, top), spec.outputs)
-            width = w.minimum(w.subtract(form.columns.output_extent, left), spec.outputs)
-            for _, active in cut_columns(w, panel.index, form.outputs, lanes):
-                function = _define_output(w, spec, shape, scratch, active)
-                w.run(function, pointers, (height, width))
-    return w.module(name, scratch=True)
-
-
-def _input(spec: WinogradSpec, shape: _Shape, scratch: _Scratch) -> TiledImage:
-    """The source, cut into tiles."""
-    rows, columns = shape.form.rows, shape.form.columns
-    return TiledImage(
-        spec.convolution.dtype,
-        spec.algorithm,
-        (rows.extent, columns.extent),
-        shape.form.inputs,
-        (rows.phases[0].input_start, columns.phases[0].input_start),
-        spec.grid,
-        "data",
-        scratch.input_point,
-    )
-
-
-def _define_output(w: Writer, spec: WinogradSpec, shape: _Shape, scratch: _Scratch, active: int) -> str:
-    """Define `output(products, output, epilogue operands…, height, width)`: A^T M A of one tile and one vector, and the
-    epilogue of the outputs inside the image.
+class WinogradKernel(TemplateKernel[WinogradSpec, WinogradParameters]):
+    """A task's scratch holds inputs [points][tiles][channels], then `products` [points][tiles][vectors of a block];
+    points and tiles lie `input_point` and `input_pitch`, `product_point` and `product_pitch` elements apart.
     """
-    dtype, epilogue, form = spec.convolution.dtype, spec.convolution.epilogue, shape.form
-    element, lanes, points = MEMORY[dtype.name], lanes_of(dtype), shape.points
-    kind, stored = vector(element, lanes), epilogue.output(dtype)
-    bases = OperandPointers.parameters(epilogue)
 
-    def build(inner: Writer) -> None:
-        transforms = Transforms(inner, dtype, spec.algorithm)
-        buffer = inner.value(f"alloca [{spec.outputs**2} x {kind}], align 64")
+    def __init__(self, spec: WinogradSpec, parameters: WinogradParameters) -> None:
+        super().__init__(spec, parameters)
+        self.form, lanes = spec.form, self.lanes
+        self.panels, tiles = self.form.packing.panels, min(parameters.task_tiles, spec.tiles)
+        self.input_pitch = odd_lines(self.form.inputs, lanes)
+        self.product_pitch = min(parameters.block_vectors, self.panels) * lanes
+        self.input_point = odd_lines(tiles * self.input_pitch, lanes)
+        self.product_point = odd_lines(tiles * self.product_pitch, lanes)
 
-        def load(row: int, column: int) -> str:
-            place = inner.pointer("%products", (row * points + column) * scratch.product_point, element)
-            return load_vector(inner, dtype, place, lanes)
+    @property
+    def grid(self) -> tuple[int, ...]:
+        """Tasks along vectors and along Winograd tiles."""
+        return -(-self.panels // self.parameters.task_vectors), -(-self.spec.tiles // self.parameters.task_tiles)
 
-        for row, column, value in transforms.square(transforms.output, points, load):
-            place = inner.pointer(buffer, row * spec.outputs + column, kind)
-            store_vector(inner, dtype, value, place, lanes, alignment=64)
-        with inner.loop(0, "%height") as down, inner.loop(0, "%width") as right:
-            number = inner.add(inner.multiply(down.index, spec.outputs), right.index)
-            total = load_vector(inner, dtype, inner.pointer(buffer, number, kind), lanes, alignment=64)
-            pixel = inner.add(inner.multiply(down.index, form.columns.output_extent), right.index)
-            offset = inner.multiply(pixel, form.outputs)
-            value = finish(inner, epilogue, dtype, total, bases.at(inner, offset, 0), active)
-            target = inner.pointer("%output", offset, MEMORY[stored.name])
-            store_vector(inner, stored, value, target, lanes, active)
+    @property
+    def scratch_bytes(self) -> int:
+        return self.spec.points**2 * (self.input_point + self.product_point) * self.dtype.itemsize
 
-    parameters = [("ptr noalias", "%products"), ("ptr", "%output"), *bases.typed]
-    return w.function(f"output_{active}", [*parameters, ("i64", "%height"), ("i64", "%width")], build)
+    def write(self) -> None:
+        """Transform a task's inputs, multiply point by point, transform back and store."""
+        spec, parameters, form, w, at, lanes = (
+            self.spec, self.parameters, self.form, self.w, self.memory.at, self.lanes
+        )  # fmt: skip
+        epilogue = spec.convolution.epilogue
+        x, weights, output = (w.argument(word) for word in range(3))
+        operands = OperandPointers.load(w, epilogue, 3)
+        stored = MEMORY[epilogue.output(self.dtype).name]
+        vector_task, tile_task = w.divide("%task", self.grid[1])
+        first_tile, last_tile = w.share(tile_task, parameters.task_tiles, spec.tiles)
+        first_vector, last_vector = w.share(vector_task, parameters.task_vectors, self.panels)
+        with w.loop(first_tile, last_tile) as tile:
+            place = w.multiply(w.subtract(tile.index, first_tile), self.input_pitch)
+            read_tile(w, input_tiles(spec, self.input_point), x, tile.index, at("%scratch", place))
+
+        products = at("%scratch", spec.points**2 * self.input_point)
+        weight_point, weight_panel = _weight_strides(spec)
+        with w.loop(first_vector, last_vector, parameters.block_vectors) as block:
+            block_end = w.minimum(w.add(block.index, parameters.block_vectors), last_vector)
+            with w.loop(block.index, block_end, parameters.tile_vectors) as panel, w.loop(0, spec.points**2) as point:
+                b_here = w.add(w.multiply(panel.index, weight_panel), w.multiply(point.index, weight_point))
+                b_here = at(weights, b_here)
+                column = w.multiply(w.subtract(panel.index, block.index), lanes)
+                result = w.add(w.multiply(point.index, self.product_point), column)
+                source = w.multiply(point.index, self.input_point)
+                with w.loop(first_tile, last_tile, parameters.tile_rows) as strip:
+                    done = w.subtract(strip.index, first_tile)
+                    a_here = at("%scratch", w.add(source, w.multiply(done, self.input_pitch)))
+                    there = at(products, w.add(result, w.multiply(done, self.product_pitch)))
+                    for vectors, _ in w.cut(panel.index, self.panels, parameters.tile_vectors):
+                        for rows, _ in w.cut(strip.index, spec.tiles, parameters.tile_rows):
+                            shape = Tile(
+                                self.dtype, tuple(row * self.input_pitch for row in range(rows)),
+                                tuple(row * self.product_pitch for row in range(rows)), vectors, weight_panel, lanes,
+                                (Level(form.inputs, 1, lanes),),
+                            )  # fmt: skip
+                            run_tile(w, f"tile_{rows}x{vectors}", shape, (a_here, b_here, there))
+            with w.loop(first_tile, last_tile) as tile, w.loop(block.index, block_end) as panel:
+                done = w.multiply(w.subtract(tile.index, first_tile), self.product_pitch)
+                source_at = at(products, w.add(done, w.multiply(w.subtract(panel.index, block.index), lanes)))
+                image, top, left = tile_place(w, spec.grid, spec.outputs, tile.index)
+                pixel = w.add(w.multiply(image, form.rows.output_extent), top)
+                pixel = w.add(w.multiply(pixel, form.columns.output_extent), left)
+                column = w.multiply(panel.index, lanes)
+                offset = w.add(w.multiply(pixel, form.outputs), column)
+                pointers = (source_at, w.pointer(output, offset, stored), *operands.at(w, offset, column))
+                height = w.minimum(w.subtract(form.rows.output_extent, top), spec.outputs)
+                width = w.minimum(w.subtract(form.columns.output_extent, left), spec.outputs)
+                for _, active in cut_columns(w, panel.index, form.outputs, lanes):
+                    w.run(self.define_output(active), pointers, (height, width))
+
+    def define_output(self, active: int) -> str:
+        """Define `output(products, output, epilogue operands…, height, width)`: A^T M A of one tile and one vector, and
+        the epilogue of the outputs inside the image.
+        """
+        spec, form, dtype = self.spec, self.form, self.dtype
+        bases = OperandPointers.parameters(spec.convolution.epilogue)
+
+        def build(inner: Writer) -> None:
+            memory, transforms = Elements(inner, dtype), Transforms(inner, dtype, spec.algorithm)
+            kind, lanes = memory.kind, self.lanes
+            buffer = inner.value(f"alloca [{spec.outputs**2} x {kind}], align 64")
+
+            def load(row: int, column: int) -> str:
+                return memory.load("%products", (row * spec.points + column) * self.product_point)
+
+            for row, column, value in transforms.square(transforms.output, spec.points, load):
+                place = inner.pointer(buffer, row * spec.outputs + column, kind)
+                store_vector(inner, dtype, value, place, lanes, alignment=64)
+            with inner.loop(0, "%height") as down, inner.loop(0, "%width") as right:
+                number = inner.add(inner.multiply(down.index, spec.outputs), right.index)
+                total = load_vector(inner, dtype, inner.pointer(buffer, number, kind), lanes, alignment=64)
+                pixel = inner.add(inner.multiply(down.index, form.columns.output_extent), right.index)
+                store_finished(inner, bases, dtype, total, "%output", inner.multiply(pixel, form.outputs), 0, active)
+
+        parameters = [("ptr noalias", "%products"), ("ptr", "%output"), *bases.typed]
+        return self.w.function(f"output_{active}", [*parameters, ("i64", "%height"), ("i64", "%width")], build)
+
+
+def input_tiles(spec: WinogradSpec, point: int) -> TiledImage:
+    """The input, cut into tiles whose points lie `point` elements apart."""
+    form = spec.form
+    start = form.rows.phases[0].input_start, form.columns.phases[0].input_start
+    extents = form.rows.extent, form.columns.extent
+    return TiledImage(spec.convolution.dtype, spec.algorithm, extents, form.inputs, start, spec.grid, "data", point)
 
 
 WINOGRAD_CYCLES = 4
@@ -279,40 +205,27 @@ WINOGRAD_CYCLES = 4
 def candidates(spec: WinogradSpec, machine: Machine) -> tuple[WinogradParameters, ...]:
     """Tiles of the product in the transformed domain; tasks also pay for transforms."""
     form, lanes = correlation(spec.convolution), lanes_of(spec.convolution.dtype)
-    points, panels, tiles = spec.algorithm.points**2, -(-form.outputs // lanes), spec.tiles
-    shapes = cheapest_tiles(
-        [
-            (points * cut_cycles([pieces(tiles, m)], pieces(panels, v), form.inputs), (m, v))
-            for v in range(1, min(panels, 4) + 1)
-            for m in range(1, min(tiles, machine.vectors) + 1)
-            if fits_registers(m, v, machine)
-        ]
-    )
-    options: list[tuple[float, WinogradParameters]] = []
-    for cycles, (m, v) in shapes:
-        sizes = []
-        for task_vectors in steps(v, panels):
-            for block_vectors in steps(v, task_vectors):
-                for task_tiles in range(m, min(tiles, 64) + m, m):
-                    parameters = WinogradParameters(m, v, task_tiles, task_vectors, block_vectors)
-                    scratch = scratch_bytes(spec, parameters)
-                    if scratch > SCRATCH_LIMIT:
-                        continue
-                    task_count = tasks(spec, parameters)
-                    inputs = tiles * -(-form.inputs // lanes) * -(-panels // task_vectors)
-                    transforms = (inputs + tiles * panels) * points * WINOGRAD_CYCLES
-                    block = points * form.inputs * min(block_vectors, panels) * 64
-                    share = points * form.inputs * min(task_vectors, panels) * 64
-                    blocks = -(-min(task_vectors, panels) // block_vectors)
-                    weights = task_count * share if share + scratch > machine.level2_bytes else task_count * share / 4
-                    again = task_count * blocks * max(0, scratch + block - machine.level2_bytes)
-                    total = (
-                        cycles + transforms + task_count * TASK_OVERHEAD + (weights + again) / SHARED_BYTES_PER_CYCLE
-                    )
-                    total *= balance(task_count)
-                    sizes.append((total, task_count, parameters))
-        options += cheapest_sizes(sizes)
-    return best(options)
+    points, panels, tiles = spec.points**2, form.packing.panels, spec.tiles
+
+    def sizes(cycles: float, m: int, v: int) -> Iterator[tuple[WinogradParameters, int, float]]:
+        blocks = [(task, block) for task in steps(v, panels) for block in steps(v, task)]
+        for (task_vectors, block_vectors), task_tiles in product(blocks, range(m, min(tiles, 64) + m, m)):
+            parameters = WinogradParameters(m, v, task_tiles, task_vectors, block_vectors)
+            kernel = WinogradKernel(spec, parameters)
+            scratch, tasks = kernel.scratch_bytes, kernel.tasks
+            if scratch > SCRATCH_LIMIT:
+                continue
+            inputs = tiles * -(-form.inputs // lanes) * -(-panels // task_vectors)
+            transforms = (inputs + tiles * panels) * points * WINOGRAD_CYCLES
+            block = points * form.inputs * min(block_vectors, panels) * 64
+            share = points * form.inputs * min(task_vectors, panels) * 64
+            passes = -(-min(task_vectors, panels) // block_vectors)
+            weights = tasks * share if share + scratch > machine.level2_bytes else tasks * share / 4
+            again = tasks * passes * max(0, scratch + block - machine.level2_bytes)
+            read = (weights + again) / SHARED_BYTES_PER_CYCLE
+            yield parameters, tasks, points * cycles + transforms + tasks * TASK_OVERHEAD + read
+
+    return sized(product_tiles(tiles, panels, form.inputs, machine), sizes)
 
 
 def operands(spec: WinogradSpec) -> list[Argument]:
@@ -322,12 +235,5 @@ def operands(spec: WinogradSpec) -> list[Argument]:
 
 
 TEMPLATE = Template(
-    WinogradSpec,
-    WinogradParameters,
-    render,
-    tasks,
-    scratch_bytes,
-    operands,
-    candidates,
-    directions=("forward", "input_gradient"),
+    WinogradSpec, WinogradParameters, WinogradKernel, operands, candidates, directions=("forward", "input_gradient")
 )

@@ -16,24 +16,16 @@ images' size through memory twice.
 
 from __future__ import annotations
 
-import math
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 
-from trainer.engine.targets.cpu.costs.cycles import (
-    SCRATCH_LIMIT,
-    SHARED_BYTES_PER_CYCLE,
-    TASK_OVERHEAD,
-    balance,
-    cut_cycles,
-    fits_registers,
-    pieces,
-    steps,
-)
-from trainer.engine.targets.cpu.costs.ranking import best, cheapest_sizes, cheapest_tiles
+from trainer.engine.targets.cpu.costs.cycles import SCRATCH_LIMIT, SHARED_BYTES_PER_CYCLE, TASK_OVERHEAD, steps
+from trainer.engine.targets.cpu.costs.ranking import product_tiles, sized
 from trainer.engine.targets.cpu.kernels import copies
-from trainer.engine.targets.cpu.kernels.access import load_vector, store_vector
-from trainer.engine.targets.cpu.kernels.expression import MEMORY
-from trainer.engine.targets.cpu.kernels.tile import cut_columns, lanes_of, run_tile
+from trainer.engine.targets.cpu.kernels.access import Elements
+from trainer.engine.targets.cpu.kernels.expression import lanes_of
+from trainer.engine.targets.cpu.kernels.tile import cut_columns, run_tile
 from trainer.engine.targets.cpu.kernels.tile_shape import Level, Tile
 from trainer.engine.targets.cpu.kernels.totals import TotalsSpec
 from trainer.engine.targets.cpu.kernels.winograd_choice import WinogradSpec
@@ -41,7 +33,7 @@ from trainer.engine.targets.cpu.kernels.winograd_tiles import TiledImage, read_t
 from trainer.engine.targets.cpu.kernels.winograd_transforms import Transforms
 from trainer.engine.targets.cpu.kernels.writer import Integer, Writer
 from trainer.engine.targets.cpu.machine import Machine
-from trainer.engine.targets.cpu.template import Argument, Template, activations
+from trainer.engine.targets.cpu.template import Argument, Template, TemplateKernel, activations
 from trainer.engine.targets.cpu.templates import winograd
 from trainer.engine.targets.cpu.templates.weight_gradient import MOST_GROUPS, TOTALS_ELEMENTS
 
@@ -89,207 +81,131 @@ def totals_of(spec: WinogradSpec) -> TotalsSpec:
     return TotalsSpec(spec.convolution, tile_blocks(spec).groups)
 
 
-@dataclass(frozen=True, slots=True)
-class _Shape:
-    """Sizes in elements: transformed inputs [points][tiles][channels], transformed gradients [points][tiles][filters]
-    and sums [points][channels][filters] of a task lie in scratch, points an odd number of cache lines apart.
+class WinogradGradientKernel(TemplateKernel[WinogradSpec, WinogradGradientParameters]):
+    """Transformed inputs [points][tiles][channels], transformed gradients [points][tiles][filters] and sums
+    [points][channels][filters] of a task lie in scratch, points an odd number of cache lines apart.
     """
 
-    points: int
-    channel_panels: int
-    panels: int
-    input_pitch: int
-    gradient_pitch: int
-    input_point: int
-    gradient_point: int
-    sum_point: int
-
-    @classmethod
-    def of(cls, spec: WinogradSpec, parameters: WinogradGradientParameters) -> _Shape:
-        plain = spec.convolution
-        lanes, tiles = lanes_of(plain.dtype), min(TILES, spec.tiles)
-        channel_panels, panels = -(-plain.channels // lanes), -(-plain.filters // lanes)
-        inputs = min(parameters.task_channels, channel_panels) * lanes
-        gradients = min(parameters.task_vectors, panels) * lanes
-        return cls(
-            spec.algorithm.points,
-            channel_panels,
-            panels,
-            inputs,
-            gradients,
-            tiles * inputs + lanes,
-            tiles * gradients + lanes,
-            inputs * gradients + lanes,
-        )
-
-    @property
-    def gradients(self) -> int:
+    def __init__(self, spec: WinogradSpec, parameters: WinogradGradientParameters) -> None:
+        super().__init__(spec, parameters)
+        plain, lanes, tiles = spec.convolution, self.lanes, min(TILES, spec.tiles)
+        self.channel_panels, self.panels = -(-plain.channels // lanes), -(-plain.filters // lanes)
+        self.input_pitch = min(parameters.task_channels, self.channel_panels) * lanes
+        self.gradient_pitch = min(parameters.task_vectors, self.panels) * lanes
+        self.input_point = tiles * self.input_pitch + lanes
+        self.gradient_point = tiles * self.gradient_pitch + lanes
+        self.sum_point = self.input_pitch * self.gradient_pitch + lanes
+        self.gradients = spec.points**2 * self.input_point
         """Where the transformed gradients begin."""
-        return self.points**2 * self.input_point
-
-    @property
-    def sums(self) -> int:
+        self.sums = self.gradients + spec.points**2 * self.gradient_point
         """Where the sums begin."""
-        return self.gradients + self.points**2 * self.gradient_point
 
     @property
-    def size(self) -> int:
-        return self.sums + self.points**2 * self.sum_point
+    def grid(self) -> tuple[int, ...]:
+        """Tasks along groups of blocks, channels and filters."""
+        channels = -(-self.channel_panels // self.parameters.task_channels)
+        return tile_blocks(self.spec).groups, channels, -(-self.panels // self.parameters.task_vectors)
 
+    @property
+    def scratch_bytes(self) -> int:
+        return (self.sums + self.spec.points**2 * self.sum_point) * self.dtype.itemsize
 
-def _grid(spec: WinogradSpec, parameters: WinogradGradientParameters) -> tuple[int, int, int]:
-    """Tasks along filters, channels and groups of blocks."""
-    shape = _Shape.of(spec, parameters)
-    vectors = -(-shape.panels // parameters.task_vectors)
-    return vectors, -(-shape.channel_panels // parameters.task_channels), tile_blocks(spec).groups
+    def write(self) -> None:
+        """Transform both operands of each block, add its products, transform the sums back."""
+        spec, plain, blocks, parameters = self.spec, self.spec.convolution, tile_blocks(self.spec), self.parameters
+        w, at, lanes = self.w, self.memory.at, self.lanes
+        x, dy, totals = (w.argument(word) for word in range(3))
+        group, channel_task, vector_task = w.unravel("%task", *self.grid[1:])
+        first_vector, last_vector = w.share(vector_task, parameters.task_vectors, self.panels)
+        first_channels, last_channels = w.share(channel_task, parameters.task_channels, self.channel_panels)
+        first_channel = w.multiply(first_channels, lanes)
+        channels = w.subtract(w.minimum(w.multiply(last_channels, lanes), plain.channels), first_channel)
+        gradients, sums = (at("%scratch", place) for place in (self.gradients, self.sums))
 
+        w.run(copies.define_clear(w, self.dtype), (sums,), (spec.points**2 * self.sum_point,))
+        first_block, last_block = w.share(group, blocks.blocks_per_group, blocks.count)
+        inputs, extents = winograd.input_tiles(spec, self.input_point), plain.output_spatial
+        slopes = TiledImage(
+            self.dtype, spec.algorithm, extents, plain.filters, (0, 0), spec.grid, "gradient", self.gradient_point
+        )
+        with w.loop(first_block, last_block) as block:
+            first_tile = w.multiply(block.index, TILES)
+            count = w.minimum(w.subtract(blocks.tiles, first_tile), TILES) if blocks.tiles % TILES else TILES
+            with w.loop(0, count) as tile:
+                number = w.add(first_tile, tile.index)
+                target = at("%scratch", w.multiply(tile.index, self.input_pitch))
+                read_tile(w, inputs, x, number, target, (first_channels, last_channels))
+                target = at(gradients, w.multiply(tile.index, self.gradient_pitch))
+                read_tile(w, slopes, dy, number, target, (first_vector, last_vector))
+            with w.loop(0, spec.points**2) as point:
+                a_point = at("%scratch", w.multiply(point.index, self.input_point))
+                b_point = at(gradients, w.multiply(point.index, self.gradient_point))
+                sum_point = at(sums, w.multiply(point.index, self.sum_point))
+                self.multiply((a_point, b_point, sum_point), channels, count, (first_vector, last_vector))
+        with w.loop(0, channels) as channel, w.loop(first_vector, last_vector) as panel:
+            column = w.multiply(w.subtract(panel.index, first_vector), lanes)
+            source = at(sums, w.add(w.multiply(channel.index, self.gradient_pitch), column))
+            row = w.add(w.multiply(group, 9 * plain.channels), w.add(first_channel, channel.index))
+            place = w.add(w.multiply(row, plain.filters), w.multiply(panel.index, lanes))
+            for _, active in cut_columns(w, panel.index, plain.filters, lanes):
+                w.run(self.define_weights(active), (source, at(totals, place)))
 
-def tasks(spec: WinogradSpec, parameters: WinogradGradientParameters) -> int:
-    """How many tasks the kernel has."""
-    return math.prod(_grid(spec, parameters))
+    def multiply(
+        self, pointers: tuple[str, str, str], channels: Integer, count: Integer, vectors: tuple[Integer, Integer]
+    ) -> None:
+        """Add one block's products at one point to the sums."""
+        w, at, lanes, parameters = self.w, self.memory.at, self.lanes, self.parameters
+        tiles: Integer = count if isinstance(count, int) else "%tiles"
+        level = Level(tiles, self.input_pitch, self.gradient_pitch)
+        total, widest = self.spec.convolution.channels, self.input_pitch
+        possible = sorted({min(widest, total - start) for start in range(0, total, widest)})
+        with w.loop(*vectors, parameters.tile_vectors) as panel, w.loop(0, channels, parameters.tile_rows) as run:
+            column = w.multiply(w.subtract(panel.index, vectors[0]), lanes)
+            a, b = at(pointers[0], run.index), at(pointers[1], column)
+            result = at(pointers[2], w.add(w.multiply(run.index, self.gradient_pitch), column))
+            for thick, _ in w.cut(panel.index, self.panels, parameters.tile_vectors):
+                for height, _ in w.cut(run.index, channels, parameters.tile_rows, possible):
+                    rows, outputs = range(height), tuple(row * self.gradient_pitch for row in range(height))
+                    tile = Tile(self.dtype, tuple(rows), outputs, thick, lanes, lanes, (level,), accumulate=True)
+                    run_tile(w, f"tile_{height}x{thick}", tile, (a, b, result), {"%tiles": count})
 
+    def define_weights(self, active: int) -> str:
+        """Define `weights(sums, totals)`: G^T U G of one channel and one vector of filters."""
+        spec, plain = self.spec, self.spec.convolution
 
-def scratch_bytes(spec: WinogradSpec, parameters: WinogradGradientParameters) -> int:
-    """Scratch memory that a thread needs."""
-    return _Shape.of(spec, parameters).size * spec.convolution.dtype.itemsize
+        def build(inner: Writer) -> None:
+            memory, transforms = Elements(inner, self.dtype), Transforms(inner, self.dtype, spec.algorithm)
 
+            def load(row: int, column: int) -> str:
+                return memory.load("%sums", (row * spec.points + column) * self.sum_point)
 
-def render(spec: WinogradSpec, parameters: WinogradGradientParameters, name: str) -> str:
-    """The module of the kernel: transform both operands of each block, add its products, transform the sums back."""
-    plain, shape, blocks = spec.convolution, _Shape.of(spec, parameters), tile_blocks(spec)
-    w = Writer()
-    element, lanes = MEMORY[plain.dtype.name], lanes_of(plain.dtype)
-    x, dy, totals = (w.argument(word) for word in range(3))
-    vector_tasks, channel_tasks, _ = _grid(spec, parameters)
-    group, channel_task, vector_task = w.unravel("%task", channel_tasks, vector_tasks)
-    first_vector, last_vector = w.share(vector_task, parameters.task_vectors, shape.panels)
-    first_channels, last_channels = w.share(channel_task, parameters.task_channels, shape.channel_panels)
-    first_channel = w.multiply(first_channels, lanes)
-    channels = w.subtract(w.minimum(w.multiply(last_channels, lanes), plain.channels), first_channel)
-    gradients, sums = (w.pointer("%scratch", place, element) for place in (shape.gradients, shape.sums))
+            for r, s, value in transforms.square(transforms.weights, spec.points, load):
+                memory.store(value, "%totals", (r * 3 + s) * plain.channels * plain.filters, active)
 
-    clear = copies.define_clear(w, plain.dtype)
-    w.run(clear, (sums,), (shape.points**2 * shape.sum_point,))
-    first_block, last_block = w.share(group, blocks.blocks_per_group, blocks.count)
-    images = _images(spec, shape)
-    with w.loop(first_block, last_block) as block:
-        first_tile = w.multiply(block.index, TILES)
-        count = w.minimum(w.subtract(blocks.tiles, first_tile), TILES) if blocks.tiles % TILES else TILES
-        with w.loop(0, count) as tile:
-            number = w.add(first_tile, tile.index)
-            target = w.pointer("%scratch", w.multiply(tile.index, shape.input_pitch), element)
-            read_tile(w, images[0], x, number, target, (first_channels, last_channels))
-            target = w.pointer(gradients, w.multiply(tile.index, shape.gradient_pitch), element)
-            read_tile(w, images[1], dy, number, target, (first_vector, last_vector))
-        with w.loop(0, shape.points**2) as point:
-            a_point = w.pointer("%scratch", w.multiply(point.index, shape.input_point), element)
-            b_point = w.pointer(gradients, w.multiply(point.index, shape.gradient_point), element)
-            sum_point = w.pointer(sums, w.multiply(point.index, shape.sum_point), element)
-            _multiply(w, spec, parameters, shape, (a_point, b_point, sum_point), channels, count,
-                      (first_vector, last_vector))  # fmt: skip
-    with w.loop(0, channels) as channel, w.loop(first_vector, last_vector) as panel:
-        column = w.multiply(w.subtract(panel.index, first_vector), lanes)
-        source = w.pointer(sums, w.add(w.multiply(channel.index, shape.gradient_pitch), column), element)
-        row = w.add(w.multiply(group, 9 * plain.channels), w.add(first_channel, channel.index))
-        place = w.add(w.multiply(row, plain.filters), w.multiply(panel.index, lanes))
-        for _, active in cut_columns(w, panel.index, plain.filters, lanes):
-            function = _define_weights(w, spec, shape, active)
-            w.run(function, (source, w.pointer(totals, place, element)))
-    return w.module(name, scratch=True)
-
-
-def _images(spec: WinogradSpec, shape: _Shape) -> tuple[TiledImage, TiledImage]:
-    """x and dy, cut into tiles."""
-    plain, form = spec.convolution, spec.form
-    start = form.rows.phases[0].input_start, form.columns.phases[0].input_start
-    common = plain.dtype, spec.algorithm
-    inputs = TiledImage(*common, plain.spatial, plain.channels, start, spec.grid, "data", shape.input_point)
-    extents = plain.output_spatial
-    return inputs, TiledImage(*common, extents, plain.filters, (0, 0), spec.grid, "gradient", shape.gradient_point)
-
-
-def _multiply(
-    w: Writer,
-    spec: WinogradSpec,
-    parameters: WinogradGradientParameters,
-    shape: _Shape,
-    pointers: tuple[str, str, str],
-    channels: Integer,
-    count: Integer,
-    vectors: tuple[Integer, Integer],
-) -> None:
-    """Add one block's products at one point to the sums."""
-    dtype = spec.convolution.dtype
-    element, lanes = MEMORY[dtype.name], lanes_of(dtype)
-    tiles: Integer = count if isinstance(count, int) else "%tiles"
-    level = Level(tiles, shape.input_pitch, shape.gradient_pitch)
-    widest = min(parameters.task_channels, shape.channel_panels) * lanes
-    possible = sorted({min(widest, spec.convolution.channels - start)
-                       for start in range(0, spec.convolution.channels, widest)})  # fmt: skip
-    with w.loop(*vectors, parameters.tile_vectors) as panel, w.loop(0, channels, parameters.tile_rows) as run:
-        column = w.multiply(w.subtract(panel.index, vectors[0]), lanes)
-        a = w.pointer(pointers[0], run.index, element)
-        b = w.pointer(pointers[1], column, element)
-        result = w.pointer(pointers[2], w.add(w.multiply(run.index, shape.gradient_pitch), column), element)
-        for thick, _ in w.cut(panel.index, shape.panels, parameters.tile_vectors):
-            for height, _ in w.cut(run.index, channels, parameters.tile_rows, possible):
-                outputs = tuple(row * shape.gradient_pitch for row in range(height))
-                tile = Tile(dtype, tuple(range(height)), outputs, thick, lanes, lanes, (level,), accumulate=True)
-                run_tile(w, f"tile_{height}x{thick}", tile, (a, b, result), {"%tiles": count})
-
-
-def _define_weights(w: Writer, spec: WinogradSpec, shape: _Shape, active: int) -> str:
-    """Define `weights(sums, totals)`: G^T U G of one channel and one vector of filters."""
-    plain = spec.convolution
-    dtype, points = plain.dtype, shape.points
-    element, lanes = MEMORY[dtype.name], lanes_of(dtype)
-
-    def build(inner: Writer) -> None:
-        transforms = Transforms(inner, dtype, spec.algorithm)
-
-        def load(row: int, column: int) -> str:
-            place = inner.pointer("%sums", (row * points + column) * shape.sum_point, element)
-            return load_vector(inner, dtype, place, lanes)
-
-        for r, s, value in transforms.square(transforms.weights, points, load):
-            place = inner.pointer("%totals", (r * 3 + s) * plain.channels * plain.filters, element)
-            store_vector(inner, dtype, value, place, lanes, active)
-
-    return w.function(f"weights_{active}", [("ptr noalias", "%sums"), ("ptr noalias", "%totals")], build)
+        return self.w.function(f"weights_{active}", [("ptr noalias", "%sums"), ("ptr noalias", "%totals")], build)
 
 
 def candidates(spec: WinogradSpec, machine: Machine) -> tuple[WinogradGradientParameters, ...]:
     """Tiles of channels and filters at each point; tasks also pay for transforms there and back."""
     plain, blocks, lanes = spec.convolution, tile_blocks(spec), lanes_of(spec.convolution.dtype)
-    points, panels, inputs = spec.algorithm.points**2, -(-plain.filters // lanes), -(-plain.channels // lanes)
+    points, panels, inputs = spec.points**2, -(-plain.filters // lanes), -(-plain.channels // lanes)
     tiles = min(TILES, spec.tiles)
-    shapes = cheapest_tiles(
-        [
-            (cut_cycles([pieces(plain.channels, m)], pieces(panels, v), tiles), (m, v))
-            for v in range(1, min(panels, 4) + 1)
-            for m in range(1, min(plain.channels, machine.vectors) + 1)
-            if fits_registers(m, v, machine)
-        ]
-    )
-    options: list[tuple[float, WinogradGradientParameters]] = []
-    for cycles, (m, v) in shapes:
-        sizes = []
-        for task_channels in steps(1, inputs):
-            for task_vectors in steps(v, panels):
-                parameters = WinogradGradientParameters(m, v, task_channels, task_vectors)
-                scratch = scratch_bytes(spec, parameters)
-                if scratch > SCRATCH_LIMIT:
-                    continue
-                task_count = tasks(spec, parameters)
-                vectors = min(task_vectors, panels)
-                read = points * tiles * (task_channels + vectors) * winograd.WINOGRAD_CYCLES
-                again = max(0, scratch - machine.level2_bytes) * 2 / SHARED_BYTES_PER_CYCLE
-                back = points * task_channels * lanes * vectors * winograd.WINOGRAD_CYCLES
-                total = task_count * (blocks.blocks_per_group * (read + again) + back + TASK_OVERHEAD)
-                total += blocks.count * points * cycles
-                sizes.append((total * balance(task_count), task_count, parameters))
-        options += cheapest_sizes(sizes)
-    return best(options)
+
+    def sizes(cycles: float, m: int, v: int) -> Iterator[tuple[WinogradGradientParameters, int, float]]:
+        for task_channels, task_vectors in product(steps(1, inputs), steps(v, panels)):
+            parameters = WinogradGradientParameters(m, v, task_channels, task_vectors)
+            kernel = WinogradGradientKernel(spec, parameters)
+            scratch, tasks = kernel.scratch_bytes, kernel.tasks
+            if scratch > SCRATCH_LIMIT:
+                continue
+            vectors = min(task_vectors, panels)
+            read = points * tiles * (task_channels + vectors) * winograd.WINOGRAD_CYCLES
+            again = max(0, scratch - machine.level2_bytes) * 2 / SHARED_BYTES_PER_CYCLE
+            back = points * task_channels * lanes * vectors * winograd.WINOGRAD_CYCLES
+            total = tasks * (blocks.blocks_per_group * (read + again) + back + TASK_OVERHEAD)
+            yield parameters, tasks, total + blocks.count * points * cycles
+
+    return sized(product_tiles(plain.channels, panels, tiles, machine), sizes)
 
 
 def operands(spec: WinogradSpec) -> list[Argument]:
@@ -303,9 +219,7 @@ def operands(spec: WinogradSpec) -> list[Argument]:
 TEMPLATE = Template(
     WinogradSpec,
     WinogradGradientParameters,
-    render,
-    tasks,
-    scratch_bytes,
+    WinogradGradientKernel,
     operands,
     candidates,
     directions=("weight_gradient",),
