@@ -22,7 +22,7 @@ from harness import Family, Figure, checkout_environment
 from trainer.engine.graph.dtypes import float32
 from trainer.engine.graph.storage import aligned_empty
 from trainer.engine.targets.cpu import defaults, native
-from trainer.engine.targets.cpu.kernels import pack, totals, winograd_choice
+from trainer.engine.targets.cpu.kernels import pack, winograd_choice
 from trainer.engine.targets.cpu.kernels.geometry import ConvolutionSpec
 from trainer.engine.targets.cpu.kernels.totals import TotalsSpec
 from trainer.engine.targets.cpu.machine import host_machine
@@ -37,6 +37,8 @@ from trainer.engine.targets.cpu.templates import (
     winograd_gradient,
 )
 from trainer.engine.targets.cpu.templates.contraction import MatmulSpec
+from trainer.engine.targets.cpu.templates.depthwise import ExchangedWeights
+from trainer.engine.targets.cpu.templates.winograd import WinogradWeights
 
 REPETITIONS = 5
 PEERS = Path(__file__).parent / "workloads"
@@ -116,7 +118,7 @@ def _random(*shape: int) -> np.ndarray:
 
 def _packing(spec: pack.PackSpec, source: np.ndarray) -> tuple[Call, np.ndarray]:
     packed = _random(spec.size)
-    return (pack.render(spec, "kernel"), [source, packed], pack.tasks(spec)), packed
+    return (spec.render("kernel"), [source, packed], spec.tasks), packed
 
 
 def _specification(kind: str, numbers: tuple[int, ...]) -> ConvolutionSpec:
@@ -135,7 +137,7 @@ def _gradient_calls(
     parts = _random(sums.size)
     calls: list[Call] = [(ir, [*arrays, parts, *words], tasks)]
     if sums.is_needed:
-        calls.append((totals.render(sums, "kernel"), [parts, _random(sums.weights)], totals.tasks(sums)))
+        calls.append((sums.render("kernel"), [parts, _random(sums.weights)], sums.tasks))
     return calls
 
 
@@ -156,7 +158,7 @@ def _grouped_calls(kind: str, numbers: tuple[int, ...]) -> list[Call]:
     calls = []
     if alone.exchanges:
         exchanged = _random(w.size)
-        calls.append((depthwise.render_weights(alone, "kernel"), [w, exchanged], depthwise.weight_tasks(alone)))
+        calls.append((ExchangedWeights(alone).render("kernel"), [w, exchanged], ExchangedWeights(alone).tasks))
         w = exchanged
     arrays = [x, w, y] if kind == "forward" else [y, w, x]
     ir = depthwise.TEMPLATE.render(alone, parameters, "kernel")
@@ -178,8 +180,8 @@ def _fast_calls(kind: str, numbers: tuple[int, ...]) -> list[Call]:
         )
         return _gradient_calls(ir, [x, y], tasks, winograd_gradient.totals_of(fast))
     call, packed = _packing(convolution.pack_spec(spec), _random(*spec.window, spec.channels, spec.filters))
-    weights, parameters = _random(winograd.weights_size(fast)), defaults.choose(fast)
-    transform = winograd.render_weights(fast, "kernel"), [packed, weights], winograd.weight_tasks(fast)
+    weights, parameters = _random(WinogradWeights(fast).size), defaults.choose(fast)
+    transform = WinogradWeights(fast).render("kernel"), [packed, weights], WinogradWeights(fast).tasks
     arrays = [x, weights, y] if kind == "forward" else [y, weights, x]
     return [
         call,

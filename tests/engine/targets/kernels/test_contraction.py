@@ -15,7 +15,6 @@ from trainer.engine.graph.dtypes import DType
 from trainer.engine.program.epilogue import Epilogue, EpilogueOperand
 from trainer.engine.program.spec import Instruction
 from trainer.engine.targets.cpu import defaults
-from trainer.engine.targets.cpu.kernels import pack
 from trainer.engine.targets.cpu.templates import contraction
 from trainer.engine.targets.cpu.templates.contraction import MatmulParameters, MatmulSpec
 
@@ -40,7 +39,7 @@ def multiply(
     if spec.packed:
         packing = contraction.pack_spec(spec)
         packed = run_kernel.empty([packing.size], spec.dtype.storage)
-        run_kernel(pack.render(packing, "pack"), "pack", [b, packed], range(pack.tasks(packing)))
+        run_kernel(packing.render("pack"), "pack", [b, packed], range(packing.tasks))
         b = packed
     output = run_kernel.empty([*spec.batch, spec.rows, spec.columns], spec.epilogue.output(spec.dtype).storage)
     tasks = reversed(range(contraction.TEMPLATE.tasks(spec, parameters)))

@@ -15,7 +15,6 @@ from trainer.engine.graph.dtypes import DType
 from trainer.engine.program.epilogue import Epilogue, EpilogueOperand
 from trainer.engine.program.spec import Instruction
 from trainer.engine.targets.cpu import defaults, native
-from trainer.engine.targets.cpu.kernels import pack, totals
 from trainer.engine.targets.cpu.kernels.geometry import ConvolutionSpec, Direction
 from trainer.engine.targets.cpu.machine import AVX512, NARROW
 from trainer.engine.targets.cpu.templates import convolution, weight_gradient
@@ -120,7 +119,7 @@ def correlate(
     if spec.packed:
         packing = convolution.pack_spec(spec)
         packed = run_kernel.empty([packing.size], spec.dtype.storage)
-        run_kernel(pack.render(packing, "pack"), "pack", [stored, packed], range(pack.tasks(packing)))
+        run_kernel(packing.render("pack"), "pack", [stored, packed], range(packing.tasks))
         stored = packed
     forward = spec.direction == "forward"
     shape = (
@@ -158,8 +157,8 @@ def weigh(
     output = parts
     if weight_gradient.totals_of(spec).is_needed:
         output = run_kernel.empty([parts.size // weight_gradient.pixel_blocks(spec).groups], spec.dtype.storage)
-        combine = totals.render(weight_gradient.totals_of(spec), "combine")
-        run_kernel(combine, "combine", [parts, output, *operands], range(totals.tasks(weight_gradient.totals_of(spec))))
+        combine = weight_gradient.totals_of(spec).render("combine")
+        run_kernel(combine, "combine", [parts, output, *operands], range(weight_gradient.totals_of(spec).tasks))
     shape = (*spec.window, spec.channels // spec.groups, spec.filters)
     return output.reshape(shape).transpose(3, 2, 0, 1)
 

@@ -13,11 +13,10 @@ from trainer.engine.graph import dtypes
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.program.epilogue import Epilogue, EpilogueOperand
 from trainer.engine.targets.cpu import defaults, native
-from trainer.engine.targets.cpu.kernels import totals
 from trainer.engine.targets.cpu.kernels.geometry import ConvolutionSpec, Direction
 from trainer.engine.targets.cpu.machine import NARROW
 from trainer.engine.targets.cpu.templates import depthwise, depthwise_weights, weight_gradient
-from trainer.engine.targets.cpu.templates.depthwise import DepthwiseParameters, DepthwiseSpec
+from trainer.engine.targets.cpu.templates.depthwise import DepthwiseParameters, DepthwiseSpec, ExchangedWeights
 
 F32 = dtypes.float32
 GEOMETRIES = {  # images, channels, spatial, window, strides, padding, dilation
@@ -73,8 +72,8 @@ def correlate_alone(
     stored = run_kernel.aligned(weights.transpose(plain.weight_order))
     if spec.exchanges:
         exchanged = run_kernel.empty(stored.shape, plain.dtype.storage)
-        tasks = range(depthwise.weight_tasks(spec))
-        run_kernel(depthwise.render_weights(spec, "exchange"), "exchange", [stored, exchanged], tasks)
+        tasks = range(ExchangedWeights(spec).tasks)
+        run_kernel(ExchangedWeights(spec).render("exchange"), "exchange", [stored, exchanged], tasks)
         stored = exchanged
     arrays = [run_kernel.aligned(channels_last(source)), stored, output, *(operands or [])]
     tasks = reversed(range(depthwise.TEMPLATE.tasks(spec, parameters)))
@@ -94,8 +93,8 @@ def weigh_alone(
     output = parts
     if weight_gradient.totals_of(plain).is_needed:
         output = run_kernel.empty([parts.size // weight_gradient.pixel_blocks(plain).groups], plain.dtype.storage)
-        combine = totals.render(weight_gradient.totals_of(plain), "combine")
-        run_kernel(combine, "combine", [parts, output], range(totals.tasks(weight_gradient.totals_of(plain))))
+        combine = weight_gradient.totals_of(plain).render("combine")
+        run_kernel(combine, "combine", [parts, output], range(weight_gradient.totals_of(plain).tasks))
     return output.reshape(*plain.window, spec.group, plain.filters).transpose(3, 2, 0, 1)
 
 

@@ -12,7 +12,6 @@ from tests.engine.targets.kernels.test_convolution import RECTIFIED, channels_la
 from trainer.engine.graph import dtypes
 from trainer.engine.program.epilogue import Epilogue, EpilogueOperand
 from trainer.engine.targets.cpu import defaults, native
-from trainer.engine.targets.cpu.kernels import pack
 from trainer.engine.targets.cpu.kernels.geometry import ConvolutionSpec
 from trainer.engine.targets.cpu.machine import AVX512, NARROW
 from trainer.engine.targets.cpu.templates import convolution, few_outputs
@@ -65,7 +64,7 @@ def correlate_few(
     if plain.packed:
         packing = convolution.pack_spec(plain)
         packed = run_kernel.empty([packing.size], plain.dtype.storage)
-        run_kernel(pack.render(packing, "pack"), "pack", [stored, packed], range(pack.tasks(packing)))
+        run_kernel(packing.render("pack"), "pack", [stored, packed], range(packing.tasks))
         stored = packed
     arrays = [run_kernel.aligned(channels_last(source)), stored, output, *(operands or [])]
     tasks, scratch = (

@@ -55,8 +55,8 @@ def build(
 
 
 def execute(kernel: index.IndexKernel, arrays: list[np.ndarray], narrow: bool = False) -> None:
-    call = compiled(index.render_index(kernel, "kernel"), narrow=narrow)
-    call(addresses(arrays), reversed(range(index.tasks(kernel))))
+    call = compiled(kernel.render("kernel"), narrow=narrow)
+    call(addresses(arrays), reversed(range(kernel.tasks)))
 
 
 def check(
@@ -160,7 +160,7 @@ def test_bfloat16_is_added_in_float32() -> None:
 def test_an_empty_axis_has_nothing_to_gather() -> None:
     kernel, _ = build("gather", (0, 4), (3,), 0, False, float32, "row major")
     with pytest.raises(ValueError, match="axis of length 0"):
-        index.render_index(kernel, "kernel")
+        kernel.render("kernel")
 
 
 @pytest.mark.full

@@ -75,6 +75,6 @@ def test_panels_hold_what_lies_at_their_places(
     padded[..., : spec.columns] = values
     expected = padded.reshape(*values.shape[:2], spec.panels, lanes).swapaxes(1, 2)
     packed = run_kernel.empty([spec.size], spec.dtype.storage)
-    tasks = reversed(range(pack.tasks(spec)))
-    run_kernel(pack.render(spec, "pack"), "pack", [run_kernel.aligned(source), packed], tasks)
+    tasks = reversed(range(spec.tasks))
+    run_kernel(spec.render("pack"), "pack", [run_kernel.aligned(source), packed], tasks)
     np.testing.assert_array_equal(packed.view(values.dtype), expected.reshape(-1))

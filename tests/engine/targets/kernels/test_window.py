@@ -73,8 +73,8 @@ def check(
     )  # fmt: skip
     x = laid_out(x, order)
     result = laid_out(np.full(kernel.output_shape, -1, np.int32), output_order)
-    call = compiled(window.render_window_argmax(kernel, "kernel"), narrow=narrow)
-    call(addresses([x, result]), reversed(range(window.tasks(kernel))))
+    call = compiled(kernel.render("kernel"), narrow=narrow)
+    call(addresses([x, result]), reversed(range(kernel.tasks)))
     np.testing.assert_array_equal(result, plain_argmax(from_bfloat16(x) if dtype is bfloat16 else x, kernel))
 
 
@@ -104,7 +104,7 @@ def test_windows_of_padding_alone_are_refused() -> None:
         float32, (1, 1, 4, 4), (2, 2), (2, 2), ((2, 2), (0, 0)), (1, 1), (16, 16, 4, 1), (0, 0, 0, 0)
     )
     with pytest.raises(ValueError, match="padding only"):
-        window.render_window_argmax(kernel, "kernel")
+        kernel.render("kernel")
 
 
 @pytest.mark.parametrize("dtype", [float32, float64, int32, uint8, bfloat16], ids=str)
@@ -117,7 +117,7 @@ def test_cumulative_sums_add_term_after_term(shape: tuple[int, ...], axis: int, 
     strides = strides_of(shape, range(len(shape)))
     kernel = scan.CumulativeSum(dtype, shape, axis, strides, strides)
     result = np.empty(shape, dtype.storage)
-    compiled(scan.render_cumulative_sum(kernel, "kernel"))(addresses([x, result]), range(scan.tasks(kernel)))
+    compiled(kernel.render("kernel"))(addresses([x, result]), range(kernel.tasks))
     if dtype is bfloat16:
         np.testing.assert_array_equal(result, to_bfloat16(np.cumsum(from_bfloat16(x), axis, dtype=np.float32)))
     else:

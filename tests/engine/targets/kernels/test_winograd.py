@@ -14,13 +14,13 @@ from tests.engine.targets.kernels.winograd_matrices import growth, matrices
 from trainer.engine.graph.dtypes import float32
 from trainer.engine.program.epilogue import Epilogue, EpilogueOperand
 from trainer.engine.targets.cpu import defaults, native
-from trainer.engine.targets.cpu.kernels import pack, winograd_choice
+from trainer.engine.targets.cpu.kernels import winograd_choice
 from trainer.engine.targets.cpu.kernels.geometry import ConvolutionSpec, Direction
 from trainer.engine.targets.cpu.kernels.winograd_choice import WinogradSpec
 from trainer.engine.targets.cpu.kernels.winograd_transforms import Algorithm
 from trainer.engine.targets.cpu.machine import AVX512, NARROW
 from trainer.engine.targets.cpu.templates import convolution, winograd
-from trainer.engine.targets.cpu.templates.winograd import WinogradParameters
+from trainer.engine.targets.cpu.templates.winograd import WinogradParameters, WinogradWeights
 
 EPSILON = 2.0**-24
 GEOMETRIES = {  # images, channels, spatial, filters, padding
@@ -58,10 +58,10 @@ def compute(
     packing = convolution.pack_spec(plain)
     packed = run_kernel.empty([packing.size], plain.dtype.storage)
     stored = run_kernel.aligned(weights.transpose(plain.weight_order))
-    run_kernel(pack.render(packing, "pack"), "pack", [stored, packed], range(pack.tasks(packing)))
-    transformed = run_kernel.empty([winograd.weights_size(spec)], plain.dtype.storage)
-    tasks = reversed(range(winograd.weight_tasks(spec)))
-    run_kernel(winograd.render_weights(spec, "weights"), "weights", [packed, transformed], tasks)
+    run_kernel(packing.render("pack"), "pack", [stored, packed], range(packing.tasks))
+    transformed = run_kernel.empty([WinogradWeights(spec).size], plain.dtype.storage)
+    tasks = reversed(range(WinogradWeights(spec).tasks))
+    run_kernel(WinogradWeights(spec).render("weights"), "weights", [packed, transformed], tasks)
     forward = plain.direction == "forward"
     spatial, channels = (plain.output_spatial, plain.filters) if forward else (plain.spatial, plain.channels)
     output = run_kernel.empty((plain.images, *spatial, channels), plain.dtype.storage)

@@ -13,7 +13,7 @@ from tests.engine.targets.kernels.test_convolution import channels_last, draw, t
 from tests.engine.targets.kernels.winograd_matrices import matrices
 from trainer.engine.graph.dtypes import float32
 from trainer.engine.targets.cpu import defaults, native
-from trainer.engine.targets.cpu.kernels import totals, winograd_choice
+from trainer.engine.targets.cpu.kernels import winograd_choice
 from trainer.engine.targets.cpu.kernels.geometry import ConvolutionSpec
 from trainer.engine.targets.cpu.kernels.winograd_choice import WinogradSpec
 from trainer.engine.targets.cpu.kernels.winograd_transforms import Algorithm
@@ -56,7 +56,7 @@ def compute(
     output = parts
     if sums.is_needed:
         output = run_kernel.empty([sums.weights], plain.dtype.storage)
-        run_kernel(totals.render(sums, "totals"), "totals", [parts, output], range(totals.tasks(sums)))
+        run_kernel(sums.render("totals"), "totals", [parts, output], range(sums.tasks))
     return output.reshape(3, 3, plain.channels, plain.filters).transpose(3, 2, 0, 1)
 
 

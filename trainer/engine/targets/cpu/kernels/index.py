@@ -64,6 +64,20 @@ class IndexKernel:
     def table_dtype(self) -> DType:
         return float32 if self.operation == "scatter_add" and self.dtype.is_half else self.dtype
 
+    @property
+    def tasks(self) -> int:
+        """How many tasks the grid has; 0 where there is nothing to write."""
+        split = _split(self)
+        if split.row_count == 0 or split.width == 0 or (self.operation == "gather" and 0 in self.sizes):
+            return 0
+        return -(-split.row_count // split.rows_per_task) * split.parts
+
+    def render(self, name: str) -> str:
+        """The module text, exporting `void name(ptr arguments, i64 task)`."""
+        if self.operation == "gather" and self.axis_size == 0 and 0 not in self.sizes:
+            raise ValueError("there is nothing to gather from along an axis of length 0")
+        return _Index(self).render(name)
+
 
 def gather(
     table_shape: Sequence[int], indices_shape: Sequence[int], axis: int, dtype: DType, index_dtype: DType, *,
@@ -134,21 +148,6 @@ def _split(kernel: IndexKernel) -> _Split:
     return _Split(
         tuple(rows), innermost, tuple(selecting), row_count, max(1, _TASK_ELEMENTS // work), width, part
     )  # fmt: skip
-
-
-def tasks(kernel: IndexKernel) -> int:
-    """How many tasks the grid of `kernel` has; 0 where there is nothing to write."""
-    split = _split(kernel)
-    if split.row_count == 0 or split.width == 0 or (kernel.operation == "gather" and 0 in kernel.sizes):
-        return 0
-    return -(-split.row_count // split.rows_per_task) * split.parts
-
-
-def render_index(kernel: IndexKernel, name: str) -> str:
-    """The module text, exporting `void name(ptr arguments, i64 task)`; arguments are `IndexKernel`'s addresses."""
-    if kernel.operation == "gather" and kernel.axis_size == 0 and 0 not in kernel.sizes:
-        raise ValueError("there is nothing to gather from along an axis of length 0")
-    return _Index(kernel).render(name)
 
 
 def _inner(stride: int) -> Inner:

@@ -40,6 +40,38 @@ class Argsort:
     def rows_per_task(self) -> int:
         return max(1, _TASK_ELEMENTS // max(1, self.shape[self.axis]))
 
+    @property
+    def tasks(self) -> int:
+        return 0 if 0 in self.shape else -(-self.rows // self.rows_per_task)
+
+    def render(self, name: str) -> str:
+        """The module text, exporting `void name(ptr arguments, i64 task)`.
+
+        Heapsort of the indices by (key, index): it needs no memory beside the result, its time does not depend on the
+        numbers, and with the index as part of the key the order is the stable one.
+        """
+        writer = Writer()
+        source, target = (word(writer, place, "ptr") for place in range(2))
+        axes, count, by = self.row_axes, self.shape[self.axis], self.output_strides[self.axis]
+        sift = _sift(writer, self)
+        first, last = bounds(writer, "%task", self.rows_per_task, self.rows)
+        with counted_loop(writer, first, last, 1, "row") as row:
+            keys = _row(writer, source, MEMORY[self.dtype.name], row.index, self.shape, axes, self.input_strides)
+            order = _row(writer, target, "i64", row.index, self.shape, axes, self.output_strides)
+            with counted_loop(writer, 0, count, 1, "number") as loop:
+                writer.emit(f"store i64 {loop.index}, ptr {stepped(writer, 'i64', order, loop.index, by)}")
+            with counted_loop(writer, 0, count // 2, 1, "heap") as loop:
+                root = writer.value(f"sub i64 {count // 2 - 1}, {loop.index}")
+                writer.run(sift, (keys, order), (root, count))
+            with counted_loop(writer, 0, max(0, count - 1), 1, "sort") as loop:
+                end = writer.value(f"sub i64 {count - 1}, {loop.index}")
+                top = writer.value(f"load i64, ptr {order}")
+                bottom = writer.value(f"load i64, ptr {stepped(writer, 'i64', order, end, by)}")
+                writer.emit(f"store i64 {bottom}, ptr {order}")
+                writer.emit(f"store i64 {top}, ptr {stepped(writer, 'i64', order, end, by)}")
+                writer.run(sift, (keys, order), (0, end))
+        return writer.module(name)
+
 
 @dataclass(frozen=True, slots=True)
 class Suppress:
@@ -50,48 +82,32 @@ class Suppress:
     output_strides: tuple[int, ...]
 
     @property
-    def rows(self) -> int:
-        return math.prod(self.shape[:-2])
+    def tasks(self) -> int:
+        """One a matrix."""
+        return 0 if 0 in self.shape else math.prod(self.shape[:-2])
 
-
-def argsort_tasks(kernel: Argsort) -> int:
-    """How many tasks the grid of `kernel` has."""
-    return 0 if 0 in kernel.shape else -(-kernel.rows // kernel.rows_per_task)
-
-
-def suppress_tasks(kernel: Suppress) -> int:
-    """How many tasks the grid of `kernel` has: one a matrix."""
-    return 0 if 0 in kernel.shape else kernel.rows
-
-
-def render_argsort(kernel: Argsort, name: str) -> str:
-    """The module text, exporting `void name(ptr arguments, i64 task)`.
-
-    Heapsort of the indices by (key, index): it needs no memory beside the result, its time does not depend on the
-    numbers, and with the index as part of the key the order is the stable one.
-    """
-    writer = Writer()
-    source, target = (word(writer, place, "ptr") for place in range(2))
-    axes, count = kernel.row_axes, kernel.shape[kernel.axis]
-    by = kernel.output_strides[kernel.axis]
-    sift = _sift(writer, kernel)
-    first, last = bounds(writer, "%task", kernel.rows_per_task, kernel.rows)
-    with counted_loop(writer, first, last, 1, "row") as row:
-        keys = _row(writer, source, MEMORY[kernel.dtype.name], row.index, kernel.shape, axes, kernel.input_strides)
-        order = _row(writer, target, "i64", row.index, kernel.shape, axes, kernel.output_strides)
-        with counted_loop(writer, 0, count, 1, "number") as loop:
-            writer.emit(f"store i64 {loop.index}, ptr {stepped(writer, 'i64', order, loop.index, by)}")
-        with counted_loop(writer, 0, count // 2, 1, "heap") as loop:
-            root = writer.value(f"sub i64 {count // 2 - 1}, {loop.index}")
-            writer.run(sift, (keys, order), (root, count))
-        with counted_loop(writer, 0, max(0, count - 1), 1, "sort") as loop:
-            end = writer.value(f"sub i64 {count - 1}, {loop.index}")
-            top = writer.value(f"load i64, ptr {order}")
-            bottom = writer.value(f"load i64, ptr {stepped(writer, 'i64', order, end, by)}")
-            writer.emit(f"store i64 {bottom}, ptr {order}")
-            writer.emit(f"store i64 {top}, ptr {stepped(writer, 'i64', order, end, by)}")
-            writer.run(sift, (keys, order), (0, end))
-    return writer.module(name)
+    def render(self, name: str) -> str:
+        """The module text, exporting `void name(ptr arguments, i64 task)`; a task goes candidate by candidate."""
+        writer = Writer()
+        source, target = (word(writer, place, "ptr") for place in range(2))
+        count, outer = self.shape[-1], range(len(self.shape) - 2)
+        matrix = _row(writer, source, "i8", "%task", self.shape, outer, self.input_strides)
+        kept = _row(writer, target, "i8", "%task", self.shape, outer, self.output_strides)
+        down, across = self.input_strides[-2:]
+        by = self.output_strides[-1]
+        with counted_loop(writer, 0, count, 1, "all") as loop:
+            writer.emit(f"store i8 1, ptr {stepped(writer, 'i8', kept, loop.index, by)}")
+        with counted_loop(writer, 0, count, 1, "candidate") as candidate:
+            own = writer.value(f"load i8, ptr {stepped(writer, 'i8', kept, candidate.index, by)}")
+            with writer.when(writer.value(f"icmp ne i8 {own}, 0"), "stays"):
+                line = stepped(writer, "i8", matrix, candidate.index, down)
+                with counted_loop(writer, writer.value(f"add i64 {candidate.index}, 1"), count, 1, "later") as other:
+                    place = stepped(writer, "i8", kept, other.index, by)
+                    overlaps = writer.value(f"load i8, ptr {stepped(writer, 'i8', line, other.index, across)}")
+                    free = writer.value(f"xor i8 {overlaps}, 1")
+                    before = writer.value(f"load i8, ptr {place}")
+                    writer.emit(f"store i8 {writer.value(f'and i8 {before}, {free}')}, ptr {place}")
+        return writer.module(name)
 
 
 def _sift(writer: Writer, kernel: Argsort) -> str:
@@ -163,39 +179,10 @@ def _key(writer: Writer, dtype: DType, place: str) -> str:
     return ranked if kind == "i64" else writer.value(f"sext {kind} {ranked} to i64")
 
 
-def render_suppress(kernel: Suppress, name: str) -> str:
-    """The module text, exporting `void name(ptr arguments, i64 task)`; a task is one matrix, candidate by candidate."""
-    writer = Writer()
-    source, target = (word(writer, place, "ptr") for place in range(2))
-    count, outer = kernel.shape[-1], range(len(kernel.shape) - 2)
-    matrix = _row(writer, source, "i8", "%task", kernel.shape, outer, kernel.input_strides)
-    kept = _row(writer, target, "i8", "%task", kernel.shape, outer, kernel.output_strides)
-    down, across = kernel.input_strides[-2:]
-    by = kernel.output_strides[-1]
-    with counted_loop(writer, 0, count, 1, "all") as loop:
-        writer.emit(f"store i8 1, ptr {stepped(writer, 'i8', kept, loop.index, by)}")
-    with counted_loop(writer, 0, count, 1, "candidate") as candidate:
-        own = writer.value(f"load i8, ptr {stepped(writer, 'i8', kept, candidate.index, by)}")
-        with writer.when(writer.value(f"icmp ne i8 {own}, 0"), "stays"):
-            line = stepped(writer, "i8", matrix, candidate.index, down)
-            with counted_loop(writer, writer.value(f"add i64 {candidate.index}, 1"), count, 1, "later") as other:
-                place = stepped(writer, "i8", kept, other.index, by)
-                overlaps = writer.value(f"load i8, ptr {stepped(writer, 'i8', line, other.index, across)}")
-                free = writer.value(f"xor i8 {overlaps}, 1")
-                before = writer.value(f"load i8, ptr {place}")
-                writer.emit(f"store i8 {writer.value(f'and i8 {before}, {free}')}, ptr {place}")
-    return writer.module(name)
-
-
 def _row(
-    writer: Writer,
-    base: str,
-    element: str,
-    number: Integer,
-    shape: Sequence[int],
-    axes: Sequence[int],
+    writer: Writer, base: str, element: str, number: Integer, shape: Sequence[int], axes: Sequence[int],
     strides: Sequence[int],
-) -> str:
+) -> str:  # fmt: skip
     """Where the row-major `number`-th point of `axes` begins."""
     if not axes:
         return base

@@ -14,9 +14,8 @@ import math
 from dataclasses import dataclass
 
 from trainer.engine.graph.dtypes import DType, bfloat16
-from trainer.engine.targets.cpu.kernels.access import load_vector, store_vector
-from trainer.engine.targets.cpu.kernels.expression import MEMORY
-from trainer.engine.targets.cpu.kernels.tile import lanes_of
+from trainer.engine.targets.cpu.kernels.access import Elements, load_vector, store_vector
+from trainer.engine.targets.cpu.kernels.expression import MEMORY, lanes_of
 from trainer.engine.targets.cpu.kernels.transpose import exchanged
 from trainer.engine.targets.cpu.kernels.writer import Integer, Writer, vector
 
@@ -80,6 +79,30 @@ class PackSpec:
         return -(-self.columns // lanes_of(self.dtype))
 
     @property
+    def row_stride(self) -> int | None:
+        """Source elements between rows of depth, where columns are neighbours and rows are equally far apart."""
+        if self.column_stride != 1 or len(self.blocks) != 1 or not self.depth:
+            return None
+        levels = merged(self.blocks[0].levels)
+        return levels[0][1] if len(levels) == 1 else None
+
+    @property
+    def is_streamed(self) -> bool:
+        return self.size * self.dtype.itemsize >= STREAMED_BYTES
+
+    @property
+    def tasks(self) -> int:
+        """One task for each panel, or for some rows of several panels side by side."""
+        matrices = math.prod(extent for extent, _ in self.batch)
+        if self.row_stride is not None:
+            return matrices * -(-self.depth // ROWS) * -(-self.panels // STRIP)
+        return matrices * self.panels
+
+    def render(self, name: str) -> str:
+        """The module of the kernel."""
+        return _Packing(self).render(name)
+
+    @property
     def matrix_size(self) -> int:
         """Elements of one packed matrix."""
         return self.panels * self.depth * lanes_of(self.dtype)
@@ -103,186 +126,156 @@ def merged(levels: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], ...]:
     return tuple(result) or ((1, 0),)
 
 
-def tasks(spec: PackSpec) -> int:
-    """One task for each panel, or for some rows of several panels side by side."""
-    matrices = math.prod(extent for extent, _ in spec.batch)
-    if _row_stride(spec) is not None:
-        return matrices * -(-spec.depth // ROWS) * -(-spec.panels // STRIP)
-    return matrices * spec.panels
+class _Packing:
+    """A kernel while it is written; `memory` are packed elements, those of the source are of the type `element`."""
 
+    def __init__(self, spec: PackSpec) -> None:
+        self.spec, self.w = spec, Writer()
+        self.memory, self.element = Elements(self.w, spec.dtype), spec.source_element
+        self.lanes = self.memory.lanes
 
-def _row_stride(spec: PackSpec) -> int | None:
-    """Source elements between rows of depth, where columns are neighbours and rows are equally far apart."""
-    if spec.column_stride != 1 or len(spec.blocks) != 1 or not spec.depth:
-        return None
-    levels = merged(spec.blocks[0].levels)
-    return levels[0][1] if len(levels) == 1 else None
+    def render(self, name: str) -> str:
+        if self.spec.row_stride is None:
+            self.write_task()
+        else:
+            self.write_strip(self.spec.row_stride)
+        if self.spec.is_streamed:
+            self.w.emit("fence seq_cst")  # streaming stores are ordered by nothing less
+        return self.w.module(name, scratch=True)
 
+    def store(self, value: str, target: str) -> None:
+        """Store a row of a panel."""
+        store_vector(self.w, self.spec.dtype, value, target, self.lanes, streamed=self.spec.is_streamed)
 
-def render(spec: PackSpec, name: str) -> str:
-    """The module of a packing kernel."""
-    writer = Writer()
-    if _row_stride(spec) is None:
-        _render_panel(writer, spec)
-    else:
-        _render_strip(writer, spec)
-    if _is_streamed(spec):
-        writer.emit("fence seq_cst")  # streaming stores are ordered by nothing less
-    return writer.module(name, scratch=True)
+    def matrix(self, index: Integer) -> Integer:
+        """Where a matrix begins in the source."""
+        offset: Integer = 0
+        for extent, stride in reversed(self.spec.batch):
+            index, place = self.w.divide(index, extent)
+            offset = self.w.add(offset, self.w.multiply(place, stride))
+        return offset
 
+    def write_strip(self, stride: int) -> None:
+        """ROWS rows of STRIP panels: each row is read as it lies."""
+        spec, w, lanes = self.spec, self.w, self.lanes
+        matrix, part, strip = w.unravel("%task", -(-spec.depth // ROWS), -(-spec.panels // STRIP))
+        offset = w.add(self.matrix(matrix), spec.blocks[0].offset)
+        source = w.pointer(w.argument(0), offset, self.element)
+        target = self.memory.at(w.argument(1), w.multiply(matrix, spec.matrix_size))
+        first_row, first_panel = w.multiply(part, ROWS), w.multiply(strip, STRIP)
+        last_row = w.minimum(w.add(first_row, ROWS), spec.depth)
+        last_panel = w.minimum(w.add(first_panel, STRIP), spec.panels)
+        whole = spec.columns // lanes
 
-def _is_streamed(spec: PackSpec) -> bool:
-    return spec.size * spec.dtype.itemsize >= STREAMED_BYTES
+        def move(row: str, there: str, panel: Integer, active: int) -> None:
+            here = w.pointer(row, w.multiply(panel, lanes), self.element)
+            place = self.memory.at(there, w.multiply(panel, spec.depth * lanes))
+            self.store(self.gathered(here, active), place)
 
+        with w.loop(first_row, last_row) as row:
+            here = w.pointer(source, w.multiply(row.index, stride), self.element)
+            there = self.memory.at(target, w.multiply(row.index, lanes))
+            if whole:
+                with w.loop(first_panel, w.minimum(last_panel, whole)) as panel:
+                    move(here, there, panel.index, lanes)
+            if whole < spec.panels:
+                with w.when(w.value(f"icmp eq i64 {last_panel}, {spec.panels}", "c")):
+                    move(here, there, whole, spec.columns % lanes)
 
-def _store(writer: Writer, spec: PackSpec, value: str, target: str) -> None:
-    """A row of a panel."""
-    store_vector(writer, spec.dtype, value, target, lanes_of(spec.dtype), streamed=_is_streamed(spec))
+    def write_task(self) -> None:
+        """A panel, which may be the last one of its matrix."""
+        spec, w = self.spec, self.w
+        matrix, panel = w.divide("%task", spec.panels)
+        offset = w.add(self.matrix(matrix), w.multiply(panel, self.lanes * spec.column_stride))
+        source = w.pointer(w.argument(0), offset, self.element)
+        destination = self.memory.at(w.argument(1), w.multiply("%task", spec.depth * self.lanes))
+        tail = spec.columns % self.lanes
+        if not tail or spec.panels == 1:
+            return self.write_panel(source, destination, tail or self.lanes)
+        last = w.value(f"icmp eq i64 {panel}, {spec.panels - 1}", "c")
+        with w.when(last):
+            self.write_panel(source, destination, tail)
+        with w.unless(last):
+            self.write_panel(source, destination, self.lanes)
 
+    def write_panel(self, source: str, destination: str, active: int) -> None:
+        position = 0
+        for block in self.spec.blocks:
+            if block.depth:
+                start = self.w.pointer(source, block.offset, self.element)
+                target = self.memory.at(destination, position * self.lanes)
+                self.write_levels(merged(block.levels), start, target, active)
+            position += block.depth
 
-def _matrix(writer: Writer, spec: PackSpec, index: Integer) -> Integer:
-    """Where a matrix begins in the source."""
-    offset: Integer = 0
-    for extent, stride in reversed(spec.batch):
-        index, place = writer.divide(index, extent)
-        offset = writer.add(offset, writer.multiply(place, stride))
-    return offset
+    def write_levels(self, levels: tuple[tuple[int, int], ...], source: str, target: str, active: int) -> None:
+        spec, w, lanes = self.spec, self.w, self.lanes
+        (extent, stride), *inner = levels
+        rows = math.prod(size for size, _ in inner)
 
+        def places(index: Integer) -> tuple[str, str]:
+            here = w.pointer(source, w.multiply(index, stride), self.element)
+            return here, self.memory.at(target, w.multiply(index, rows * lanes))
 
-def _render_strip(writer: Writer, spec: PackSpec) -> None:
-    """ROWS rows of STRIP panels: each row is read as it lies."""
-    stride, lanes, element = _row_stride(spec), lanes_of(spec.dtype), MEMORY[spec.dtype.name]
-    assert stride is not None
-    matrix, part, strip = writer.unravel("%task", -(-spec.depth // ROWS), -(-spec.panels // STRIP))
-    offset = writer.add(_matrix(writer, spec, matrix), spec.blocks[0].offset)
-    source = writer.pointer(writer.argument(0), offset, spec.source_element)
-    target = writer.pointer(writer.argument(1), writer.multiply(matrix, spec.matrix_size), element)
-    first_row, first_panel = writer.multiply(part, ROWS), writer.multiply(strip, STRIP)
-    last_row = writer.minimum(writer.add(first_row, ROWS), spec.depth)
-    last_panel = writer.minimum(writer.add(first_panel, STRIP), spec.panels)
-    whole = spec.columns // lanes
+        if inner:
+            with w.loop(0, extent) as loop:
+                self.write_levels(tuple(inner), *places(loop.index), active)
+            return
+        neighbours = stride == 2 and spec.pair_stride == 1 if spec.pair_stride else stride == 1
+        transposed = extent - extent % lanes if neighbours and spec.column_stride != 1 else 0
+        if transposed:
+            with w.loop(0, transposed, lanes) as loop:
+                pointers = places(loop.index)
+                w.run(self.define_transpose(active), pointers)
+        if transposed < extent:
+            with w.loop(transposed, extent) as loop:
+                here, there = places(loop.index)
+                self.store(self.gathered(here, active), there)
 
-    def move(row: str, there: str, panel: Integer, active: int) -> None:
-        here = writer.pointer(row, writer.multiply(panel, lanes), spec.source_element)
-        place = writer.pointer(there, writer.multiply(panel, spec.depth * lanes), element)
-        _store(writer, spec, _gather(writer, spec, here, active), place)
-
-    with writer.loop(first_row, last_row) as row:
-        here = writer.pointer(source, writer.multiply(row.index, stride), spec.source_element)
-        there = writer.pointer(target, writer.multiply(row.index, lanes), element)
-        if whole:
-            with writer.loop(first_panel, writer.minimum(last_panel, whole)) as panel:
-                move(here, there, panel.index, lanes)
-        if whole < spec.panels:
-            with writer.when(writer.value(f"icmp eq i64 {last_panel}, {spec.panels}", "c")):
-                move(here, there, whole, spec.columns % lanes)
-
-
-def _render_panel(writer: Writer, spec: PackSpec) -> None:
-    element, lanes = MEMORY[spec.dtype.name], lanes_of(spec.dtype)
-    matrix, panel = writer.divide("%task", spec.panels)
-    offset = writer.add(_matrix(writer, spec, matrix), writer.multiply(panel, lanes * spec.column_stride))
-    source = writer.pointer(writer.argument(0), offset, spec.source_element)
-    destination = writer.pointer(writer.argument(1), writer.multiply("%task", spec.depth * lanes), element)
-    tail = spec.columns % lanes
-    if not tail:
-        _write_panel(writer, spec, source, destination, lanes)
-    elif spec.panels == 1:
-        _write_panel(writer, spec, source, destination, tail)
-    else:
-        last = writer.value(f"icmp eq i64 {panel}, {spec.panels - 1}", "c")
-        with writer.when(last):
-            _write_panel(writer, spec, source, destination, tail)
-        with writer.when(writer.value(f"xor i1 {last}, true", "c")):
-            _write_panel(writer, spec, source, destination, lanes)
-
-
-def _write_panel(writer: Writer, spec: PackSpec, source: str, destination: str, active: int) -> None:
-    element, lanes = MEMORY[spec.dtype.name], lanes_of(spec.dtype)
-    position = 0
-    for block in spec.blocks:
-        if block.depth:
-            start = writer.pointer(source, block.offset, spec.source_element)
-            target = writer.pointer(destination, position * lanes, element)
-            _write_levels(writer, spec, merged(block.levels), start, target, active)
-        position += block.depth
-
-
-def _write_levels(
-    writer: Writer, spec: PackSpec, levels: tuple[tuple[int, int], ...], source: str, target: str, active: int
-) -> None:
-    element, lanes = MEMORY[spec.dtype.name], lanes_of(spec.dtype)
-    (extent, stride), *inner = levels
-    if inner:
-        below = math.prod(size for size, _ in inner)
-        with writer.loop(0, extent) as loop:
-            here = writer.pointer(source, writer.multiply(loop.index, stride), spec.source_element)
-            there = writer.pointer(target, writer.multiply(loop.index, below * lanes), element)
-            _write_levels(writer, spec, tuple(inner), here, there, active)
-        return
-    neighbours = stride == 2 and spec.pair_stride == 1 if spec.pair_stride else stride == 1
-    transposed = extent - extent % lanes if neighbours and spec.column_stride != 1 else 0
-    if transposed:
-        with writer.loop(0, transposed, lanes) as loop:
-            here = writer.pointer(source, writer.multiply(loop.index, stride), spec.source_element)
-            there = writer.pointer(target, writer.multiply(loop.index, lanes), element)
-            square = _define_transpose(writer, spec, active)
-            writer.run(square, (here, there))
-    if transposed < extent:
-        with writer.loop(transposed, extent) as loop:
-            here = writer.pointer(source, writer.multiply(loop.index, stride), spec.source_element)
-            there = writer.pointer(target, writer.multiply(loop.index, lanes), element)
-            _store(writer, spec, _gather(writer, spec, here, active), there)
-
-
-def _gather(writer: Writer, spec: PackSpec, source: str, active: int) -> str:
-    """One row of a panel: `active` neighbouring columns, then zeros."""
-    if spec.pair_stride and (spec.column_stride == 1 or spec.pair_stride != 1):  # halves apart: two rows, interleaved
-        halves = []
+    def gathered(self, source: str, active: int) -> str:
+        """One row of a panel: `active` neighbouring columns, then zeros."""
+        spec = self.spec
+        if not spec.pair_stride or (spec.column_stride != 1 and spec.pair_stride == 1):
+            return self.row(spec.dtype, source, active)
+        halves = []  # they are apart: two rows, interleaved
         for half in range(2):
-            start = writer.pointer(source, half * spec.pair_stride, "i16")
-            halves.append(_row(writer, spec, bfloat16, start, active))
-        return interleaved(writer, *halves)
-    return _row(writer, spec, spec.dtype, source, active)
+            start = self.w.pointer(source, half * spec.pair_stride, "i16")
+            halves.append(self.row(bfloat16, start, active))
+        return interleaved(self.w, *halves)
 
+    def row(self, dtype: DType, source: str, active: int) -> str:
+        """`active` elements `column_stride` apart, then zeros."""
+        spec, w, element = self.spec, self.w, MEMORY[dtype.name]
+        if spec.column_stride == 1:
+            return load_vector(w, dtype, source, self.lanes, active)
+        row = "zeroinitializer"
+        for lane in range(active):
+            pointer = w.pointer(source, lane * spec.column_stride, self.element)
+            value = w.value(f"load {element}, ptr {pointer}, align {spec.alignment}")
+            row = w.value(f"insertelement {vector(element, self.lanes)} {row}, {element} {value}, i32 {lane}")
+        return row
 
-def _row(writer: Writer, spec: PackSpec, dtype: DType, source: str, active: int) -> str:
-    """`active` elements `column_stride` apart, then zeros."""
-    element, lanes = MEMORY[dtype.name], lanes_of(spec.dtype)
-    if spec.column_stride == 1:
-        return load_vector(writer, dtype, source, lanes, active)
-    row = "zeroinitializer"
-    for lane in range(active):
-        pointer = writer.pointer(source, lane * spec.column_stride, spec.source_element)
-        value = writer.value(f"load {element}, ptr {pointer}, align {spec.alignment}")
-        row = writer.value(f"insertelement {vector(element, lanes)} {row}, {element} {value}, i32 {lane}")
-    return row
+    def define_transpose(self, active: int) -> str:
+        """Define `transpose(source, target)` of a square, contiguous along depth in the source: the same code for every
+        block of a panel.
+        """
+        spec, lanes = self.spec, self.lanes
+
+        def build(inner: Writer) -> None:
+            memory, rows = Elements(inner, spec.dtype), ["zeroinitializer"] * lanes
+            for lane in range(lanes):
+                pointer = inner.pointer("%source", lane * spec.column_stride, self.element)
+                if lane < active:
+                    rows[lane] = load_vector(inner, spec.dtype, pointer, lanes, alignment=spec.alignment)
+            for lane, value in enumerate(exchanged(inner, memory.kind, rows)):
+                target = memory.at("%target", lane * lanes)
+                store_vector(inner, spec.dtype, value, target, lanes, streamed=spec.is_streamed)
+
+        parameters = [("ptr noalias", "%source"), ("ptr noalias", "%target")]
+        return self.w.function(f"transpose_{active}", parameters, build)
 
 
 def interleaved(writer: Writer, low: str, high: str) -> str:
     """Sixteen pairs of which `low` and `high`, vectors of bfloat16, are the halves."""
-    halves = (writer.value(f"zext <16 x i16> {half} to <16 x i32>") for half in (low, high))
-    first, second = halves
+    first, second = (writer.value(f"zext <16 x i16> {half} to <16 x i32>") for half in (low, high))
     shifted = writer.value(f"shl <16 x i32> {second}, splat (i32 16)")
     return writer.value(f"bitcast <16 x i32> {writer.value(f'or <16 x i32> {shifted}, {first}')} to <16 x float>")
-
-
-def _define_transpose(writer: Writer, spec: PackSpec, active: int) -> str:
-    """Define `transpose(source, target)` of a square: the same code for every block of a panel."""
-    parameters = [("ptr noalias", "%source"), ("ptr noalias", "%target")]
-    name = f"transpose_{active}"
-    return writer.function(name, parameters, lambda inner: _transpose(inner, spec, "%source", "%target", active))
-
-
-def _transpose(writer: Writer, spec: PackSpec, source: str, target: str, active: int) -> None:
-    """A square of lanes x lanes elements, contiguous along depth in the source."""
-    element, lanes = MEMORY[spec.dtype.name], lanes_of(spec.dtype)
-    kind = vector(element, lanes)
-    rows = []
-    for lane in range(lanes):
-        pointer = writer.pointer(source, lane * spec.column_stride, spec.source_element)
-        whole = load_vector(writer, spec.dtype, pointer, lanes, alignment=spec.alignment) if lane < active else ""
-        rows.append(whole or "zeroinitializer")
-    rows = exchanged(writer, kind, rows)
-    for lane, value in enumerate(rows):
-        _store(writer, spec, value, writer.pointer(target, lane * lanes, element))

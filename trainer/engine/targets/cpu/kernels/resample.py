@@ -13,6 +13,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Self
 
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.primitives.resampling import Band
@@ -33,10 +34,14 @@ class Resample:
     dtype: DType
     vectors: int
 
+    @classmethod
+    def of(cls, dtype: DType, channels: int) -> Self:
+        """The widest kernel that `channels` fill."""
+        return cls(dtype, next(count for count in (4, 2, 1) if channels % (count * LANES) == 0 or count == 1))
 
-def kernel_for(dtype: DType, channels: int) -> Resample:
-    """The widest kernel that `channels` fill."""
-    return Resample(dtype, next(count for count in (4, 2, 1) if channels % (count * LANES) == 0 or count == 1))
+    def render(self, name: str) -> str:
+        """The module of the kernel."""
+        return RunWriter(self).render(name)
 
 
 def rows_per_task(rows: Band, columns: Band, channels: int) -> int:
@@ -63,11 +68,6 @@ def tail_words(dtype: DType, rows: Band, columns: Band, before: int) -> list[int
 def _bits(weight: float, dtype: DType) -> int:
     rounded = weight if dtype.name == "float64" else struct.unpack("<f", struct.pack("<f", weight))[0]
     return int(struct.unpack("<q", struct.pack("<d", rounded))[0])
-
-
-def render_resample(kernel: Resample, name: str) -> str:
-    """The module text of `kernel`."""
-    return RunWriter(kernel).render(name)
 
 
 class RunWriter:

@@ -7,14 +7,7 @@ from dataclasses import dataclass
 
 from trainer.engine.graph.dtypes import DType, float32
 from trainer.engine.targets.cpu.kernels.access import load_operand, load_vector, store_operand, store_vector
-from trainer.engine.targets.cpu.kernels.expression import (
-    cast,
-    combined,
-    compute_type,
-    constant,
-    narrow,
-    widen,
-)
+from trainer.engine.targets.cpu.kernels.expression import cast, combined, compute_type, constant, narrow, widen
 from trainer.engine.targets.cpu.kernels.loop_kernel import Operand
 from trainer.engine.targets.cpu.kernels.loops import (
     Arguments,
@@ -66,30 +59,26 @@ class CumulativeSum:
         width = 1 if self.vector_axis is None else self.shape[self.vector_axis]
         return max(1, _TASK_ELEMENTS // max(1, width * self.shape[self.axis]))
 
+    @property
+    def tasks(self) -> int:
+        return 0 if 0 in self.shape else -(-self.rows // self.rows_per_task)
 
-def tasks(kernel: CumulativeSum) -> int:
-    """How many tasks the grid of `kernel` has."""
-    return 0 if 0 in kernel.shape else -(-kernel.rows // kernel.rows_per_task)
-
-
-def render_cumulative_sum(kernel: CumulativeSum, name: str) -> str:
-    """The module text, exporting `void name(ptr arguments, i64 task)`; arguments are two addresses: x, y."""
-    writer = Writer()
-    bases = [word(writer, place, "ptr") for place in range(2)]
-    operand = Operand(kernel.dtype, "contiguous")
-    strides = [
-        [steps[axis] for axis in kernel.row_axes] or [0] for steps in (kernel.input_strides, kernel.output_strides)
-    ]
-    sizes = [kernel.shape[axis] for axis in kernel.row_axes] or [1]
-    arguments = Arguments([operand, operand], bases, sizes, strides)
-    first, last = bounds(writer, "%task", kernel.rows_per_task, kernel.rows)
-    with each_point(writer, arguments, len(sizes), first, last) as places:
-        if kernel.vector_axis is None:
-            _scan(writer, kernel, places, None)
-        else:
-            for part in vectors(writer, 0, kernel.shape[kernel.vector_axis], "row"):
-                _scan(writer, kernel, places, part)
-    return writer.module(name)
+    def render(self, name: str) -> str:
+        """The module text, exporting `void name(ptr arguments, i64 task)`; arguments are two addresses: x, y."""
+        writer = Writer()
+        bases = [word(writer, place, "ptr") for place in range(2)]
+        both = self.input_strides, self.output_strides
+        strides = [[steps[axis] for axis in self.row_axes] or [0] for steps in both]
+        sizes = [self.shape[axis] for axis in self.row_axes] or [1]
+        arguments = Arguments([Operand(self.dtype, "contiguous")] * 2, bases, sizes, strides)
+        first, last = bounds(writer, "%task", self.rows_per_task, self.rows)
+        with each_point(writer, arguments, len(sizes), first, last) as places:
+            if self.vector_axis is None:
+                _scan(writer, self, places, None)
+            else:
+                for part in vectors(writer, 0, self.shape[self.vector_axis], "row"):
+                    _scan(writer, self, places, part)
+        return writer.module(name)
 
 
 def _scan(writer: Writer, kernel: CumulativeSum, places: list[str], part: Part | None) -> None:

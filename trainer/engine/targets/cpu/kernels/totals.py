@@ -9,12 +9,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from trainer.engine.targets.cpu.kernels.access import load_vector, store_vector
+from trainer.engine.targets.cpu.kernels.access import Elements
 from trainer.engine.targets.cpu.kernels.epilogue import OperandPointers
-from trainer.engine.targets.cpu.kernels.expression import MEMORY
+from trainer.engine.targets.cpu.kernels.expression import lanes_of
 from trainer.engine.targets.cpu.kernels.geometry import ConvolutionSpec
-from trainer.engine.targets.cpu.kernels.tile import finish, lanes_of
-from trainer.engine.targets.cpu.kernels.writer import Integer, Writer, vector
+from trainer.engine.targets.cpu.kernels.tile import store_finished
+from trainer.engine.targets.cpu.kernels.writer import Integer, Writer
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,37 +40,31 @@ class TotalsSpec:
         """Whether the totals are not the result itself."""
         return self.groups > 1 or bool(self.convolution.epilogue.body)
 
+    @property
+    def tasks(self) -> int:
+        """One task for each row of K weights."""
+        return self.weights // self.convolution.filters
 
-def tasks(spec: TotalsSpec) -> int:
-    """One task for each row of K weights."""
-    return spec.weights // spec.convolution.filters
+    def render(self, name: str) -> str:
+        """The module of the kernel."""
+        w, dtype, filters = Writer(), self.convolution.dtype, self.convolution.filters
+        memory, lanes = Elements(w, dtype), lanes_of(dtype)
+        totals, output = w.argument(0), w.argument(1)
+        operands = OperandPointers.load(w, self.convolution.epilogue, 2)
+        row = w.multiply("%task", filters)
 
+        def part(column: Integer, active: int) -> None:
+            place, total = w.add(row, column), ""
+            for group in range(self.groups):
+                value = memory.load(totals, w.add(place, group * self.weights), active)
+                add = "fadd" if dtype.is_float else "add"
+                total = w.value(f"{add} {memory.kind} {total}, {value}") if total else value
+            store_finished(w, operands, dtype, total, output, place, column, active)
 
-def render(spec: TotalsSpec, name: str) -> str:
-    """The module of the kernel."""
-    w = Writer()
-    plain = spec.convolution
-    dtype, lanes, filters, epilogue = plain.dtype, lanes_of(plain.dtype), plain.filters, plain.epilogue
-    element, stored = MEMORY[dtype.name], epilogue.output(dtype)
-    totals, output = w.argument(0), w.argument(1)
-    operands = OperandPointers.load(w, epilogue, 2)
-    row = w.multiply("%task", filters)
-    kind = vector(element, lanes)
-
-    def part(column: Integer, active: int) -> None:
-        place = w.add(row, column)
-        total = "zeroinitializer"
-        for group in range(spec.groups):
-            pointer = w.pointer(totals, w.add(place, group * spec.weights), element)
-            value = load_vector(w, dtype, pointer, lanes, active)
-            total = value if group == 0 else w.value(f"{'fadd' if dtype.is_float else 'add'} {kind} {total}, {value}")
-        value = finish(w, epilogue, dtype, total, operands.at(w, place, column), active)
-        store_vector(w, stored, value, w.pointer(output, place, MEMORY[stored.name]), lanes, active)
-
-    whole = filters - filters % lanes
-    if whole:
-        with w.loop(0, whole, lanes) as loop:
-            part(loop.index, lanes)
-    if filters % lanes:
-        part(whole, filters % lanes)
-    return w.module(name, scratch=True)
+        whole = filters - filters % lanes
+        if whole:
+            with w.loop(0, whole, lanes) as loop:
+                part(loop.index, lanes)
+        if filters % lanes:
+            part(whole, filters % lanes)
+        return w.module(name, scratch=True)

@@ -89,21 +89,19 @@ class WindowArgmax:
         reads = self.output_shape[self.vector_axis] * math.prod(self.window)
         return max(1, _TASK_READS // max(1, reads))
 
+    @property
+    def tasks(self) -> int:
+        return 0 if 0 in self.output_shape else -(-self.rows // self.rows_per_task)
 
-def tasks(kernel: WindowArgmax) -> int:
-    """How many tasks the grid of `kernel` has."""
-    return 0 if 0 in kernel.output_shape else -(-kernel.rows // kernel.rows_per_task)
-
-
-def render_window_argmax(kernel: WindowArgmax, name: str) -> str:
-    """The module text, exporting `void name(ptr arguments, i64 task)`; arguments are two addresses: x, indices."""
-    for size, (low, high), dilation, window in zip(
-        kernel.shape[2:], kernel.padding, kernel.dilation, kernel.window, strict=True
-    ):
-        # a window without an element would have no maximum
-        if max(low, high) > dilation * (window - 1) or (max(low, high) > 0 and size < dilation):
-            raise ValueError(f"windows of {kernel.window} with padding {kernel.padding} may hold padding only")
-    return _WindowArgmax(kernel).render(name)
+    def render(self, name: str) -> str:
+        """The module text, exporting `void name(ptr arguments, i64 task)`; arguments are two addresses: x, indices."""
+        for size, (low, high), dilation, window in zip(
+            self.shape[2:], self.padding, self.dilation, self.window, strict=True
+        ):
+            # a window without an element would have no maximum
+            if max(low, high) > dilation * (window - 1) or (max(low, high) > 0 and size < dilation):
+                raise ValueError(f"windows of {self.window} with padding {self.padding} may hold padding only")
+        return _WindowArgmax(self).render(name)
 
 
 class _WindowArgmax:

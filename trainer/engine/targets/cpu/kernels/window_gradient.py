@@ -48,9 +48,14 @@ def _run(place: int, count: int, reach: int, step: int) -> tuple[int, tuple[floa
     return (first, (1.0,) * (last - first + 1)) if first <= last else (0, ())
 
 
-def render_window_gradient(kernel: Resample, name: str) -> str:
-    """The module text of `kernel`."""
-    return _WindowGradient(kernel).render(name)
+class WindowGradient(Resample):
+    """A kernel of the gradient, as wide as one that resamples."""
+
+    __slots__ = ()
+
+    def render(self, name: str) -> str:
+        """The module of the kernel."""
+        return _WindowGradient(self).render(name)
 
 
 class _WindowGradient(RunWriter):

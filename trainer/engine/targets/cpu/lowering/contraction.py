@@ -5,30 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from trainer.engine.graph.dtypes import float32
 from trainer.engine.graph.node import Shape
 from trainer.engine.graph.storage import Layout
 from trainer.engine.program.epilogues import exchanges
 from trainer.engine.program.layouts import CHANNELS_LAST, WEIGHTS
 from trainer.engine.program.views import is_dense
-from trainer.engine.program.work import NOTHING, Buffer, Call, KernelSource, View, Work
+from trainer.engine.program.work import NOTHING, Buffer, Call, View, Work
 from trainer.engine.targets.cpu import defaults, templates
-from trainer.engine.targets.cpu.kernels import interleave, pack, tile_registers, totals, winograd_choice
-from trainer.engine.targets.cpu.kernels.geometry import ConvolutionSpec, Direction, correlation
+from trainer.engine.targets.cpu.kernels import pack, tile_registers, winograd_choice
+from trainer.engine.targets.cpu.kernels.geometry import Direction, correlation
+from trainer.engine.targets.cpu.kernels.interleave import InterleaveSpec
 from trainer.engine.targets.cpu.kernels.winograd_choice import WinogradSpec
 from trainer.engine.targets.cpu.lowering.convolutions import specification
 from trainer.engine.targets.cpu.lowering.expansion import Expansion
 from trainer.engine.targets.cpu.lowering.launch import Routine, Templated
-from trainer.engine.targets.cpu.templates import (
-    contraction,
-    convolution,
-    depthwise,
-    weight_gradient,
-    winograd,
-    winograd_gradient,
-)
-from trainer.engine.targets.cpu.templates.depthwise import DepthwiseSpec
+from trainer.engine.targets.cpu.templates import contraction, convolution, weight_gradient, winograd_gradient
+from trainer.engine.targets.cpu.templates.depthwise import DepthwiseSpec, ExchangedWeights, depthwise
 from trainer.engine.targets.cpu.templates.few_outputs import few_outputs
+from trainer.engine.targets.cpu.templates.winograd import WinogradWeights
 
 
 def expand_matmul(expansion: Expansion, work: Work) -> None:
@@ -90,7 +84,7 @@ def _expand_direct(expansion: Expansion, work: Work, direction: Direction, x_sha
         return
     if source.size == 0 or w.size == 0:
         return _clear(expansion, work.writes[0])
-    alone = depthwise.depthwise(specification(call, direction, x_shape, w.shape, WEIGHTS, work.epilogue))
+    alone = depthwise(specification(call, direction, x_shape, w.shape, WEIGHTS, work.epilogue))
     place, label = _input(expansion, work), _label(call, x_shape, w.shape)
     if alone is not None:
         right = expansion.laid_out(w, WEIGHTS)
@@ -125,7 +119,7 @@ def expand_weight_gradient(expansion: Expansion, work: Work) -> None:
     if x.size == 0 or dy.size == 0:
         return _clear(expansion, target)
     spec = specification(call, "weight_gradient", x.shape, call.shape, prologue=work.prologue)
-    alone = depthwise.depthwise(spec)
+    alone = depthwise(spec)
     fast = winograd_choice.algorithm(spec) if expansion.numerics == "fast" else None
     label, sums = _label(call, x.shape, call.shape), weight_gradient.totals_of(spec)
     if alone is not None:
@@ -144,9 +138,7 @@ def expand_weight_gradient(expansion: Expansion, work: Work) -> None:
     blocks = View(Buffer(sums.size, call.dtype, "totals"), call.dtype, (sums.size,), (1,))
     _emit(expansion, replace(work, writes=(blocks,)), chosen, places, label)
     sums = replace(sums, convolution=replace(spec, prologue=NOTHING))
-    code = KernelSource(("totals", sums), lambda name: totals.render(sums, name))
-    routine = Routine(code, (blocks, target), totals.tasks(sums))
-    expansion.add(Work("reduction", routine, (blocks,), (target,), "combine"))
+    expansion.add(Work("reduction", Routine.of(sums, blocks, target), (blocks,), (target,), "combine"))
 
 
 def _clear(expansion: Expansion, target: View) -> None:
@@ -177,34 +169,23 @@ def _emit(expansion: Expansion, work: Work, chosen: Templated, operands: Sequenc
 
 def _packed(expansion: Expansion, spec: pack.PackSpec, source: View, call: Call) -> View:
     """The right-hand operand in panels; one that is read the same way twice is packed once."""
-    code = KernelSource(spec, lambda name: pack.render(spec, name))
-    name = f"{call.operation.name} panels"
-    return expansion.prepared(source, code, spec.size, spec.dtype, pack.tasks(spec), "pack", name)
+    return expansion.prepared(source, spec, "pack", f"{call.operation.name} panels")
 
 
 def _interleaved(expansion: Expansion, view: View) -> View:
     """Pairs of images of an operand; made once for all weight gradients that read it."""
-    spec = interleave.InterleaveSpec(view.shape[0], view.size // view.shape[0])
-    code, tasks = KernelSource(spec, lambda name: interleave.render(spec, name)), interleave.tasks(spec)
-    source, name = expansion.laid_out(view, CHANNELS_LAST), f"{view.name} pairs"
-    return expansion.prepared(source, code, spec.size, float32, tasks, "interleave", name)
+    spec = InterleaveSpec(view.shape[0], view.size // view.shape[0])
+    return expansion.prepared(expansion.laid_out(view, CHANNELS_LAST), spec, "interleave", f"{view.name} pairs")
 
 
 def _transformed_weights(expansion: Expansion, spec: WinogradSpec, packed: View) -> View:
     """The transform of packed weights for Winograd's algorithm: the same whatever the images, as a pyramid's levels."""
     any_image = replace(spec.convolution, images=1, spatial=(4, 4), padding=((1, 1), (1, 1)), epilogue=NOTHING)
-    plain = replace(spec, convolution=any_image)
-    label = f"transform weights {plain.outputs}x{plain.outputs}"
-    code = KernelSource(("weights", plain), lambda name: winograd.render_weights(plain, name))
-    size, tasks = winograd.weights_size(plain), winograd.weight_tasks(plain)
-    return expansion.prepared(packed, code, size, any_image.dtype, tasks, label, label)
+    kernel = WinogradWeights(replace(spec, convolution=any_image))
+    return expansion.prepared(packed, kernel, f"transform weights {spec.outputs}x{spec.outputs}")
 
 
 def _exchanged_weights(expansion: Expansion, spec: DepthwiseSpec, weights: View) -> View:
     """Weights of small groups as the input gradient reads them."""
-    plain: ConvolutionSpec = replace(spec.convolution, epilogue=NOTHING)
-    own = replace(spec, convolution=plain)
-    code = KernelSource(("weights", own), lambda name: depthwise.render_weights(own, name))
-    tasks = depthwise.weight_tasks(own)
-    size = tasks * own.group * plain.filters
-    return expansion.prepared(weights, code, size, plain.dtype, tasks, "exchange", "exchange")
+    plain = replace(spec.convolution, epilogue=NOTHING)
+    return expansion.prepared(weights, ExchangedWeights(replace(spec, convolution=plain)), "exchange")

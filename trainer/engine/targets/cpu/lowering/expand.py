@@ -18,11 +18,11 @@ from trainer.engine.targets.cpu.lowering.contraction import (
 )
 from trainer.engine.targets.cpu.lowering.expansion import Bfloat16, Expansion, Numerics
 from trainer.engine.targets.cpu.lowering.host import expand_host
-from trainer.engine.targets.cpu.lowering.indexing import expand_index
-from trainer.engine.targets.cpu.lowering.order import expand_order
 from trainer.engine.targets.cpu.lowering.reductions import expand_reduction
-from trainer.engine.targets.cpu.lowering.windows import (
+from trainer.engine.targets.cpu.lowering.routines import (
     expand_cumulative_sum,
+    expand_index,
+    expand_order,
     expand_resample,
     expand_window,
     expand_window_gradient,

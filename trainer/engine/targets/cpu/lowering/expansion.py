@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Literal, Protocol
 
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.storage import Layout
 from trainer.engine.program import loops
-from trainer.engine.program.work import Buffer, KernelSource, View, Work
-from trainer.engine.targets.cpu.lowering.launch import Routine
+from trainer.engine.program.work import Buffer, View, Work
+from trainer.engine.targets.cpu.lowering.launch import Coded, Routine
 from trainer.engine.targets.cpu.lowering.loops import with_code
 from trainer.engine.targets.cpu.machine import Machine
 
@@ -19,6 +19,15 @@ Numerics = Literal["exact", "fast"]
 
 Bfloat16 = Literal["pairs", "tiles"]
 """How sums of bfloat16 products are formed: by pairs on every processor, or as AMX does. Decided likewise."""
+
+
+class Preparation(Coded, Protocol):
+    """A kernel that writes an operand of `size` elements of `dtype`."""
+
+    @property
+    def size(self) -> int: ...
+    @property
+    def dtype(self) -> DType: ...
 
 
 @dataclass
@@ -30,7 +39,7 @@ class Expansion:
     bfloat16: Bfloat16 = "pairs"
     works: list[Work] = field(default_factory=list)
     _copies: dict[tuple[View, Layout], View] = field(default_factory=dict)
-    _prepared: dict[object, Buffer] = field(default_factory=dict)
+    _prepared: dict[object, View] = field(default_factory=dict)
 
     def add(self, work: Work) -> None:
         """Add an item; loops get their code."""
@@ -63,23 +72,12 @@ class Expansion:
 
         return self.dense(view, fits, layout)
 
-    def prepared(
-        self,
-        source: View,
-        code: KernelSource,
-        size: int,
-        dtype: DType,
-        tasks: int,
-        label: str,
-        name: str,
-    ) -> View:
-        """An operand in the form that a kernel reads, made once for all items that read it: `size` elements of `dtype`,
-        written by `code`.
-        """
-        place = source.buffer, source.offset * source.dtype.itemsize, code
-        buffer = self._prepared.get(place)
-        if buffer is None:
-            buffer = self._prepared[place] = Buffer(size, dtype, name)
-            target = View(buffer, dtype, (size,), (1,))
-            self.add(Work("copy", Routine(code, (source, target), tasks), (source,), (target,), label))
-        return View(buffer, dtype, (size,), (1,))
+    def prepared(self, source: View, kernel: Preparation, label: str, name: str = "") -> View:
+        """An operand in the form that a kernel reads, made once for all items that read it."""
+        place = source.buffer, source.offset * source.dtype.itemsize, kernel
+        target = self._prepared.get(place)
+        if target is None:
+            buffer = Buffer(kernel.size, kernel.dtype, name or label)
+            target = self._prepared[place] = View(buffer, kernel.dtype, (kernel.size,), (1,))
+            self.add(Work("copy", Routine.of(kernel, source, target), (source,), (target,), label))
+        return target

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 from trainer.engine.program.work import Buffer, KernelSource, View, Work
 from trainer.engine.targets.cpu.template import Template
@@ -41,6 +41,15 @@ def word_of(view: View) -> int | Address:
     return view.offset if view.buffer is None else Address.of(view)
 
 
+class Coded(Protocol):
+    """A kernel without parameters: it is all that decides its code, and says how many tasks it has."""
+
+    @property
+    def tasks(self) -> int: ...
+    def render(self, name: str) -> str: ...
+    def __hash__(self) -> int: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Routine:
     """The spec of an item whose kernel has no parameters: its code, argument block and grid of tasks; `keep` is what
@@ -51,6 +60,10 @@ class Routine:
     words: tuple[int | View, ...]
     tasks: int
     keep: object = None
+
+    @classmethod
+    def of(cls, kernel: Coded, *words: int | View) -> Routine:
+        return cls(KernelSource(kernel, kernel.render), words, kernel.tasks)
 
 
 @dataclass(frozen=True, slots=True)

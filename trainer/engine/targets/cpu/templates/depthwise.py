@@ -3,7 +3,7 @@
 Vectors run along channels, so that one holds several groups: of an input vector every channel of its group is spread
 over the group's lanes in turn. Numerics class "exact", the same chains as `convolution`: from zero over (r, s, c)
 ascending; the input gradient over pixels of dy ascending, then k. Taps in the padding are left out. Weights are read as
-they lie (RSCK); for the input gradient of groups `render_weights` exchanges c and k within each group. The weight
+they lie (RSCK); for the input gradient of groups `ExchangedWeights` has c and k exchanged within each group. The weight
 gradient is in `depthwise_weights`.
 
 Kernel: `void name(ptr arguments, i64 task, ptr scratch)`; arguments: [input, weights, output, epilogue operands...],
@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 
-from trainer.engine.graph.dtypes import float32, float64
+from trainer.engine.graph.dtypes import DType, float32, float64
 from trainer.engine.targets.cpu.costs.cycles import TASK_OVERHEAD, balance, pieces, steps
 from trainer.engine.targets.cpu.costs.ranking import best
 from trainer.engine.targets.cpu.kernels.access import Elements
@@ -53,7 +53,7 @@ class DepthwiseSpec:
 
     @property
     def exchanges(self) -> bool:
-        """Whether the weights are those that `render_weights` wrote."""
+        """Whether the weights are `ExchangedWeights`."""
         return self.group > 1 and self.convolution.direction == "input_gradient"
 
 
@@ -224,27 +224,40 @@ def spread(memory: Elements, group: int, value: str) -> list[str]:
     return [memory.writer.shuffle(memory.kind, value, "poison", order) for order in orders]
 
 
-def weight_tasks(spec: DepthwiseSpec) -> int:
-    """Tasks of `render_weights`: one for each tap."""
-    return math.prod(spec.convolution.window)
-
-
-def render_weights(spec: DepthwiseSpec, name: str) -> str:
-    """The module of the kernel that writes weights [R][S][C/groups][K] as [R][S][K/groups][C]; arguments: [weights,
-    exchanged weights]. They are few: element by element.
+@dataclass(frozen=True, slots=True)
+class ExchangedWeights:
+    """The kernel that writes weights [R][S][C/groups][K] as [R][S][K/groups][C], a tap by each task; arguments:
+    [weights, exchanged weights]. They are few: element by element.
     """
-    channels, group, element = spec.convolution.channels, spec.group, MEMORY[spec.convolution.dtype.name]
-    w = Writer()
-    start = w.multiply("%task", group * channels)
-    source, target = (w.pointer(w.argument(word), start, element) for word in range(2))
-    with w.loop(0, channels) as loop:
-        first, within = w.divide(loop.index, group)
-        place = w.add(w.multiply(within, channels), w.multiply(first, group))
-        for filter_ in range(group):
-            value = w.value(f"load {element}, ptr {w.pointer(source, w.add(place, filter_), element)}")
-            there = w.pointer(target, w.add(loop.index, filter_ * channels), element)
-            w.emit(f"store {element} {value}, ptr {there}")
-    return w.module(name, scratch=True)
+
+    depthwise: DepthwiseSpec
+
+    @property
+    def dtype(self) -> DType:
+        return self.depthwise.convolution.dtype
+
+    @property
+    def size(self) -> int:
+        return self.tasks * self.depthwise.group * self.depthwise.convolution.filters
+
+    @property
+    def tasks(self) -> int:
+        return math.prod(self.depthwise.convolution.window)
+
+    def render(self, name: str) -> str:
+        """The module of the kernel."""
+        w, element = Writer(), MEMORY[self.dtype.name]
+        channels, group = self.depthwise.convolution.channels, self.depthwise.group
+        start = w.multiply("%task", group * channels)
+        source, target = (w.pointer(w.argument(word), start, element) for word in range(2))
+        with w.loop(0, channels) as loop:
+            first, within = w.divide(loop.index, group)
+            place = w.add(w.multiply(within, channels), w.multiply(first, group))
+            for filter_ in range(group):
+                value = w.value(f"load {element}, ptr {w.pointer(source, w.add(place, filter_), element)}")
+                there = w.pointer(target, w.add(loop.index, filter_ * channels), element)
+                w.emit(f"store {element} {value}, ptr {there}")
+        return w.module(name, scratch=True)
 
 
 def candidates(spec: DepthwiseSpec, machine: Machine) -> tuple[DepthwiseParameters, ...]:

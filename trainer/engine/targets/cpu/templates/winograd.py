@@ -6,8 +6,8 @@ elements are chains of fused multiply-adds over channels ascending, started from
 instruction by instruction (`winograd_transforms`). So the bits depend on the shape alone, which also decides the
 algorithm (`winograd_choice`), never on tiles of the micro-kernel, tasks or threads.
 
-Kernels: `void name(ptr arguments, i64 task, ptr scratch)`. `render_weights` (arguments: [packed weights, transformed
-weights]) takes the panels of `convolution.pack_spec`; `render` [input, transformed weights, output, epilogue
+Kernels: `void name(ptr arguments, i64 task, ptr scratch)`. `WinogradWeights` (arguments: [packed weights, transformed
+weights]) takes the panels of `convolution.pack_spec`; `WinogradKernel` [input, transformed weights, output, epilogue
 operands...], activations channels-last.
 """
 
@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 
+from trainer.engine.graph.dtypes import DType
 from trainer.engine.targets.cpu.costs.cycles import SCRATCH_LIMIT, SHARED_BYTES_PER_CYCLE, TASK_OVERHEAD, steps
 from trainer.engine.targets.cpu.costs.ranking import product_tiles, sized
 from trainer.engine.targets.cpu.kernels.access import Elements, load_vector, store_vector
@@ -60,31 +61,40 @@ def _weight_strides(spec: WinogradSpec) -> tuple[int, int]:
     return point, spec.points**2 * point
 
 
-def weights_size(spec: WinogradSpec) -> int:
-    """Elements of the transformed weights: [panels][points][inputs][lanes]."""
-    return spec.form.packing.panels * _weight_strides(spec)[1]
+@dataclass(frozen=True, slots=True)
+class WinogradWeights:
+    """The kernel that transforms packed weights, G g G^T: [panels][points][inputs][lanes]."""
 
+    winograd: WinogradSpec
 
-def weight_tasks(spec: WinogradSpec) -> int:
-    """How many tasks the weights' kernel has."""
-    return spec.form.packing.panels * -(-spec.form.inputs // WEIGHT_CHUNK)
+    @property
+    def dtype(self) -> DType:
+        return self.winograd.convolution.dtype
 
+    @property
+    def size(self) -> int:
+        """Elements of the transformed weights."""
+        return self.winograd.form.packing.panels * _weight_strides(self.winograd)[1]
 
-def render_weights(spec: WinogradSpec, name: str) -> str:
-    """The module of the kernel that transforms packed weights: G g G^T."""
-    w, dtype, inputs, (point, panel_size) = Writer(), spec.convolution.dtype, spec.form.inputs, _weight_strides(spec)
-    memory, transforms = Elements(w, dtype), Transforms(w, dtype, spec.algorithm)
-    lanes = memory.lanes
-    source, target = w.argument(0), w.argument(1)
-    panel, chunk = w.divide("%task", -(-inputs // WEIGHT_CHUNK))
-    source = memory.at(source, w.multiply(panel, 9 * inputs * lanes))
-    target = memory.at(target, w.multiply(panel, panel_size))
-    with w.loop(*w.share(chunk, WEIGHT_CHUNK, inputs)) as loop:
-        here, there = (memory.at(base, w.multiply(loop.index, lanes)) for base in (source, target))
-        taps = [[memory.load(here, (r * 3 + s) * inputs * lanes) for r in range(3)] for s in range(3)]
-        for row, column, value in transforms.square(transforms.filter, 3, lambda r, s: taps[s][r]):
-            memory.store(value, there, (row * spec.points + column) * point)
-    return w.module(name, scratch=True)
+    @property
+    def tasks(self) -> int:
+        return self.winograd.form.packing.panels * -(-self.winograd.form.inputs // WEIGHT_CHUNK)
+
+    def render(self, name: str) -> str:
+        """The module of the kernel."""
+        spec, w = self.winograd, Writer()
+        memory, transforms = Elements(w, self.dtype), Transforms(w, self.dtype, spec.algorithm)
+        lanes, inputs, (point, panel_size) = memory.lanes, spec.form.inputs, _weight_strides(spec)
+        source, target = w.argument(0), w.argument(1)
+        panel, chunk = w.divide("%task", -(-inputs // WEIGHT_CHUNK))
+        source = memory.at(source, w.multiply(panel, 9 * inputs * lanes))
+        target = memory.at(target, w.multiply(panel, panel_size))
+        with w.loop(*w.share(chunk, WEIGHT_CHUNK, inputs)) as loop:
+            here, there = (memory.at(base, w.multiply(loop.index, lanes)) for base in (source, target))
+            taps = [[memory.load(here, (r * 3 + s) * inputs * lanes) for r in range(3)] for s in range(3)]
+            for row, column, value in transforms.square(transforms.filter, 3, lambda r, s: taps[s][r]):
+                memory.store(value, there, (row * spec.points + column) * point)
+        return w.module(name, scratch=True)
 
 
 class WinogradKernel(TemplateKernel[WinogradSpec, WinogradParameters]):
@@ -231,7 +241,7 @@ def candidates(spec: WinogradSpec, machine: Machine) -> tuple[WinogradParameters
 def operands(spec: WinogradSpec) -> list[Argument]:
     """The arrays in the order of the argument block."""
     source, _, *others = convolution.operands(spec.convolution)
-    return [source, Argument(spec.convolution.dtype, weights_size(spec)), *others]
+    return [source, Argument(spec.convolution.dtype, WinogradWeights(spec).size), *others]
 
 
 TEMPLATE = Template(

@@ -1,16 +1,46 @@
-"""Pooling windows, resampling and cumulative sums."""
+"""Indexing, sorting and suppression, pooling windows, resampling and cumulative sums: kernels without parameters."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 from trainer.engine.graph.primitives.resampling import Band
 from trainer.engine.program.layouts import CHANNELS_LAST
 from trainer.engine.program.work import KernelSource, View, Work
-from trainer.engine.targets.cpu.kernels import resample, scan, window, window_gradient
+from trainer.engine.targets.cpu.kernels import index, order, resample, scan, window, window_gradient
 from trainer.engine.targets.cpu.lowering.expansion import Expansion
-from trainer.engine.targets.cpu.lowering.launch import Routine
+from trainer.engine.targets.cpu.lowering.launch import Coded, Routine
+
+_READS = {"gather": index.gather, "take_along": index.take_along}
+_ADDS = {"scatter_add": index.scatter_add, "scatter_add_along": index.scatter_add_along}
+
+
+def expand_index(expansion: Expansion, work: Work) -> None:
+    """Rows of a table by index or one element of each line along an axis, and what adds into these; operands as they
+    lie.
+    """
+    (values, indices), target, name = work.reads, work.writes[0], work.spec.operation.name
+    if target.size == 0:
+        return
+    table, dense = (values, target) if name in _READS else (target, values)
+    make = _READS[name] if name in _READS else _ADDS[name]
+    kernel = make(
+        table.shape, indices.shape, work.spec.attribute("axis"), values.dtype, indices.dtype,
+        table_strides=table.strides, index_strides=indices.strides, dense_strides=dense.strides,
+    )  # fmt: skip
+    expansion.add(replace(work, spec=Routine.of(kernel, values, indices, target)))
+
+
+def expand_order(expansion: Expansion, work: Work) -> None:
+    """The indices that sort along an axis, or which candidates stay; operands as they lie."""
+    (x,), (target,), call = work.reads, work.writes, work.spec
+    if target.size == 0:
+        return
+    kernel: Coded = order.Suppress(x.shape, x.strides, target.strides)
+    if call.operation.name == "argsort":
+        axis, descending = call.attribute("axis"), call.attribute("descending")
+        kernel = order.Argsort(x.dtype, x.shape, axis, descending, x.strides, target.strides)
+    expansion.add(replace(work, spec=Routine.of(kernel, x, target), label=f"{work.label} {x.shape}"))
 
 
 def expand_window(expansion: Expansion, work: Work) -> None:
@@ -29,31 +59,23 @@ def expand_window(expansion: Expansion, work: Work) -> None:
         _four(target.strides),
         call.operation.name == "window_max",
     )
-    code = KernelSource(kernel, lambda name: window.render_window_argmax(kernel, name))
-    routine = Routine(code, (x, target), window.tasks(kernel))
-    expansion.add(replace(work, spec=routine, label=f"{work.label} {x.shape}"))
+    expansion.add(replace(work, spec=Routine.of(kernel, x, target), label=f"{work.label} {x.shape}"))
 
 
 def expand_window_gradient(expansion: Expansion, work: Work) -> None:
     """Gradients added where the maxima were, images channels-last."""
     dy, _ = work.reads
     rows, columns = window_gradient.covering(dy.shape, *work.spec.attributes)
-    _expand_runs(expansion, work, rows, columns, window_gradient.render_window_gradient)
+    _expand_runs(expansion, work, rows, columns, window_gradient.WindowGradient)
 
 
 def expand_resample(expansion: Expansion, work: Work) -> None:
     """Weighted sums of runs of rows and columns, images channels-last."""
     rows, columns = work.spec.attribute("rows"), work.spec.attribute("columns")
-    _expand_runs(expansion, work, rows, columns, resample.render_resample)
+    _expand_runs(expansion, work, rows, columns, resample.Resample)
 
 
-def _expand_runs(
-    expansion: Expansion,
-    work: Work,
-    rows: Band,
-    columns: Band,
-    render: Callable[[resample.Resample, str], str],
-) -> None:
+def _expand_runs(expansion: Expansion, work: Work, rows: Band, columns: Band, kind: type[resample.Resample]) -> None:
     """A kernel that takes runs of rows and columns of its operands, which are of one shape."""
     target, first, name = work.writes[0], work.reads[0], work.spec.operation.name
     if target.size == 0:
@@ -63,14 +85,13 @@ def _expand_runs(
         return expansion.fill(target.buffer, 0)
     reads = tuple(expansion.laid_out(view, CHANNELS_LAST) for view in work.reads)
     (images, channels, height, width), (_, _, down, across) = _four(first.shape), _four(target.shape)
-    kernel, share = resample.kernel_for(target.dtype, channels), resample.rows_per_task(rows, columns, channels)
+    kernel, share = kind.of(target.dtype, channels), resample.rows_per_task(rows, columns, channels)
     words: list[int | View] = [reads[0], target, down, across, channels, images * down, share]
     for lines, pixels in ((height, width), (down, across)):
         words += [lines * pixels * channels, pixels * channels, channels]
     words += reads[1:]
     words += resample.tail_words(target.dtype, rows, columns, len(words))
-    code = KernelSource((name, kernel), lambda name: render(kernel, name))
-    routine = Routine(code, tuple(words), -(-images * down // share))
+    routine = Routine(KernelSource(kernel, kernel.render), tuple(words), -(-images * down // share))
     expansion.add(replace(work, spec=routine, reads=reads, label=f"{name} {first.shape}"))
 
 
@@ -80,8 +101,7 @@ def expand_cumulative_sum(expansion: Expansion, work: Work) -> None:
     if target.size == 0:
         return
     kernel = scan.CumulativeSum(x.dtype, x.shape, work.spec.attribute("axis"), x.strides, target.strides)
-    code = KernelSource(kernel, lambda name: scan.render_cumulative_sum(kernel, name))
-    expansion.add(replace(work, spec=Routine(code, (x, target), scan.tasks(kernel))))
+    expansion.add(replace(work, spec=Routine.of(kernel, x, target)))
 
 
 def _four(values: tuple[int, ...]) -> tuple[int, int, int, int]:
