@@ -8,12 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import platform
-import tempfile
 import time
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
 import numpy as np
 
@@ -21,7 +18,7 @@ from trainer.engine.graph.storage import aligned_empty
 from trainer.engine.targets.cpu import native
 from trainer.engine.targets.cpu.pool import RECORD_WORDS, Pool
 
-FILE = "peaks.json"
+PEAKS = ".peaks"
 ACCUMULATORS = 12
 """Independent chains: two units of a latency of four or five cycles, and room in sixteen registers."""
 
@@ -52,12 +49,11 @@ def peaks(pool: Pool) -> Peaks:
     """The peaks of `pool`'s threads on this machine, measured when they are not known yet."""
     identity = f"{native.host_target().key}|{platform.node()}|{pool.threads}"
     key = hashlib.sha256(identity.encode()).hexdigest()[:24]
-    path = native.cache_directory().parent / FILE
-    known = _read(path)
-    if key in known:
-        return known[key]
-    known[key] = found = measure(pool)
-    _write(path, known)
+    known = native.kept(key, PEAKS)
+    if known is not None:
+        return Peaks(**json.loads(known))
+    found = measure(pool)
+    native.keep(key, json.dumps(asdict(found)).encode(), PEAKS)
     return found
 
 
@@ -190,26 +186,3 @@ def _best(pool: Pool, function: int, words: np.ndarray, tasks: int) -> float:
         pool.run(tape.ctypes.data, 1)
         fastest = min(fastest, time.perf_counter() - begun)
     return fastest
-
-
-def _read(path: Path) -> dict[str, Peaks]:
-    """What is known; nothing where the file is missing, others can write it, or it is not what we write."""
-    if native.private_directory(path.parent) is None:
-        return {}
-    try:
-        return {str(key): Peaks(**{name: float(rate) for name, rate in rates.items()})
-                for key, rates in json.loads(path.read_text(encoding="utf-8")).items()}  # fmt: skip
-    except (OSError, ValueError, TypeError, AttributeError):
-        return {}
-
-
-def _write(path: Path, known: dict[str, Peaks]) -> None:
-    if native.private_directory(path.parent) is None:
-        return
-    try:
-        descriptor, temporary = tempfile.mkstemp(dir=path.parent)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            json.dump({key: asdict(rates) for key, rates in known.items()}, file, indent=1)
-        os.replace(temporary, path)
-    except OSError:
-        return  # measured anew next time

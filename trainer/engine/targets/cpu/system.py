@@ -15,70 +15,61 @@ import numpy as np
 
 from trainer.engine.targets.cpu.control import CURRENT_CPU, MASK_BYTES, MASKS, PLACE, STAMPS, WAIT
 
+_SET_FLUSHING_X86 = """define internal i64 @{name}() {{
+  %slot = alloca i32
+  call void @llvm.x86.sse.stmxcsr(ptr %slot)
+  %old = load i32, ptr %slot
+  %new = {change}
+  store i32 %new, ptr %slot
+  call void @llvm.x86.sse.ldmxcsr(ptr %slot)
+  %wide = zext i32 %old to i64
+  ret i64 %wide
+}}
+"""
+_SET_FLUSHING_ARM = """define internal i64 @{name}() {{
+  %old = call i64 @llvm.aarch64.get.fpcr()
+  %new = {change}
+  call void @llvm.aarch64.set.fpcr(i64 %new)
+  ret i64 %old
+}}
+"""
+
 
 def floating_point_ir() -> str:
     """IR that sets flush-to-zero, or ends it, and gives back the state to restore."""
     if platform.machine().lower() in ("x86_64", "amd64"):
-        return """
+        on = _SET_FLUSHING_X86.format(name="flush_on", change="or i32 %old, 32832")
+        off = _SET_FLUSHING_X86.format(name="flush_off", change="and i32 %old, -32833")
+        return f"""
 declare void @llvm.x86.sse.stmxcsr(ptr)
 declare void @llvm.x86.sse.ldmxcsr(ptr)
-define internal i64 @flush_on() {
-  %slot = alloca i32
-  call void @llvm.x86.sse.stmxcsr(ptr %slot)
-  %old = load i32, ptr %slot
-  %new = or i32 %old, 32832
-  store i32 %new, ptr %slot
-  call void @llvm.x86.sse.ldmxcsr(ptr %slot)
-  %wide = zext i32 %old to i64
-  ret i64 %wide
-}
-define internal i64 @flush_off() {
-  %slot = alloca i32
-  call void @llvm.x86.sse.stmxcsr(ptr %slot)
-  %old = load i32, ptr %slot
-  %new = and i32 %old, -32833
-  store i32 %new, ptr %slot
-  call void @llvm.x86.sse.ldmxcsr(ptr %slot)
-  %wide = zext i32 %old to i64
-  ret i64 %wide
-}
-define internal void @flush_restore(i64 %state) {
+{on}{off}define internal void @flush_restore(i64 %state) {{
   %slot = alloca i32
   %old = trunc i64 %state to i32
   store i32 %old, ptr %slot
   call void @llvm.x86.sse.ldmxcsr(ptr %slot)
   ret void
-}
-define internal void @relax() {
+}}
+define internal void @relax() {{
   call void @llvm.x86.sse2.pause()
   ret void
-}
+}}
 declare void @llvm.x86.sse2.pause()
 """
-    return """
+    on = _SET_FLUSHING_ARM.format(name="flush_on", change="or i64 %old, 16777216")
+    off = _SET_FLUSHING_ARM.format(name="flush_off", change="and i64 %old, -16777217")
+    return f"""
 declare i64 @llvm.aarch64.get.fpcr()
 declare void @llvm.aarch64.set.fpcr(i64)
 declare void @llvm.aarch64.hint(i32)
-define internal i64 @flush_on() {
-  %old = call i64 @llvm.aarch64.get.fpcr()
-  %new = or i64 %old, 16777216
-  call void @llvm.aarch64.set.fpcr(i64 %new)
-  ret i64 %old
-}
-define internal i64 @flush_off() {
-  %old = call i64 @llvm.aarch64.get.fpcr()
-  %new = and i64 %old, -16777217
-  call void @llvm.aarch64.set.fpcr(i64 %new)
-  ret i64 %old
-}
-define internal void @flush_restore(i64 %state) {
+{on}{off}define internal void @flush_restore(i64 %state) {{
   call void @llvm.aarch64.set.fpcr(i64 %state)
   ret void
-}
-define internal void @relax() {
+}}
+define internal void @relax() {{
   call void @llvm.aarch64.hint(i32 1) ; yield
   ret void
-}
+}}
 """
 
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import count, pairwise
+from itertools import pairwise
 from typing import Protocol
 
 from trainer.engine.targets.cpu.kernels.quads import Quads
@@ -33,6 +33,9 @@ _INSTRUCTIONS = {"tile_pairs": "tdpbf16ps", "tile_signed_quads": "tdpbssd", "til
 
 LEAST_STEPS = 8
 """Pairs along the innermost level from which on the "tiles" class uses these registers: fewer leave them half empty."""
+
+
+_NONE: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,28 +99,27 @@ def assign(parts: Sequence[Rows], vectors: int, steps: int) -> Assignment | None
     if spare < 0:
         return None
     shapes: list[tuple[int, int]] = []
-    numbers = count()
 
     def take(rows: int, width: int) -> int:
         shapes.append((rows, width))
-        return next(numbers)
+        return len(shapes) - 1
+
+    def taken(width: int) -> tuple[int, ...]:
+        """One register for all parts of a height."""
+        shared = {height: take(height, width) for height in heights}
+        return tuple(shared[part.count] for part in parts)
 
     sums = tuple(tuple(take(part.count, ROW_BYTES) for _ in range(vectors)) for part in parts)
-    left_tail: tuple[int, ...] = ()
-    right_tail: tuple[int, ...] = ()
-    left: tuple[int, ...] = ()
-    right: tuple[int, ...] = ()
+    left = right = left_tail = right_tail = _NONE
     if tail:
-        shared = {height: take(height, tail * STEP_BYTES) for height in heights}
-        left_tail = tuple(shared[part.count] for part in parts)
-        right_tail = (take(tail, ROW_BYTES),) * vectors
+        left_tail, right_tail = taken(tail * STEP_BYTES), (take(tail, ROW_BYTES),) * vectors
     if whole:
-        if spare >= len(parts) - len(heights):
-            spare -= len(parts) - len(heights)
+        further = len(parts) - len(heights)
+        if spare >= further:
+            spare -= further
             left = tuple(take(part.count, STEPS * STEP_BYTES) for part in parts)
         else:
-            shared = {height: take(height, STEPS * STEP_BYTES) for height in heights}
-            left = tuple(shared[part.count] for part in parts)
+            left = taken(STEPS * STEP_BYTES)
         own = [take(STEPS, ROW_BYTES) for _ in range(min(vectors, 1 + spare))]
         right = tuple(own[vector % len(own)] for vector in range(vectors))
     return Assignment(sums, left, right, left_tail, right_tail, tuple(shapes))

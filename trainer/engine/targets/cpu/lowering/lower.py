@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from trainer.engine.program.work import Work
-from trainer.engine.targets.cpu.lowering.fused import lower_group, lower_rows
+from trainer.engine.program.work import Buffer, KernelSource, Pass, Repeat, Rows, Work, place_of
+from trainer.engine.targets.cpu.kernels import chained, repeated
+from trainer.engine.targets.cpu.kernels.chained import ChainedKernel
+from trainer.engine.targets.cpu.kernels.repeated import RepeatedKernel
 from trainer.engine.targets.cpu.lowering.launch import (
     OPERANDS,
     Address,
     Launch,
+    Place,
     Routine,
     Templated,
     Tunable,
     Word,
     word_of,
 )
-from trainer.engine.targets.cpu.lowering.loops import lower_loop, lower_pass
-from trainer.engine.targets.cpu.lowering.repeat import lower_repeat
+from trainer.engine.targets.cpu.lowering.loops import (
+    TASK_ELEMENTS,
+    kernel_of,
+    lower_loop,
+    lower_pass,
+    without_streaming,
+)
 
 
 def lower(work: Work, choose: Callable[[Any], Any]) -> Launch:
@@ -27,11 +35,12 @@ def lower(work: Work, choose: Callable[[Any], Any]) -> Launch:
         case "loop":
             return lower_loop(work)
         case "rows":
-            return lower_rows(work)
+            parts = [_kept_in_cache(part, work) for part in work.parts]
+            return _lower_rows(work, parts, [lower(part, choose) for part in parts])
         case "group":
-            return lower_group(work)
+            return _lower_group(work, [lower(part, choose) for part in work.parts])
         case "repeat":
-            return lower_repeat(work, lambda part: lower(part, choose))
+            return _lower_repeat(work, tuple(lower(part, choose) for part in work.parts))
     spec = work.spec
     if isinstance(spec, Routine):
         words: list[Word] = [word if isinstance(word, int) else word_of(word) for word in spec.words]
@@ -42,3 +51,88 @@ def lower(work: Work, choose: Callable[[Any], Any]) -> Launch:
         words = [*map(Address.of, views), *spec.template.words(spec.spec)]
         return Launch(work, tunable.source, words, tunable.tasks, tunable.scratch, tunable)
     return lower_pass(work)
+
+
+def _lower_rows(work: Work, parts: Sequence[Work], launches: Sequence[Launch]) -> Launch:
+    """Loops over the same rows, one after the other: a task does `share` rows of each in turn."""
+    spec: Rows = work.spec
+    offsets, size = _offsets(spec)
+    words: list[Word] = []
+    patched: list[int] = []
+    strides: list[Word] = []
+    for part, launch, inner, blocks in zip(parts, launches, spec.inner, spec.blocks, strict=True):
+        words.append(blocks)
+        for word in launch.words[:-2]:
+            if isinstance(word, Address) and word.buffer in offsets:
+                patched.append(len(words))
+                strides.append(spec.share * (word.buffer.nbytes // spec.count))
+                word = offsets[word.buffer] + word.byte_offset
+            words.append(word)
+        words += [launch.words[-2], spec.share] if isinstance(part.spec, Pass) else [spec.share * inner, 1]
+    kernel = ChainedKernel(tuple(kernel_of(part) for part in parts), tuple(patched))
+    renders = [part.code.render for part in parts if part.code is not None]
+    code = KernelSource(kernel, lambda name: chained.render(kernel, renders, name))
+    return Launch(work, code, words + strides, -(-spec.count // spec.share), size)
+
+
+def _offsets(spec: Rows) -> tuple[dict[Buffer, int], int]:
+    """Where in the scratch the rows of each local buffer lie, and how much they take."""
+    offsets: dict[Buffer, int] = {}
+    size = 0
+    for buffer in spec.local:
+        offsets[buffer] = size
+        size += -(-spec.share * (buffer.nbytes // spec.count) // 64) * 64
+    return offsets, size
+
+
+def _kept_in_cache(part: Work, work: Work) -> Work:
+    """A loop, storing through the caches where another part reads what it stores, or where its rows are unaligned."""
+    places = {place_of(buffer) for buffer in part.targets}
+    is_read = any(place_of(buffer) in places for other in work.parts if other is not part for buffer in other.sources)
+    kernel = kernel_of(part)
+    return without_streaming(part) if kernel.streamed and (is_read or kernel.rank == 1) else part
+
+
+def _lower_group(work: Work, parts: Sequence[Launch]) -> Launch:
+    """Loops of equal code over different arrays: one kernel over the argument blocks of all."""
+    first, kernel = parts[0].source, RepeatedKernel(kernel_of(work.parts[0]))
+    total, points = sum(part.tasks for part in parts), sum(part.points for part in work.parts)
+    grain = -(-total // max(1, min(total, -(-points // TASK_ELEMENTS))))
+    words: list[Word] = [grain, total]
+    for part in parts:
+        words += [part.tasks, *part.words]
+    code = KernelSource(kernel, lambda name: repeated.render(kernel, first.render, name))
+    return Launch(work, code, words, -(-total // grain))
+
+
+def _lower_repeat(work: Work, body: tuple[Launch, ...]) -> Launch:
+    """Launches that the pool walks again and again with moving addresses: the argument blocks of all parts, then the
+    table of what moves: the address of a word, and its step.
+    """
+    spec: Repeat = work.spec
+    words: list[Word] = []
+    table: list[Word] = []
+    for part, launch, steps in zip(work.parts, body, spec.steps, strict=True):
+        for view, place, step in zip((*part.reads, *part.writes), _places(part), steps, strict=True):
+            if step:
+                nbytes = 1 if view.buffer is None else view.dtype.itemsize
+                table += [Place(len(words) + place), step * nbytes]
+        words += launch.words
+    source = KernelSource(("repeat", *[launch.source.key for launch in body]), _render)
+    tasks = max(launch.tasks for launch in body) if spec.count else 0
+    scratch = max(launch.scratch for launch in body)
+    return Launch(work, source, [*words, *table], tasks, scratch, body=body)
+
+
+def _places(part: Work) -> list[int]:
+    """Which word of a part's argument block is the address of each operand, reads first."""
+    reads, count = len(part.reads), len(part.reads) + len(part.writes)
+    if isinstance(part.spec, Routine):
+        return [part.spec.words.index(view) for view in (*part.reads, *part.writes)]
+    if isinstance(part.spec, Templated):
+        return [*range(OPERANDS), *range(OPERANDS + 1, reads + 1), OPERANDS, *range(reads + 1, count)]
+    return list(range(count))
+
+
+def _render(name: str) -> str:
+    raise AssertionError("a repeat has no code: its body has")

@@ -29,7 +29,7 @@ from trainer.engine.targets.cpu.kernels.modules import internal, joined
 from trainer.engine.targets.cpu.kernels.tile import lanes_of
 from trainer.engine.targets.cpu.kernels.writer import Writer
 from trainer.engine.targets.cpu.machine import Machine
-from trainer.engine.targets.cpu.template import Argument, Template, TemplateKernel
+from trainer.engine.targets.cpu.template import Argument, Template
 from trainer.engine.targets.cpu.templates import convolution
 from trainer.engine.targets.cpu.templates.convolution import ConvolutionKernel, ConvolutionParameters
 
@@ -76,39 +76,31 @@ def part_vectors(spec: StatisticsSpec) -> int:
     return reduction.COLUMN_PART // lanes_of(spec.convolution.dtype)
 
 
-class StatisticsKernel(TemplateKernel[StatisticsSpec, ConvolutionParameters]):
+class StatisticsKernel(ConvolutionKernel):
     """The convolution's kernel, then the reduction's."""
 
     def __init__(self, spec: StatisticsSpec, parameters: ConvolutionParameters) -> None:
-        super().__init__(spec, parameters)
-        self.convolution = ConvolutionKernel(spec.convolution, parameters)
-
-    @property
-    def grid(self) -> tuple[int, ...]:
-        return self.convolution.grid
-
-    @property
-    def scratch_bytes(self) -> int:
-        return self.convolution.scratch_bytes
+        super().__init__(spec.convolution, parameters)
+        self.statistics = spec
 
     @property
     def is_aligned(self) -> bool:
         """Whether the convolution's tasks are the reduction's."""
-        vectors, share = self.convolution.form.packing.panels, self.parameters.task_vectors
-        whole = share >= vectors or share % part_vectors(self.spec) == 0
-        return self.parameters.task_columns == self.spec.block and whole
+        vectors, share = self.form.packing.panels, self.parameters.task_vectors
+        whole = share >= vectors or share % part_vectors(self.statistics) == 0
+        return self.parameters.task_columns == self.statistics.block and whole
 
     def render(self, name: str) -> str:
         """The module of the kernel."""
-        spec, w = self.spec, Writer()
         if not self.is_aligned:
             raise ValueError("the tasks of the convolution are not the blocks of the reduction")
+        spec = self.statistics
         texts = [
-            internal(self.convolution.render("convolve"), "convolve"),
+            internal(super().render("convolve"), "convolve"),
             internal(reduction.render_reduction(spec.reduction, "reduce"), "reduce"),
         ]
+        w, outputs = Writer(), len(spec.reduction.outputs)
         w.call("void", "convolve", ("ptr", "%arguments"), ("i64", "%task"), ("ptr", "%scratch"))
-        outputs = len(spec.reduction.outputs)
         grain = -(-self.parameters.task_vectors * self.lanes // reduction.COLUMN_PART)
         words = [w.argument(2, "i64"), *(w.argument(spec.operands + number, "i64") for number in range(outputs))]
         words += [*map(str, spec.words[:-1]), str(grain)]
