@@ -20,7 +20,7 @@ from trainer.engine.graph.dtypes import DType, float32
 from trainer.engine.targets.cpu.kernels.access import gather as gather_lanes
 from trainer.engine.targets.cpu.kernels.access import load_operand, load_vector, scatter, store_operand, store_vector
 from trainer.engine.targets.cpu.kernels.expression import LANES, MEMORY, cast, combined, widen
-from trainer.engine.targets.cpu.kernels.loop_kernel import Inner, Operand
+from trainer.engine.targets.cpu.kernels.loop_kernel import Operand, inner_of
 from trainer.engine.targets.cpu.kernels.loops import (
     IOTA,
     Arguments,
@@ -150,10 +150,6 @@ def _split(kernel: IndexKernel) -> _Split:
     )  # fmt: skip
 
 
-def _inner(stride: int) -> Inner:
-    return "contiguous" if stride == 1 else "broadcast" if stride == 0 else "strided"
-
-
 class _Index:
     """One kernel while it is written. Operands are always (table, indices, dense), whatever the order of addresses."""
 
@@ -163,7 +159,7 @@ class _Index:
         inner = self.split.vector
         self.steps = [strides[inner] if inner is not None else 0 for strides in self.strides]
         dtypes = (kernel.table_dtype, kernel.index_dtype, kernel.dtype)
-        self.operands = [Operand(dtype, _inner(step)) for dtype, step in zip(dtypes, self.steps, strict=True)]
+        self.operands = [Operand(dtype, inner_of(step)) for dtype, step in zip(dtypes, self.steps, strict=True)]
         self.index_varies = self.steps[1] != 0
 
     def render(self, name: str) -> str:

@@ -16,6 +16,11 @@ from trainer.engine.program.spec import Instruction, Reduction
 Inner = Literal["contiguous", "broadcast", "strided"]
 
 
+def inner_of(stride: int) -> Inner:
+    """How an operand runs along the innermost dimension."""
+    return "contiguous" if stride == 1 else "broadcast" if stride == 0 else "strided"
+
+
 @dataclass(frozen=True, slots=True)
 class Operand:
     """An array that a kernel reads or writes: its dtype and how it runs along the innermost dimension.

@@ -6,10 +6,12 @@ A bfloat16 value may be stored as float32, unrounded, to be combined with other 
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 from trainer.engine.targets.cpu.kernels.access import load_inputs, row_values
 from trainer.engine.targets.cpu.kernels.combine import Accumulator, Moments
-from trainer.engine.targets.cpu.kernels.expression import COMPUTE, LANES, render_body
-from trainer.engine.targets.cpu.kernels.loop_kernel import LoopKernel
+from trainer.engine.targets.cpu.kernels.expression import COMPUTE, LANES, cast, render_body
+from trainer.engine.targets.cpu.kernels.loop_kernel import LoopKernel, Operand
 from trainer.engine.targets.cpu.kernels.loops import IOTA, Arguments, Part, bounds, broadcast, load_arguments, minimum
 from trainer.engine.targets.cpu.kernels.writer import Integer, Writer, vector
 
@@ -21,21 +23,19 @@ class BlockReduction:
         assert kernel.reduction is not None
         self.kernel = kernel
         self.writer = Writer()
+        operations = kernel.reduction.operations
         # mean and deviations of one value share an accumulator
-        shared = dict.fromkeys(
+        wanted = [
             ("moments" if operation in ("mean", "deviations") else operation, instruction)
-            for operation, (instruction, _) in zip(kernel.reduction.operations, kernel.outputs, strict=True)
-        )
+            for operation, (instruction, _) in zip(operations, kernel.outputs, strict=True)
+        ]
+        shared = list(dict.fromkeys(wanted))
         self.terms = [instruction for _, instruction in shared]
         self.accumulators = [
             (Moments if operation == "moments" else Accumulator)(operation, kernel.body[instruction].dtype)
             for operation, instruction in shared
         ]
-        places = {term: place for place, term in enumerate(shared)}
-        self.results = [
-            (places["moments" if operation in ("mean", "deviations") else operation, instruction], operation)
-            for operation, (instruction, _) in zip(kernel.reduction.operations, kernel.outputs, strict=True)
-        ]
+        self.results = [(shared.index(term), operation) for term, operation in zip(wanted, operations, strict=True)]
         self.reduced = kernel.rank - 1 - kept_inside
 
     def render(self, name: str) -> str:
@@ -74,14 +74,25 @@ class BlockReduction:
             for accumulator, value, pivot in zip(self.accumulators, values, pivots, strict=True)
         ]
 
-    def final(self, result: int, partials: list[list[str]], pivots: list[str]) -> str:
-        """The value of output `result` of a block, from the combined partial results."""
-        place, operation = self.results[result]
-        accumulator = self.accumulators[place]
-        if not isinstance(accumulator, Moments):
-            return accumulator.final(partials[place])
-        count = self.spread_count(accumulator, self.writer.value(f"sub i64 {self.stop}, {self.start}"))
-        return accumulator.result_of(self.writer, operation, partials[place], pivots[place], count)
+    def finals(
+        self, places: list[str], partials: list[list[str]], pivots: list[str]
+    ) -> Iterator[tuple[Operand, str, Sequence[Integer], str]]:
+        """Yield each output of a block with its place, its strides and its value from the combined partial results."""
+        inputs = len(self.kernel.inputs)
+        outputs = zip(self.results, self.kernel.outputs, places[inputs:], self.arguments.strides[inputs:], strict=True)
+        for (place, operation), (_, operand), target, strides in outputs:
+            accumulator = self.accumulators[place]
+            if isinstance(accumulator, Moments):
+                count = self.spread_count(accumulator, self.writer.value(f"sub i64 {self.stop}, {self.start}"))
+                value = accumulator.result_of(self.writer, operation, partials[place], pivots[place], count)
+            else:
+                value = accumulator.final(partials[place])
+            yield operand, target, strides, cast(self.writer, value, accumulator.result, operand.dtype)
+
+    def grouped(self, parts: Sequence[str]) -> list[list[str]]:
+        """A flat list of the accumulators' vectors as one list for each."""
+        rest = iter(parts)
+        return [[next(rest) for _ in accumulator.types] for accumulator in self.accumulators]
 
     def values(self, places: list[str], fixed: dict[int, str], part: Part) -> list[str]:
         """The values to reduce, from the body on the operands at `part` of the innermost dimension."""

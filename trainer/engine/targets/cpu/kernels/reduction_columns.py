@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import chain
+
 from trainer.engine.targets.cpu.kernels.access import prefetch, store_operand
 from trainer.engine.targets.cpu.kernels.combine import Moments
-from trainer.engine.targets.cpu.kernels.expression import LANES, cast
+from trainer.engine.targets.cpu.kernels.expression import LANES
 from trainer.engine.targets.cpu.kernels.loop_kernel import LoopKernel
 from trainer.engine.targets.cpu.kernels.loops import (
     advance,
@@ -24,6 +27,7 @@ COLUMN_PART = 64
 STRIP_PARTS = 16
 """How many neighbouring parts of one task are read together: short pieces of far rows would starve on page misses."""
 PREFETCH_STEPS = 16
+_BYTES = vector("i8", LANES)
 
 
 class ColumnReduction(BlockReduction):
@@ -62,16 +66,12 @@ class ColumnReduction(BlockReduction):
             start = writer.value(f"mul i64 {inner}, {COLUMN_PART}")
             length = writer.value(f"mul i64 {count}, {COLUMN_PART}")
             stop = minimum(writer, kept, writer.value(f"add i64 {start}, {length}"))
-            inputs = len(self.kernel.inputs)
+            along = [self.start] * len(self.kernel.inputs) + [self.block] * len(self.kernel.outputs)
+            operands = zip(arguments.operands, arguments.bases, arguments.strides, along, strict=True)
             places = [
-                place_at(
-                    writer, operand, base,
-                    list(zip([*outer, self.start if n < inputs else self.block], strides, strict=False)),
-                )
-                for n, (operand, base, strides) in enumerate(
-                    zip(arguments.operands, arguments.bases, arguments.strides, strict=True)
-                )
-            ]  # fmt: skip
+                place_at(writer, operand, base, list(zip([*outer, reduced], strides, strict=False)))
+                for operand, base, strides, reduced in operands
+            ]
             self._column(places, start, stop)
 
     def _column(self, places: list[str], start: str, stop: str) -> None:
@@ -137,24 +137,22 @@ class ColumnReduction(BlockReduction):
         for part in vectors(writer, start, stop, "fold", masked=True):
             offset = writer.value(f"sub i64 {part.position}, {start}")
             lanes = [self._kept(lane, offset) for lane in range(LANES)]
-            for number, (accumulator, memory) in enumerate(zip(self.accumulators, self.pivots, strict=True)):
+            for accumulator, memory, partials in zip(
+                self.accumulators, self.pivots, zip(*lanes, strict=True), strict=True
+            ):
                 if memory:
-                    kind = accumulator.types[0]
-                    total = accumulator.fold_list(writer, [lane[number] for lane in lanes])[0]
+                    kind, total = accumulator.types[0], accumulator.fold_list(writer, [*partials])[0]
                     mean = self.divided(accumulator, total, count)
-                    writer.emit(f"store {kind} {mean}, ptr {self._pivot_place(memory, kind, offset)}, align 16")
+                    writer.emit(f"store {kind} {mean}, ptr {self._element_place(memory, kind, offset)}, align 16")
 
     def _kept_pivots(self, offset: str) -> list[str]:
         """The vectors of pivots at `offset` of the scratch, "" where there is none."""
         return [
-            self.writer.value(f"load {a.types[0]}, ptr {self._pivot_place(memory, a.types[0], offset)}, align 16")
+            self.writer.value(f"load {a.types[0]}, ptr {self._element_place(memory, a.types[0], offset)}, align 16")
             if memory
             else ""
             for a, memory in zip(self.accumulators, self.pivots, strict=True)
         ]
-
-    def _pivot_place(self, memory: str, kind: str, offset: str) -> str:
-        return self.writer.value(f"getelementptr {_scratch_element(kind)}, ptr {memory}, i64 {offset}")
 
     def _prefetch(self, places: list[str], kept: Integer) -> None:
         """Ask for what will be read some steps later: no hardware prefetcher follows strides beyond a page."""
@@ -169,50 +167,40 @@ class ColumnReduction(BlockReduction):
         for part in vectors(writer, start, stop, "result", masked=True):
             offset = writer.value(f"sub i64 {part.position}, {start}")
             lanes = [self._kept(lane, offset) for lane in range(LANES)]
-            folded = [
-                accumulator.fold_list(writer, [lane[number] for lane in lanes])
-                for number, accumulator in enumerate(self.accumulators)
-            ]
+            found = zip(self.accumulators, zip(*lanes, strict=True), strict=True)
+            folded = [accumulator.fold_list(writer, [*partials]) for accumulator, partials in found]
             pivots = self._kept_pivots(offset)
-            for number, (place, _) in enumerate(self.results):
-                output = len(self.kernel.inputs) + number
-                _, operand = self.kernel.outputs[number]
-                result = self.final(number, folded, pivots)
-                value = cast(writer, result, self.accumulators[place].result, operand.dtype)
-                store_operand(writer, operand, places[output], part, value, self.arguments.strides[output][-1])
+            for operand, place, strides, value in self.finals(places, folded, pivots):
+                store_operand(writer, operand, place, part, value, strides[-1])
 
     def _identities(self) -> list[list[str]]:
         return [accumulator.identity() for accumulator in self.accumulators]
 
-    def _scratch_place(self, memory: str, kind: str, lane: Integer, offset: Integer) -> str:
-        row = self.writer.value(f"mul i64 {lane}, {self.pitch}")
-        index = self.writer.value(f"add i64 {row}, {offset}")
+    def _places(self, lane: Integer, offset: Integer) -> Iterator[tuple[str, str]]:
+        """The type of each vector of the partial results, and its place at (lane, offset) of the scratch."""
+        for accumulator, memories in zip(self.accumulators, self.scratch, strict=True):
+            for kind, memory in zip(accumulator.types, memories, strict=True):
+                row = self.writer.value(f"mul i64 {lane}, {self.pitch}")
+                index = self.writer.value(f"add i64 {row}, {offset}")
+                yield kind, self._element_place(memory, kind, index)
+
+    def _element_place(self, memory: str, kind: str, index: str) -> str:
         return self.writer.value(f"getelementptr {_scratch_element(kind)}, ptr {memory}, i64 {index}")
 
     def _keep(self, lane: Integer, offset: Integer, partials: list[list[str]]) -> None:
         """Put a vector of partial results at (lane, offset) of the scratch."""
-        for accumulator, memories, partial in zip(self.accumulators, self.scratch, partials, strict=True):
-            for kind, memory, value in zip(accumulator.types, memories, partial, strict=True):
-                place = self._scratch_place(memory, kind, lane, offset)
-                if _is_boolean(kind):
-                    value = self.writer.value(f"zext {kind} {value} to {vector('i8', LANES)}")
-                    kind = vector("i8", LANES)
-                self.writer.emit(f"store {kind} {value}, ptr {place}, align 16")
+        for (kind, place), value in zip(self._places(lane, offset), chain.from_iterable(partials), strict=True):
+            if _is_boolean(kind):
+                value = self.writer.value(f"zext {kind} {value} to {_BYTES}")
+            self.writer.emit(f"store {_BYTES if _is_boolean(kind) else kind} {value}, ptr {place}, align 16")
 
     def _kept(self, lane: Integer, offset: Integer) -> list[list[str]]:
         """The vectors of partial results at (lane, offset) of the scratch."""
-        result = []
-        for accumulator, memories in zip(self.accumulators, self.scratch, strict=True):
-            parts = []
-            for kind, memory in zip(accumulator.types, memories, strict=True):
-                place = self._scratch_place(memory, kind, lane, offset)
-                if _is_boolean(kind):
-                    raw = self.writer.value(f"load {vector('i8', LANES)}, ptr {place}, align 16")
-                    parts.append(self.writer.value(f"trunc {vector('i8', LANES)} {raw} to {kind}"))
-                else:
-                    parts.append(self.writer.value(f"load {kind}, ptr {place}, align 16"))
-            result.append(parts)
-        return result
+        parts = []
+        for kind, place in self._places(lane, offset):
+            raw = self.writer.value(f"load {_BYTES if _is_boolean(kind) else kind}, ptr {place}, align 16")
+            parts.append(self.writer.value(f"trunc {_BYTES} {raw} to {kind}") if _is_boolean(kind) else raw)
+        return self.grouped(parts)
 
 
 def _is_boolean(kind: str) -> bool:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from trainer.engine.targets.cpu.kernels.combine import Moments
-from trainer.engine.targets.cpu.kernels.expression import LANES, MEMORY, cast, memory_type, narrow
+from trainer.engine.targets.cpu.kernels.expression import LANES, MEMORY, memory_type, narrow
 from trainer.engine.targets.cpu.kernels.loop_kernel import LoopKernel
 from trainer.engine.targets.cpu.kernels.loops import (
     Part,
@@ -44,14 +42,10 @@ class RowReduction(BlockReduction):
         partials = self._whole(places, fixed, middle, pivots)
         partials = self._tail(places, fixed, middle, partials, pivots)
         folded = [a.fold_lanes(writer, partial) for a, partial in zip(self.accumulators, partials, strict=True)]
-        for number, (place, _) in enumerate(self.results):
-            output = len(self.kernel.inputs) + number
-            _, operand = self.kernel.outputs[number]
-            value = self.final(number, folded, pivots)
-            raw = narrow(writer, cast(writer, value, self.accumulators[place].result, operand.dtype), operand.dtype)
+        for operand, place, strides, value in self.finals(places, folded, pivots):
+            raw = narrow(writer, value, operand.dtype)
             scalar = writer.value(f"extractelement {memory_type(operand.dtype)} {raw}, i64 0")
-            step = self.arguments.strides[output][self.reduced]
-            address = place_at(writer, operand, places[output], [(self.block, step)])
+            address = place_at(writer, operand, place, [(self.block, strides[self.reduced])])
             writer.emit(f"store {MEMORY[operand.dtype.name]} {scalar}, ptr {address}, align {operand.dtype.itemsize}")
 
     def _row_pivots(self, places: list[str], fixed: dict[int, str]) -> list[str]:
@@ -61,32 +55,24 @@ class RowReduction(BlockReduction):
         skipped, count = self.pivot_elements()
         mask = tail_mask(self.writer, count)
         middle = self.values(places, fixed, Part(self.writer.value(f"add i64 {self.start}, {skipped}"), mask))
-        pivots = []
-        for accumulator, value in zip(self.accumulators, middle, strict=True):
+        pivots = [""] * len(middle)
+        for number, (accumulator, value) in enumerate(zip(self.accumulators, middle, strict=True)):
             if isinstance(accumulator, Moments):
-                kind = accumulator.types[0]
-                value = self.writer.value(
-                    f"select {vector('i1', LANES)} {mask}, {kind} {value}, {kind} zeroinitializer"
-                )
+                kind, bits = accumulator.types[0], vector("i1", LANES)
+                value = self.writer.value(f"select {bits} {mask}, {kind} {value}, {kind} zeroinitializer")
                 total = accumulator.fold_lanes(self.writer, [value, "zeroinitializer"])
                 mean = self.divided(accumulator, total[0], count)
                 lanes = f"<{LANES} x i32> zeroinitializer"
-                pivots.append(self.writer.value(f"shufflevector {kind} {mean}, {kind} poison, {lanes}"))
-            else:
-                pivots.append("")
+                pivots[number] = self.writer.value(f"shufflevector {kind} {mean}, {kind} poison, {lanes}")
         return pivots
 
     def _whole(self, places: list[str], fixed: dict[int, str], middle: str, pivots: list[str]) -> list[list[str]]:
         """The whole vectors of the block, accumulators in registers."""
-        initial = [
-            (kind, value)
-            for accumulator in self.accumulators
-            for kind, value in zip(accumulator.types, accumulator.identity(), strict=True)
-        ]
+        initial = [pair for a in self.accumulators for pair in zip(a.types, a.identity(), strict=True)]
         with counted_loop(self.writer, self.start, middle, LANES, "reduce", initial) as loop:
-            updated = self._taken(places, fixed, Part(loop.index), self._grouped(loop.carried), pivots)
+            updated = self._taken(places, fixed, Part(loop.index), self.grouped(loop.carried), pivots)
             loop.next = [part for partial in updated for part in partial]
-        return self._grouped(loop.next)
+        return self.grouped(loop.next)
 
     def _taken(
         self, places: list[str], fixed: dict[int, str], part: Part, partials: list[list[str]], pivots: list[str]
@@ -98,11 +84,6 @@ class RowReduction(BlockReduction):
             a.take(self.writer, partial, value, positions, part.mask)
             for a, partial, value in zip(self.accumulators, partials, values, strict=True)
         ]
-
-    def _grouped(self, parts: Sequence[str]) -> list[list[str]]:
-        """A flat list of the accumulators' vectors as one list for each."""
-        rest = iter(parts)
-        return [[next(rest) for _ in accumulator.types] for accumulator in self.accumulators]
 
     def _tail(
         self, places: list[str], fixed: dict[int, str], middle: str, partials: list[list[str]], pivots: list[str]

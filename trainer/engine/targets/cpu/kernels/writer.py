@@ -128,17 +128,11 @@ class Writer:
 
     # The module.
 
-    def helper(self, name: str, result: str, parameters: Sequence[Typed], build: Callable[[Writer], None]) -> str:
+    def helper(
+        self, name: str, result: str, parameters: Sequence[Typed], build: Callable[[Writer], None],
+        attributes: str = "nounwind",
+    ) -> str:  # fmt: skip
         """Define the internal function `name` once per module; `build` writes its blocks. Returns `name`."""
-        return self._define(name, result, parameters, "nounwind", build)
-
-    def function(self, name: str, parameters: Sequence[Typed], build: Callable[[Writer], None]) -> str:
-        """Define the internal void function `name` once per module, a call wherever it is used."""
-        return self._define(name, "void", parameters, "noinline nounwind", build)
-
-    def _define(
-        self, name: str, result: str, parameters: Sequence[Typed], attributes: str, build: Callable[[Writer], None]
-    ) -> str:
         if name not in self._definitions:
             self._definitions[name] = ""  # its place, before those of what it calls
             inner = Writer(self)
@@ -149,6 +143,10 @@ class Writer:
             body = "\n".join(inner.lines)
             self._definitions[name] = f"define internal {result} @{name}({signature}) {attributes} {{\n{body}\n}}"
         return name
+
+    def function(self, name: str, parameters: Sequence[Typed], build: Callable[[Writer], None]) -> str:
+        """Define the internal void function `name` once per module, a call wherever it is used."""
+        return self.helper(name, "void", parameters, build, "noinline nounwind")
 
     def constant(self, name: str, text: str) -> str:
         """Define the module's constant `name` (`text` = type and initialiser) once; returns the reference "@name"."""
@@ -212,16 +210,16 @@ class Writer:
         return [number, *places]
 
     def minimum(self, left: Integer, right: Integer) -> Integer:
-        if isinstance(left, int) and isinstance(right, int):
-            return min(left, right)
-        smaller = self.value(f"icmp slt i64 {left}, {right}", "c")
-        return self.value(f"select i1 {smaller}, i64 {left}, i64 {right}", "i")
+        return self._extreme(min, "slt", left, right)
 
     def maximum(self, left: Integer, right: Integer) -> Integer:
+        return self._extreme(max, "sgt", left, right)
+
+    def _extreme(self, known: Callable[[int, int], int], relation: str, left: Integer, right: Integer) -> Integer:
         if isinstance(left, int) and isinstance(right, int):
-            return max(left, right)
-        greater = self.value(f"icmp sgt i64 {left}, {right}", "c")
-        return self.value(f"select i1 {greater}, i64 {left}, i64 {right}", "i")
+            return known(left, right)
+        holds = self.value(f"icmp {relation} i64 {left}, {right}", "c")
+        return self.value(f"select i1 {holds}, i64 {left}, i64 {right}", "i")
 
     def share(self, number: Integer, size: int, total: Integer) -> tuple[Integer, Integer]:
         """Where the part `number` of `total` cut into parts of `size` begins and ends."""
@@ -239,13 +237,7 @@ class Writer:
     # Loops and branches.
 
     @contextmanager
-    def loop(
-        self,
-        start: Integer,
-        stop: Integer,
-        step: int = 1,
-        carried: Sequence[Typed] = (),
-    ) -> Iterator[Loop]:
+    def loop(self, start: Integer, stop: Integer, step: int = 1, carried: Sequence[Typed] = ()) -> Iterator[Loop]:
         """A counted loop over [start, stop); `carried` lists (type, first value). After it `next` holds the last
         values.
 

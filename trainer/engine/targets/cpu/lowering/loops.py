@@ -10,7 +10,7 @@ from trainer.engine.program.loops import collapse, laid
 from trainer.engine.program.spec import Instruction, Reduction
 from trainer.engine.program.work import KernelSource, Pass, View, Work
 from trainer.engine.targets.cpu.kernels import elementwise, reduction
-from trainer.engine.targets.cpu.kernels.loop_kernel import Inner, LoopKernel, Operand, pack_arguments
+from trainer.engine.targets.cpu.kernels.loop_kernel import LoopKernel, Operand, inner_of, pack_arguments
 from trainer.engine.targets.cpu.lowering.launch import Launch, Word, word_of
 
 TASK_ELEMENTS = 16384
@@ -28,22 +28,11 @@ ENOUGH_TASKS = 16
 
 def with_code(work: Work) -> Work:
     """A loop, or a pass of a reduction, with the kernel that computes it."""
-    body, reads, writes = work.body, work.reads, work.writes
     kind = None if work.kind == "loop" else Reduction(work.spec.operations, work.spec.orientation)
-    kernel = LoopKernel(
-        len(work.extents),
-        tuple([Operand(view.dtype, inner_of(view.strides[-1]), index=view.buffer is None) for view in reads]),
-        body,
-        tuple(
-            [
-                (position, Operand(view.dtype, inner_of(view.strides[-1])))
-                for position, view in zip(work.stored, writes, strict=True)
-            ]
-        ),
-        kind,
-        streamed=kind is None and _is_streamed(work),
-    )
-    work.code = code_of(kernel)
+    inputs = [Operand(view.dtype, inner_of(view.strides[-1]), index=view.buffer is None) for view in work.reads]
+    outputs = [Operand(view.dtype, inner_of(view.strides[-1])) for view in work.writes]
+    stored, streamed = zip(work.stored, outputs, strict=True), kind is None and _is_streamed(work)
+    work.code = code_of(LoopKernel(len(work.extents), tuple(inputs), work.body, tuple(stored), kind, streamed))
     return work
 
 
@@ -169,8 +158,3 @@ def column_strip(neighbors: int, parts: int, blocks: int) -> int:
     while strip > 1 and (strip >= 2 * neighbors or -(-parts // strip) * blocks < ENOUGH_TASKS):
         strip //= 2
     return strip
-
-
-def inner_of(stride: int) -> Inner:
-    """How an operand runs along the innermost dimension."""
-    return "contiguous" if stride == 1 else "broadcast" if stride == 0 else "strided"
