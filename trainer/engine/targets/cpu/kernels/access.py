@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from trainer.engine.graph.dtypes import DType
-from trainer.engine.targets.cpu.kernels.expression import LANES, MEMORY, lanes_of, memory_type, narrow, widen
+from trainer.engine.targets.cpu.kernels.expression import COMPUTE, LANES, MEMORY, lanes_of, memory_type, narrow, widen
 from trainer.engine.targets.cpu.kernels.loop_kernel import Operand
 from trainer.engine.targets.cpu.kernels.loops import IOTA, Part, broadcast, stepped
 from trainer.engine.targets.cpu.kernels.writer import Integer, Writer, mangled, vector
@@ -86,6 +86,11 @@ class Elements:
 
 def row_value(writer: Writer, operand: Operand, place: str, lanes: int = LANES) -> str:
     """What a broadcast operand has along a whole row: its one element on every lane."""
+    if operand.index and operand.dtype.is_float:
+        bits = f"i{8 * operand.dtype.itemsize}"
+        number = place if bits == "i64" else writer.value(f"trunc i64 {place} to {bits}")
+        element = COMPUTE[operand.dtype.name]
+        return broadcast(writer, element, writer.value(f"bitcast {bits} {number} to {element}"), lanes)
     if operand.index:
         return broadcast(writer, "i64", place, lanes)
     element = MEMORY[operand.dtype.name]

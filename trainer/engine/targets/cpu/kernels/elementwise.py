@@ -90,7 +90,9 @@ def _render_row(
         loaded = load_inputs(writer, kernel.inputs, known, places, part, arguments.strides, prefetched=prefetched)
         _compute(writer, kernel, arguments, loaded, places, part)
 
-    if kernel.streamed and all(o.inner in ("contiguous", "broadcast") and not o.index for o in arguments.operands):
+    if kernel.streamed and all(
+        o.inner == "broadcast" or (o.inner == "contiguous" and not o.index) for o in arguments.operands
+    ):
         lanes = INTERLEAVED_APPROXIMATIONS if approximates(kernel.body) else INTERLEAVED
         middle = whole_vectors(writer, start, stop, lanes)
         known = row_values(writer, kernel.inputs, places, lanes)

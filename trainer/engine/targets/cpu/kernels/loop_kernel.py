@@ -26,7 +26,8 @@ class Operand:
     """An array that a kernel reads or writes: its dtype and how it runs along the innermost dimension.
 
     `inner` is exact knowledge: "contiguous" = stride 1, "broadcast" = stride 0, "strided" = the stride argument.
-    An `index` operand has no memory: its value is int64 `base + sum(i_d * stride_d)`; its pointer word holds the base.
+    An `index` operand has no memory: its value is int64 `base + sum(i_d * stride_d)`; its pointer word holds the base,
+    or the bits of a floating-point number, which all strides of are 0.
     """
 
     dtype: DType

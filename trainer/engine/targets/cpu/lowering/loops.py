@@ -6,6 +6,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
+
+from trainer.engine.graph.simplify import SPECIAL_NUMBERS
 from trainer.engine.program.loops import collapse, laid
 from trainer.engine.program.spec import Instruction, Reduction
 from trainer.engine.program.work import KernelSource, Pass, View, Work
@@ -25,15 +28,40 @@ STREAMED_TASK_ELEMENTS = 8 * TASK_ELEMENTS
 ENOUGH_TASKS = 16
 """Neighboring columns are split among tasks only until there are so many."""
 
+_ARITHMETIC = frozenset({"add", "subtract", "multiply", "divide", "maximum", "minimum"})
+_BITS = {"float32": np.int32, "float64": np.int64}
+
 
 def with_code(work: Work) -> Work:
     """A loop, or a pass of a reduction, with the kernel that computes it."""
     kind = None if work.kind == "loop" else Reduction(work.spec.operations, work.spec.orientation)
+    if kind is None:
+        work = with_numbers(work)
     inputs = [Operand(view.dtype, inner_of(view.strides[-1]), index=view.buffer is None) for view in work.reads]
     outputs = [Operand(view.dtype, inner_of(view.strides[-1])) for view in work.writes]
     stored, streamed = zip(work.stored, outputs, strict=True), kind is None and _is_streamed(work)
     work.code = code_of(LoopKernel(len(work.extents), tuple(inputs), work.body, tuple(stored), kind, streamed))
     return work
+
+
+def with_numbers(work: Work) -> Work:
+    """A loop whose numbers are operands: loops that differ in numbers alone, as the counts of batches do, have one
+    kernel. Numbers that arithmetic is simpler with stay in the code.
+    """
+    used = {argument: step.operation in _ARITHMETIC for step in work.body for argument in step.arguments}
+    for step in work.body:
+        for argument in step.arguments:
+            used[argument] &= step.operation in _ARITHMETIC
+    body, reads = list(work.body), list(work.reads)
+    for position, step in enumerate(work.body):
+        bits = _BITS.get(step.dtype.name)
+        if step.operation == "constant" and bits and used.get(position) and position not in work.stored:
+            (number,) = step.attributes
+            if number not in SPECIAL_NUMBERS:
+                offset = int(np.asarray(number, step.dtype.storage).view(bits))
+                body[position] = Instruction("load", (), step.dtype, (len(reads),))
+                reads.append(View(None, step.dtype, work.extents, (0,) * len(work.extents), offset))
+    return work if len(reads) == len(work.reads) else replace(work, body=tuple(body), reads=tuple(reads))
 
 
 def code_of(kernel: LoopKernel) -> KernelSource:
