@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from trainer.engine.graph import dtypes
-from trainer.engine.targets.cpu import choices, defaults, identity, native
-from trainer.engine.targets.cpu.kernels.geometry import ConvolutionSpec
+from trainer.engine.targets.cpu import choices, defaults, identity, native, templates
+from trainer.engine.targets.cpu.kernels.geometry import ConvolutionSpec, Direction
 from trainer.engine.targets.cpu.kernels.winograd_choice import WinogradSpec
 from trainer.engine.targets.cpu.machine import AVX512, NARROW
+from trainer.engine.targets.cpu.pool import SCRATCH_BYTES
 from trainer.engine.targets.cpu.templates.contraction import MatmulSpec
 from trainer.engine.targets.cpu.templates.depthwise import DepthwiseSpec
 
@@ -35,6 +37,23 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     yield tmp_path / "objects"
     choices._kept.cache_clear()
     native.private_directory.cache_clear()
+
+
+@pytest.mark.parametrize("direction", ["forward", "input_gradient", "weight_gradient"])
+@pytest.mark.parametrize("size, window, stride", [(56, 3, 1), (28, 3, 2), (14, 1, 1), (7, 3, 1), (28, 1, 2)])
+def test_what_is_chosen_for_eight_images_is_chosen_for_more_and_fits(
+    folder: Path, direction: Direction, size: int, window: int, stride: int
+) -> None:
+    few = ConvolutionSpec(
+        dtypes.float32, direction, choices.ENOUGH_IMAGES, 64, (size, size), 128, (window, window), (stride, stride),
+        padding=((window // 2,) * 2,) * 2,
+    )  # fmt: skip
+    for images in (9, 16, 33, 256):
+        more = replace(few, images=images)
+        assert choices.candidates(more, AVX512) == choices.candidates(few, AVX512)
+        for parameters in choices.candidates(more, AVX512):
+            kernel = templates.template_of(more).kernel(more, parameters)
+            assert kernel.scratch_bytes <= SCRATCH_BYTES and kernel.tasks > 0
 
 
 def test_what_is_read_is_what_was_computed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
 from tests.engine.program.graphs import leaf
+from trainer import engine
+from trainer.engine import Tensor, nn
 from trainer.engine.graph import primitives as p
-from trainer.engine.graph.dtypes import float32, int32
+from trainer.engine.graph.dtypes import DType, float32, float64, int32
 from trainer.engine.graph.node import Node
 from trainer.engine.graph.storage import Storage
 from trainer.engine.targets.cpu.device import CpuDevice
 from trainer.engine.targets.cpu.kernels.reduction import STRIP_PARTS
+from trainer.engine.targets.cpu.loaded import rendered
 from trainer.engine.targets.cpu.lowering import loops
 from trainer.engine.targets.cpu.lowering.loops import ENOUGH_TASKS, STREAMED_BYTES, column_strip, kernel_of
+from trainer.engine.targets.reference import ReferenceDevice
 
 
 @pytest.mark.parametrize(
@@ -63,3 +69,66 @@ def test_storing_past_the_caches_leaves_the_values_alone(apart: bool, monkeypatc
             (result,) = CpuDevice(threads=threads).evaluate([node])
             results.append(result.view().tobytes())
     assert len(set(results)) == 1
+
+
+@pytest.mark.parametrize("dtype", [float32, float64])
+@pytest.mark.parametrize("size", [50, STREAMED_BYTES // 4])
+def test_loops_that_differ_in_numbers_alone_have_one_kernel(dtype: DType, size: int) -> None:
+    def scaled(number: float) -> Node:
+        x = p.cast(leaf((size,)), dtype)
+        return p.subtract(p.divide(x, p.full((size,), number, dtype)), p.full((size,), -number / 3, dtype))
+
+    device = CpuDevice(threads=1)
+    first, second = scaled(100352.0), scaled(0.1)
+    (one,), (other,) = device.compile([first]).launches, device.compile([second]).launches
+    assert one.source == other.source and one.words != other.words
+    for node in (first, second):
+        expected = ReferenceDevice().evaluate([node])[0].view()
+        np.testing.assert_array_equal(device.compile([node]).run([])[0].view(), expected)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda x, number: p.power(x, number),  # what is computed depends on the number
+        lambda x, number: p.multiply(p.multiply(x, number), p.full(x.shape, 1.0, float32)),
+        lambda x, number: p.where(p.less(x, number), number, x),
+    ],
+)
+def test_numbers_of_any_operation_have_the_values_of_the_reference(made: Callable[[Node, Node], Node]) -> None:
+    x = p.cast(leaf((3, 50)), float32)
+    node = made(x, p.full((3, 50), 2.5, float32))
+    found = CpuDevice(threads=1).compile([node]).run([])[0].view()
+    np.testing.assert_array_equal(found, ReferenceDevice().evaluate([node])[0].view())
+
+
+def test_numbers_are_operands_of_tiles_and_broadcast_rows() -> None:
+    x = p.cast(p.permute(leaf((40, 50)), (1, 0)), float32)
+    node = p.add(p.multiply(x, p.full((50, 40), 0.3, float32)), p.full((50, 40), 7.25, float32))
+    found = CpuDevice(threads=1).compile([node]).run([])[0].view()
+    np.testing.assert_array_equal(found, ReferenceDevice().evaluate([node])[0].view())
+
+
+LOOPS = ("loop", "rows", "group", "reduction")
+
+
+def test_a_step_for_a_second_batch_size_has_the_loops_of_the_first() -> None:
+    network = nn.Sequential(nn.Conv2d(3, 32, 3, padding=1), nn.BatchNorm2d(32), nn.ReLU(), nn.Conv2d(32, 32, 3))
+    rate = engine.asarray(0.1)
+
+    @engine.trace
+    def step(x: Tensor) -> None:
+        parameters = list(network.parameters())
+        for parameter, gradient in zip(
+            parameters, engine.gradients(engine.mean(network(x) ** 2), parameters), strict=True
+        ):
+            parameter.assign(parameter - rate * gradient)
+
+    texts = []
+    with engine.device(CpuDevice(threads=1)):
+        for images in (8, 24):
+            step(np.zeros((images, 3, 12, 12), np.float32))
+            launches = [each for each in step.programs[-1].launches if each.work.kind in LOOPS]
+            sources = {launch.source for launch in launches}
+            texts.append({rendered(source)[1] for source in sources})
+    assert len(texts[0]) > 5 and texts[1] <= texts[0]
