@@ -129,6 +129,7 @@ def test_a_step_for_a_second_batch_size_has_the_loops_of_the_first() -> None:
         for images in (8, 24):
             step(np.zeros((images, 3, 12, 12), np.float32))
             launches = [each for each in step.programs[-1].launches if each.work.kind in LOOPS]
+            launches = [each for each in launches if each.label != "combine"]  # of a weight gradient's blocks
             sources = {launch.source for launch in launches}
             texts.append({rendered(source)[1] for source in sources})
     assert len(texts[0]) > 5 and texts[1] <= texts[0]
