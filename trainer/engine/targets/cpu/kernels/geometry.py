@@ -15,7 +15,7 @@ from typing import Literal
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.program.epilogue import Epilogue
 from trainer.engine.targets.cpu.kernels import pack
-from trainer.engine.targets.cpu.kernels.quads import Quads
+from trainer.engine.targets.cpu.kernels.products import Quads
 
 Direction = Literal["forward", "input_gradient", "weight_gradient"]
 Pair = tuple[int, int]

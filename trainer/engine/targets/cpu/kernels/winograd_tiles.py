@@ -6,13 +6,14 @@ the last vector. What is transformed goes to `points`^2 places, `point_stride` e
 
 from __future__ import annotations
 
+import functools
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Literal
 
 from trainer.engine.graph.dtypes import DType
-from trainer.engine.targets.cpu.kernels.access import load_vector, mask_of, store_vector
-from trainer.engine.targets.cpu.kernels.expression import MEMORY
-from trainer.engine.targets.cpu.kernels.tile import lanes_of
+from trainer.engine.targets.cpu.kernels.access import Elements, mask_of
+from trainer.engine.targets.cpu.kernels.expression import lanes_of
 from trainer.engine.targets.cpu.kernels.winograd_transforms import Algorithm, Transforms
 from trainer.engine.targets.cpu.kernels.writer import Integer, Writer, vector
 
@@ -54,26 +55,24 @@ def read_tile(
     w: Writer, tiled: TiledImage, x: str, tile: Integer, target: str, vectors: tuple[Integer, Integer] | None = None
 ) -> None:
     """Transform the channels of one tile into `target`: those of the vectors [first, last), or all."""
-    dtype, (rows, columns) = tiled.dtype, tiled.extents
-    element, lanes = MEMORY[dtype.name], lanes_of(dtype)
+    memory, (rows, columns) = Elements(w, tiled.dtype), tiled.extents
+    lanes = memory.lanes
     image, top, left = tile_place(w, tiled.grid, tiled.algorithm.outputs, tile)
     top, left = w.add(top, tiled.start[0]), w.add(left, tiled.start[1])
     pixel = w.add(w.multiply(w.add(w.multiply(image, rows), top), columns), left)
     full, tail = divmod(tiled.channels, lanes)
     first, last = vectors or (0, full + bool(tail))
-    source = w.pointer(x, w.add(w.multiply(pixel, tiled.channels), w.multiply(first, lanes)), element)
+    source = memory.at(x, w.add(w.multiply(pixel, tiled.channels), w.multiply(first, lanes)))
     inside = [
         w.value(f"icmp {relation} i64 {place}, {bound}", "c")
         for place, extent in ((top, rows), (left, columns))
         for relation, bound in (("sge", 0), ("sle", extent - tiled.side))
     ]
-    whole = inside[0]
-    for condition in inside[1:]:
-        whole = w.value(f"and i1 {whole}, {condition}", "c")
+    whole = functools.reduce(lambda one, other: w.value(f"and i1 {one}, {other}", "c"), inside)
     checked = _define(w, tiled, True)
 
     def send(function: str, start: Integer, count: Integer, mask: str) -> None:
-        pointers = [("ptr", w.pointer(pointer, start, element)) for pointer in (source, target)]
+        pointers = [("ptr", memory.at(pointer, start)) for pointer in (source, target)]
         extra = [("i64", str(top)), ("i64", str(left)), (vector("i1", lanes), mask)] if function == checked else []
         w.call("void", function, *pointers, ("i64", str(count)), *extra)
 
@@ -81,12 +80,11 @@ def read_tile(
         count = w.subtract(w.minimum(last, full), first)
         with w.when(whole):
             send(_define(w, tiled, False), 0, count, "")
-        with w.when(w.value(f"xor i1 {whole}, true", "c")):
+        with w.unless(whole):
             send(checked, 0, count, mask_of(lanes, lanes))
-    if tail and isinstance(last, int):
-        send(checked, w.multiply(w.subtract(full, first), lanes), 1, mask_of(tail, lanes))
-    elif tail:
-        with w.when(w.value(f"icmp sgt i64 {last}, {full}", "c")):
+    if tail:
+        known = isinstance(last, int)
+        with nullcontext() if known else w.when(w.value(f"icmp sgt i64 {last}, {full}", "c")):
             send(checked, w.multiply(w.subtract(full, first), lanes), 1, mask_of(tail, lanes))
 
 
@@ -94,12 +92,11 @@ def _define(w: Writer, tiled: TiledImage, checked: bool) -> str:
     """Define `name(source, target, vectors)`: the transform of so many vectors of channels; `checked` takes (top, left,
     lanes) too and reads zeros beyond the image.
     """
-    dtype, side = tiled.dtype, tiled.side
-    element, lanes, points = MEMORY[dtype.name], lanes_of(dtype), tiled.algorithm.points
+    side, points, lanes = tiled.side, tiled.algorithm.points, lanes_of(tiled.dtype)
     bits = vector("i1", lanes)
 
     def build(inner: Writer) -> None:
-        transforms = Transforms(inner, dtype, tiled.algorithm)
+        memory, transforms = Elements(inner, tiled.dtype), Transforms(inner, tiled.dtype, tiled.algorithm)
         transform = transforms.data if tiled.transform == "data" else transforms.gradient
         rows_inside, columns_inside = (
             [
@@ -110,19 +107,16 @@ def _define(w: Writer, tiled: TiledImage, checked: bool) -> str:
         )
 
         def load(pointer: str, row: int, column: int) -> str:
-            place = inner.pointer(pointer, (row * tiled.extents[1] + column) * tiled.channels, element)
+            place = memory.at(pointer, (row * tiled.extents[1] + column) * tiled.channels)
             if not checked:
-                return load_vector(inner, dtype, place, lanes)
+                return memory.load(place)
             both = inner.value(f"and i1 {rows_inside[row]}, {columns_inside[column]}", "c")
-            mask = inner.value(f"select i1 {both}, {bits} %lanes, {bits} zeroinitializer", "m")
-            return load_vector(inner, dtype, place, lanes, mask)
+            return memory.load(place, 0, inner.value(f"select i1 {both}, {bits} %lanes, {bits} zeroinitializer", "m"))
 
         with inner.loop(0, "%vectors") as loop:
-            here = inner.pointer("%source", inner.multiply(loop.index, lanes), element)
-            there = inner.pointer("%target", inner.multiply(loop.index, lanes), element)
+            here, there = (memory.at(base, inner.multiply(loop.index, lanes)) for base in ("%source", "%target"))
             for row, column, value in transforms.square(transform, side, lambda r, c: load(here, r, c)):
-                place = inner.pointer(there, (row * points + column) * tiled.point_stride, element)
-                store_vector(inner, dtype, value, place, lanes)
+                memory.store(value, there, (row * points + column) * tiled.point_stride)
 
     parameters = [("ptr noalias", "%source"), ("ptr noalias", "%target"), ("i64", "%vectors")]
     if checked:

@@ -9,8 +9,10 @@ from dataclasses import replace
 from trainer.engine.program.loops import collapse, laid
 from trainer.engine.program.spec import Instruction, Reduction
 from trainer.engine.program.work import KernelSource, Pass, View, Work
-from trainer.engine.targets.cpu.kernels import elementwise, reduction
+from trainer.engine.targets.cpu.kernels import elementwise
 from trainer.engine.targets.cpu.kernels.loop_kernel import LoopKernel, Operand, inner_of, pack_arguments
+from trainer.engine.targets.cpu.kernels.reduction_columns import COLUMN_PART, STRIP_PARTS, ColumnReduction
+from trainer.engine.targets.cpu.kernels.reduction_rows import RowReduction
 from trainer.engine.targets.cpu.lowering.launch import Launch, Word, word_of
 
 TASK_ELEMENTS = 16384
@@ -38,8 +40,10 @@ def with_code(work: Work) -> Work:
 
 def code_of(kernel: LoopKernel) -> KernelSource:
     """The code of a kernel."""
-    render = elementwise.render if kernel.reduction is None else reduction.render_reduction
-    return KernelSource(kernel, lambda name: render(kernel, name))
+    if kernel.reduction is None:
+        return KernelSource(kernel, lambda name: elementwise.render(kernel, name))
+    reduction = RowReduction if kernel.reduction.orientation == "row" else ColumnReduction
+    return KernelSource(kernel, lambda name: reduction(kernel).render(name))
 
 
 def kernel_of(work: Work) -> LoopKernel:
@@ -91,8 +95,8 @@ def lower_pass(work: Work) -> Launch:
         parts, cost = math.prod(outer), min(block, length)
     else:
         *outer, length, inner = work.extents
-        neighbors = -(-inner // reduction.COLUMN_PART)
-        parts, cost = math.prod(outer) * neighbors, min(block, length) * min(reduction.COLUMN_PART, inner)
+        neighbors = -(-inner // COLUMN_PART)
+        parts, cost = math.prod(outer) * neighbors, min(block, length) * min(COLUMN_PART, inner)
     blocks = max(1, -(-length // block))
     grain = max(1, TASK_ELEMENTS // max(1, cost))
     if work.spec.orientation == "column":
@@ -154,7 +158,7 @@ def column_strip(neighbors: int, parts: int, blocks: int) -> int:
     Short pieces of many far rows starve on page misses: a sum over 16384x1024 float32 takes two threads 2.6 ms part by
     part, 1.7 in strips of 16 (NumPy 2.0), over 25088x256 0.91 and 0.64. Rows of one block gain nothing.
     """
-    strip = reduction.STRIP_PARTS if blocks > 1 else 1
+    strip = STRIP_PARTS if blocks > 1 else 1
     while strip > 1 and (strip >= 2 * neighbors or -(-parts // strip) * blocks < ENOUGH_TASKS):
         strip //= 2
     return strip

@@ -16,9 +16,7 @@ _ADDS = {"scatter_add": index.scatter_add, "scatter_add_along": index.scatter_ad
 
 
 def expand_index(expansion: Expansion, work: Work) -> None:
-    """Rows of a table by index or one element of each line along an axis, and what adds into these; operands as they
-    lie.
-    """
+    """Rows of a table or one element of each line along an axis, and what adds into these; operands as they lie."""
     (values, indices), target, name = work.reads, work.writes[0], work.spec.operation.name
     if target.size == 0:
         return

@@ -81,9 +81,7 @@ class WeightGradientParameters:
 
 @dataclass(frozen=True, slots=True)
 class PixelBlocks:
-    """How the pixels of y are cut: extents of the whole and of a block along images, rows and columns; groups of
-    blocks.
-    """
+    """How the pixels of y are cut: extents of the whole and of a block by image, row and column; groups of blocks."""
 
     whole: tuple[int, int, int]
     block: tuple[int, int, int]
@@ -125,9 +123,13 @@ def pixel_blocks(spec: ConvolutionSpec) -> PixelBlocks:
                 break
         block = (block_images, block_rows, block_columns)
     blocks = math.prod(-(-extent // part) for extent, part in zip(whole, block, strict=True))
-    groups = max(1, min(MOST_GROUPS, blocks, TOTALS_ELEMENTS // _weights(spec)))
-    per_group = -(-blocks // groups)
-    return PixelBlocks(whole, block, -(-blocks // per_group))
+    return PixelBlocks(whole, block, groups_of(blocks, _weights(spec)))
+
+
+def groups_of(blocks: int, weights: int) -> int:
+    """How many groups so many blocks make, each of as many blocks but the last; each leaves so many weights."""
+    groups = max(1, min(MOST_GROUPS, blocks, TOTALS_ELEMENTS // weights))
+    return -(-blocks // -(-blocks // groups))
 
 
 def _images(spec: ConvolutionSpec) -> int:
@@ -274,7 +276,7 @@ class WeightGradientKernel(TemplateKernel[ConvolutionSpec, WeightGradientParamet
                         outputs = tuple(i * spec.filters for i in range(height))
                         tile = Tile(
                             spec.dtype, self.places[:height], outputs, thick, lanes, active, levels, b_masked=True,
-                            accumulate=True, products=products_of(spec.pairs, parameters.native),
+                            accumulate=True, products=products_of(spec, parameters.native),
                         )  # fmt: skip
                         run_tile(w, f"tile_{height}x{thick}_{active}", tile, (a_here, b_here, result), values)
 
@@ -313,9 +315,7 @@ class WeightGradientKernel(TemplateKernel[ConvolutionSpec, WeightGradientParamet
             prefetch(w, self.memory.at(start, w.multiply(loop.index, lanes)), 2)
 
     def levels(self) -> tuple[tuple[Level, ...], tuple[str, ...]]:
-        """Loops over the pixels of a block, and for each the register of its extent where blocks differ ("" where
-        not).
-        """
+        """Loops over the pixels of a block, and of each the register of its extent; "" where blocks don't differ."""
         spec, whole, block = self.spec, self.blocks.whole, self.blocks.block
         cut_rows = any(line[2] > 0 or line[3] < spec.output_spatial[0] for line in self.lines)
         differs = (whole[0] % block[0], whole[1] % block[1] or cut_rows, whole[2] % block[2])

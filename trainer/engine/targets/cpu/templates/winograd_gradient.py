@@ -35,7 +35,7 @@ from trainer.engine.targets.cpu.kernels.writer import Integer, Writer
 from trainer.engine.targets.cpu.machine import Machine
 from trainer.engine.targets.cpu.template import Argument, Template, TemplateKernel, activations
 from trainer.engine.targets.cpu.templates import winograd
-from trainer.engine.targets.cpu.templates.weight_gradient import MOST_GROUPS, TOTALS_ELEMENTS
+from trainer.engine.targets.cpu.templates.weight_gradient import groups_of
 
 TILES = 32
 """Tiles of a block: more leave less room in the cache, fewer add to the sums there more often."""
@@ -71,9 +71,7 @@ class TileBlocks:
 def tile_blocks(spec: WinogradSpec) -> TileBlocks:
     """The blocks that decide the bits; a function of the shape alone."""
     count = -(-spec.tiles // TILES)
-    weights = 9 * spec.convolution.channels * spec.convolution.filters
-    groups = max(1, min(MOST_GROUPS, count, TOTALS_ELEMENTS // weights))
-    return TileBlocks(spec.tiles, count, -(-count // -(-count // groups)))
+    return TileBlocks(spec.tiles, count, groups_of(count, 9 * spec.convolution.channels * spec.convolution.filters))
 
 
 def totals_of(spec: WinogradSpec) -> TotalsSpec:
