@@ -11,53 +11,60 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Literal
 
-from trainer.engine.graph.dtypes import DType
 from trainer.engine.targets.cpu.kernels.access import Elements, mask_of
 from trainer.engine.targets.cpu.kernels.expression import lanes_of
-from trainer.engine.targets.cpu.kernels.winograd_transforms import Algorithm, Transforms
+from trainer.engine.targets.cpu.kernels.winograd_choice import WinogradSpec
+from trainer.engine.targets.cpu.kernels.winograd_transforms import Transforms
 from trainer.engine.targets.cpu.kernels.writer import Integer, Writer, vector
 
 
 @dataclass(frozen=True, slots=True)
 class TiledImage:
-    """Channels-last images of so many `channels` and (rows, columns) `extents`, cut into a `grid` of tiles.
+    """Channels-last images, cut into the Winograd tiles of a convolution.
 
-    Tile (0, 0) begins at `start`, the others `algorithm.outputs` pixels apart. `transform`: "data" reads m + 2 pixels
-    each way (B^T d B), "gradient" m (A y A^T).
+    `transform`: "data" are its inputs, of which a tile reads m + 2 pixels each way (B^T d B), "gradient" those of its
+    outputs, m (A y A^T). Tile (0, 0) begins at `start`, the others m pixels apart.
     """
 
-    dtype: DType
-    algorithm: Algorithm
-    extents: tuple[int, int]
-    channels: int
-    start: tuple[int, int]
-    grid: tuple[int, int]
+    spec: WinogradSpec
     transform: Literal["data", "gradient"]
     point_stride: int
 
     @property
     def side(self) -> int:
         """Pixels that a tile reads along an axis."""
-        return self.algorithm.points if self.transform == "data" else self.algorithm.outputs
+        return self.spec.points if self.transform == "data" else self.spec.outputs
 
     @property
-    def name(self) -> str:
-        return "input" if self.transform == "data" else "gradient"
+    def extents(self) -> tuple[int, int]:
+        rows, columns = self.spec.form.rows, self.spec.form.columns
+        if self.transform == "data":
+            return rows.extent, columns.extent
+        return rows.output_extent, columns.output_extent
+
+    @property
+    def channels(self) -> int:
+        return self.spec.form.inputs if self.transform == "data" else self.spec.form.outputs
+
+    @property
+    def start(self) -> tuple[int, int]:
+        rows, columns = (axis.phases[0].input_start for axis in (self.spec.form.rows, self.spec.form.columns))
+        return (rows, columns) if self.transform == "data" else (0, 0)
 
 
-def tile_place(w: Writer, grid: tuple[int, int], outputs: int, tile: Integer) -> tuple[Integer, Integer, Integer]:
+def tile_place(w: Writer, spec: WinogradSpec, tile: Integer) -> tuple[Integer, Integer, Integer]:
     """A tile's image, and its first output's row and column."""
-    image, row, column = w.unravel(tile, *grid)
-    return image, w.multiply(row, outputs), w.multiply(column, outputs)
+    image, row, column = w.unravel(tile, *spec.grid)
+    return image, w.multiply(row, spec.outputs), w.multiply(column, spec.outputs)
 
 
 def read_tile(
     w: Writer, tiled: TiledImage, x: str, tile: Integer, target: str, vectors: tuple[Integer, Integer] | None = None
 ) -> None:
     """Transform the channels of one tile into `target`: those of the vectors [first, last), or all."""
-    memory, (rows, columns) = Elements(w, tiled.dtype), tiled.extents
+    memory, (rows, columns) = Elements(w, tiled.spec.convolution.dtype), tiled.extents
     lanes = memory.lanes
-    image, top, left = tile_place(w, tiled.grid, tiled.algorithm.outputs, tile)
+    image, top, left = tile_place(w, tiled.spec, tile)
     top, left = w.add(top, tiled.start[0]), w.add(left, tiled.start[1])
     pixel = w.add(w.multiply(w.add(w.multiply(image, rows), top), columns), left)
     full, tail = divmod(tiled.channels, lanes)
@@ -92,11 +99,12 @@ def _define(w: Writer, tiled: TiledImage, checked: bool) -> str:
     """Define `name(source, target, vectors)`: the transform of so many vectors of channels; `checked` takes (top, left,
     lanes) too and reads zeros beyond the image.
     """
-    side, points, lanes = tiled.side, tiled.algorithm.points, lanes_of(tiled.dtype)
+    spec, side, dtype = tiled.spec, tiled.side, tiled.spec.convolution.dtype
+    lanes = lanes_of(dtype)
     bits = vector("i1", lanes)
 
     def build(inner: Writer) -> None:
-        memory, transforms = Elements(inner, tiled.dtype), Transforms(inner, tiled.dtype, tiled.algorithm)
+        memory, transforms = Elements(inner, dtype), Transforms(inner, dtype, spec.algorithm)
         transform = transforms.data if tiled.transform == "data" else transforms.gradient
         rows_inside, columns_inside = (
             [
@@ -116,9 +124,10 @@ def _define(w: Writer, tiled: TiledImage, checked: bool) -> str:
         with inner.loop(0, "%vectors") as loop:
             here, there = (memory.at(base, inner.multiply(loop.index, lanes)) for base in ("%source", "%target"))
             for row, column, value in transforms.square(transform, side, lambda r, c: load(here, r, c)):
-                memory.store(value, there, (row * points + column) * tiled.point_stride)
+                memory.store(value, there, (row * spec.points + column) * tiled.point_stride)
 
     parameters = [("ptr noalias", "%source"), ("ptr noalias", "%target"), ("i64", "%vectors")]
     if checked:
         parameters += [("i64", "%top"), ("i64", "%left"), (bits, "%lanes")]
-    return w.function(f"checked_{tiled.name}" if checked else tiled.name, parameters, build)
+    name = "input" if tiled.transform == "data" else "gradient"
+    return w.function(f"checked_{name}" if checked else name, parameters, build)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from trainer.engine.program.loops import collapse, laid
 from trainer.engine.program.spec import Instruction, Reduction
@@ -113,38 +113,31 @@ def _launch(work: Work, kernel: LoopKernel, chunk: int, grain: int, tasks: int) 
     return Launch(work, work.code, words, tasks)
 
 
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What is reduced: a body, its operands, and the instruction of each reduction's term."""
+
+    instructions: Sequence[Instruction]
+    reads: Sequence[View]
+    stored: Sequence[int]
+
+
 def reduction_pass(
-    kept: Sequence[int],
-    length: int,
-    spec: Pass,
-    body: Sequence[Instruction],
-    reads: Sequence[View],
-    writes: Sequence[View],
-    stored: Sequence[int],
-    label: str,
+    kept: Sequence[int], length: int, spec: Pass, terms: Terms, writes: Sequence[View], label: str
 ) -> Work:
     """One pass of a reduction of `length` elements for each of the `kept` ones.
 
-    Strides of `reads` run over (kept..., reduced element), those of `writes` over (kept..., block). "column" runs the
-    last kept axis innermost.
+    Strides of what it reads run over (kept..., reduced element), those of `writes` over (kept..., block). "column" runs
+    the last kept axis innermost.
     """
-    steps, count = [view.strides for view in (*reads, *writes)], len(kept)
+    steps, count = [view.strides for view in (*terms.reads, *writes)], len(kept)
     inner = count if spec.orientation == "row" else count - 1
     outer, strides = collapse(kept[:inner], [each[:inner] for each in steps], keep_one=False)
     extents = [*outer, length, *kept[inner:]]
     strides = [[*step, each[count], *each[inner:count]] for step, each in zip(strides, steps, strict=True)]
-    return with_code(
-        Work(
-            "reduction",
-            spec,
-            laid(reads, extents, strides),
-            laid(writes, extents, strides[len(reads) :]),
-            label,
-            tuple(extents),
-            tuple(body),
-            tuple(stored),
-        )
-    )
+    reads, writes = laid(terms.reads, extents, strides), laid(writes, extents, strides[len(terms.reads) :])
+    body, stored = tuple(terms.instructions), tuple(terms.stored)
+    return with_code(Work("reduction", spec, reads, writes, label, tuple(extents), body, stored))
 
 
 def without_streaming(work: Work) -> Work:

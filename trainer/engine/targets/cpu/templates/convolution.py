@@ -17,7 +17,6 @@ element and task, not for each tile), and computes its outputs tile by tile.
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -337,7 +336,7 @@ def phase_bounds(
 
 
 def taps_inside(w: Writer, axis: Axis, taps: Integer, start: Integer, outputs: int = 1) -> tuple[Integer, Integer]:
-    """The first of `taps` that meets the image for any of the `outputs`, and how many do; the first reads from `start`."""
+    """The first of `taps` that meets the image for any of the `outputs`, and how many do; tap 0 reads `start` first."""
     above = w.maximum(w.subtract(0, w.add(start, (outputs - 1) * axis.input_step)), 0)
     first, _ = w.divide(w.add(above, axis.tap_step - 1), axis.tap_step)
     last, _ = w.divide(w.maximum(w.add(w.subtract(axis.extent - 1, start), axis.tap_step), 0), axis.tap_step)
@@ -453,10 +452,9 @@ def operands(spec: ConvolutionSpec) -> list[Argument]:
     """The arrays in the order of the argument block."""
     x, y = activations(spec)
     source, target = (x, y) if spec.direction == "forward" else (y, x)
-    weights = math.prod(spec.window) * (spec.channels // spec.groups) * spec.filters
     return [
         Argument(bfloat16 if spec.pairs else spec.dtype, source),
-        prepared(spec.dtype, pack_spec(spec).size if spec.packed else weights, spec.pairs),
+        prepared(spec.dtype, pack_spec(spec).size if spec.packed else spec.weights, spec.pairs),
         Argument(spec.epilogue.output(spec.dtype), target, written=True),
         *epilogue_arguments(spec.epilogue, target, spec.filters if spec.direction == "forward" else spec.channels),
         *epilogue_arguments(spec.prologue, source, spec.channels if spec.direction == "forward" else spec.filters),

@@ -122,10 +122,7 @@ class WinogradGradientKernel(TemplateKernel[WinogradSpec, WinogradGradientParame
 
         w.run(copies.define_clear(w, self.dtype), (sums,), (spec.points**2 * self.sum_point,))
         first_block, last_block = w.share(group, blocks.blocks_per_group, blocks.count)
-        inputs, extents = winograd.input_tiles(spec, self.input_point), plain.output_spatial
-        slopes = TiledImage(
-            self.dtype, spec.algorithm, extents, plain.filters, (0, 0), spec.grid, "gradient", self.gradient_point
-        )
+        inputs, slopes = TiledImage(spec, "data", self.input_point), TiledImage(spec, "gradient", self.gradient_point)
         with w.loop(first_block, last_block) as block:
             first_tile = w.multiply(block.index, TILES)
             count = w.minimum(w.subtract(blocks.tiles, first_tile), TILES) if blocks.tiles % TILES else TILES
