@@ -15,7 +15,7 @@ from trainer.engine.graph.dtypes import DType, float32, float64, int32
 from trainer.engine.graph.node import Node
 from trainer.engine.graph.storage import Storage
 from trainer.engine.targets.cpu.device import CpuDevice
-from trainer.engine.targets.cpu.kernels.reduction import STRIP_PARTS
+from trainer.engine.targets.cpu.kernels.reduction_columns import STRIP_PARTS
 from trainer.engine.targets.cpu.loaded import rendered
 from trainer.engine.targets.cpu.lowering import loops
 from trainer.engine.targets.cpu.lowering.loops import ENOUGH_TASKS, STREAMED_BYTES, column_strip, kernel_of

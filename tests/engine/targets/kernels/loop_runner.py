@@ -10,8 +10,10 @@ import numpy as np
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.program.spec import Instruction, Reduction
 from trainer.engine.targets.cpu import native
-from trainer.engine.targets.cpu.kernels import elementwise, reduction
+from trainer.engine.targets.cpu.kernels import elementwise
 from trainer.engine.targets.cpu.kernels.loop_kernel import LoopKernel, Operand, pack_arguments
+from trainer.engine.targets.cpu.kernels.reduction_columns import COLUMN_PART
+from trainer.engine.targets.cpu.lowering.loops import code_of
 
 NAME = "kernel"
 
@@ -113,9 +115,9 @@ def run_reduction(
         own = steps(output)
         strides.append([*own[1 : axis + 1], own[0], *own[axis + 1 :]])
     words = pack_arguments(kernel, addresses([array, *outputs]), array.shape, strides, block, grain)
-    parts = int(np.prod(kept[:axis])) * (1 if row else -(-array.shape[-1] // reduction.COLUMN_PART))
+    parts = int(np.prod(kept[:axis])) * (1 if row else -(-array.shape[-1] // COLUMN_PART))
     tasks = -(-parts // grain) * blocks
-    compiled(reduction.render_reduction(kernel, NAME), narrow=narrow)(words, reversed(range(tasks)))
+    compiled(code_of(kernel).render(NAME), narrow=narrow)(words, reversed(range(tasks)))
     return outputs
 
 

@@ -39,14 +39,8 @@ def build(
 ) -> tuple[index.IndexKernel, tuple[int, ...]]:
     """The kernel with all three arrays in `layout`, and the dense array's shape."""
     dense = tuple(indices) if along else (*table[:axis], *indices, *table[axis + 1 :])
-    make = {
-        ("gather", False): index.gather,
-        ("gather", True): index.take_along,
-        ("scatter_add", False): index.scatter_add,
-        ("scatter_add", True): index.scatter_add_along,
-    }[operation, along]
-    kernel = make(
-        table, indices, axis, dtype, int32 if layout == "row major" else int64,
+    kernel = index.indexed(
+        operation, along, table, indices, axis, dtype, int32 if layout == "row major" else int64,
         table_strides=strides_of(table, order_of(len(table), layout)),
         index_strides=strides_of(indices, order_of(len(indices), layout)),
         dense_strides=strides_of(dense, order_of(len(dense), layout)),

@@ -18,7 +18,7 @@ from trainer.engine.program.epilogue import Epilogue, EpilogueOperand
 from trainer.engine.program.spec import Instruction
 from trainer.engine.targets.cpu import defaults, native
 from trainer.engine.targets.cpu.kernels.geometry import ConvolutionSpec
-from trainer.engine.targets.cpu.kernels.quads import Quads
+from trainer.engine.targets.cpu.kernels.products import Quads
 from trainer.engine.targets.cpu.machine import AVX512, NARROW, Machine
 from trainer.engine.targets.cpu.templates import contraction
 from trainer.engine.targets.cpu.templates.contraction import MatmulSpec

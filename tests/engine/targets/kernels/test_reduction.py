@@ -17,7 +17,7 @@ from trainer.engine.graph.dtypes import DType, bfloat16, bool_, float32, float64
 from trainer.engine.program.spec import Instruction, Reduction
 from trainer.engine.targets.cpu.kernels import moments
 from trainer.engine.targets.cpu.kernels.loop_kernel import LoopKernel, Operand, pack_arguments
-from trainer.engine.targets.cpu.kernels.reduction import render_reduction
+from trainer.engine.targets.cpu.lowering.loops import code_of
 
 LANES = 16
 SHAPES = [(1, 1), (5, 3), (16, 16), (33, 70), (100, 64), (333, 130), (40, 1100), (0, 3)]
@@ -207,7 +207,7 @@ def test_a_body_is_evaluated_on_what_is_reduced() -> None:
         words = pack_arguments(
             kernel, addresses([x, y, squares, products]), x.shape, [steps(x), steps(y), *own], 64, kept
         )
-        compiled(render_reduction(kernel, "kernel"))(words, [0])
+        compiled(code_of(kernel).render("kernel"))(words, [0])
         np.testing.assert_array_equal(squares, (x * x).sum(axis))
         np.testing.assert_array_equal(products, (x * y).sum(axis))
 

@@ -55,7 +55,7 @@ def compute(
     run_kernel(winograd_gradient.TEMPLATE.render(spec, parameters, "winograd"), "winograd", arrays, tasks, scratch)
     output = parts
     if sums.is_needed:
-        output = run_kernel.empty([sums.weights], plain.dtype.storage)
+        output = run_kernel.empty([plain.weights], plain.dtype.storage)
         run_kernel(sums.render("totals"), "totals", [parts, output], range(sums.tasks))
     return output.reshape(3, 3, plain.channels, plain.filters).transpose(3, 2, 0, 1)
 

@@ -60,7 +60,7 @@ def prefers_packed(spec: MatmulSpec | ConvolutionSpec, machine: Machine) -> bool
         return spec.b_strides[1] != 1 or (spec.rows >= PACKED_ROWS and spec.columns > PACKED_COLUMNS)
     if spec.direction != "forward" or spec.weight_order != RSCK:
         return True
-    weights = math.prod(spec.window) * (spec.channels // spec.groups) * spec.filters * spec.dtype.itemsize
+    weights = spec.weights * spec.dtype.itemsize
     few = spec.images * math.prod(spec.output_spatial) <= FEW_PIXELS
     return math.prod(spec.window) > 1 and weights > machine.level2_bytes and not few
 
@@ -72,7 +72,6 @@ def takes_prologue(spec: ConvolutionSpec) -> bool:
     at batch 8 and pix2pix, two threads: no difference in time, 62 and 12 MB less in the arena). 1x1 layers would have
     to copy theirs for it: 49 MB less still, and no difference in time that could be measured.
     """
-    padded = any(map(any, spec.padding))
     if spec.direction == "forward" and few_outputs.few_outputs(spec) is not None:
         return False  # that template copies its input channel by channel
-    return padded and spec.dtype == float32 and spec.groups == 1 and not spec.pairs
+    return spec.is_padded and spec.dtype == float32 and spec.groups == 1 and not spec.pairs

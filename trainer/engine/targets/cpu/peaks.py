@@ -93,7 +93,7 @@ def _lanes(kind: str) -> int:
     return width // (4 if kind == "float" else 8)
 
 
-def _loop_ir(name: str, vector: str, declaration: str, setup: str, step: str) -> str:
+def _loop_ir(name: str, vector: str, declaration: str, step: str) -> str:
     """A function in which `ACCUMULATORS` chains of `step` run side by side; `%old` is a chain's value before it."""
     chains = range(ACCUMULATORS)
     phis = "\n".join(f"  %a{i} = phi {vector} [ zeroinitializer, %entry ], [ %n{i}, %loop ]" for i in chains)
@@ -104,7 +104,7 @@ def _loop_ir(name: str, vector: str, declaration: str, setup: str, step: str) ->
 {declaration}
 define void @{name}(ptr %arguments, i64 %task, ptr %scratch) {{
 entry:
-{setup}
+
   br label %loop
 loop:
   %i = phi i64 [ 0, %entry ], [ %i.next, %loop ]
@@ -129,7 +129,6 @@ def _multiply_add_ir(name: str, kind: str) -> str:
         name,
         vector,
         f"declare {vector} @llvm.fma.{suffix}({vector}, {vector}, {vector})",
-        "",
         f"call {vector} @llvm.fma.{suffix}({vector} %old, {vector} <{half}>, {vector} <{half}>)",
     )
 
@@ -141,7 +140,6 @@ def _dot_ir() -> str:
         "dot",
         "<16 x float>",
         f"declare <16 x float> {function}(<16 x float>, <32 x bfloat>, <32 x bfloat>)",
-        "",
         f"call <16 x float> {function}(<16 x float> %old, <32 x bfloat> <{half}>, <32 x bfloat> <{half}>)",
     )
 

@@ -191,9 +191,7 @@ def system_functions() -> dict[int, int]:
 
 
 def processor_masks() -> np.ndarray | None:
-    """The allowed processors as a set, then for each processor number the same without it; None where that isn't
-    known.
-    """
+    """The set of allowed processors, then for each processor the same without it; None where that isn't known."""
     if sys.platform != "linux":
         return None
     allowed = os.sched_getaffinity(0)

@@ -19,7 +19,7 @@ from trainer.engine.program.target import Features
 from trainer.engine.program.work import Buffer, Pass, Work
 from trainer.engine.targets.cpu import defaults, templates
 from trainer.engine.targets.cpu.kernels.geometry import ConvolutionSpec, Direction
-from trainer.engine.targets.cpu.lowering.convolutions import specification
+from trainer.engine.targets.cpu.lowering.contraction import specification
 from trainer.engine.targets.cpu.lowering.expand import expand
 from trainer.engine.targets.cpu.lowering.expansion import Bfloat16, Numerics
 from trainer.engine.targets.cpu.lowering.launch import Launch, Templated

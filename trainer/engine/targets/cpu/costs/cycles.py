@@ -1,10 +1,11 @@
-"""What tiles and tasks cost, in cycles of one core: the arithmetic that all templates share."""
+"""What tiles and tasks cost, in cycles of one core, and which instructions multiply: what all templates share."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
 
+from trainer.engine.targets.cpu.kernels.products import Multiplied
 from trainer.engine.targets.cpu.machine import Machine
 
 FMA_LATENCY = 4
@@ -66,3 +67,17 @@ def steps(tile: int, total: int) -> list[int]:
 def balance(tasks: int) -> float:
     """How much longer the slowest thread works than the mean; few tasks also wait for whoever was disturbed."""
     return sum(math.ceil(tasks / threads) * threads / tasks for threads in THREADS) / len(THREADS) + WAIT / tasks
+
+
+def uses_tile_registers(spec: Multiplied, machine: Machine) -> bool:
+    """Whether AMX multiplies: pairs where the class says so, quads where it can."""
+    return spec.tiled or (bool(spec.quads) and machine.int8_tiles)
+
+
+def instructions(spec: Multiplied, machine: Machine) -> tuple[bool, bool]:
+    """(whether one instruction multiplies the elements of pairs or quads, whether the tile needs further registers)."""
+    if uses_tile_registers(spec, machine):
+        return False, False
+    if spec.quads:
+        return machine.int8, spec.quads == "signed" or not machine.int8
+    return spec.pairs and machine.bfloat16, spec.pairs and not machine.bfloat16

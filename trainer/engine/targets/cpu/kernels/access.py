@@ -8,7 +8,7 @@ from trainer.engine.graph.dtypes import DType
 from trainer.engine.targets.cpu.kernels.expression import COMPUTE, LANES, MEMORY, lanes_of, memory_type, narrow, widen
 from trainer.engine.targets.cpu.kernels.loop_kernel import Operand
 from trainer.engine.targets.cpu.kernels.loops import IOTA, Part, broadcast, stepped
-from trainer.engine.targets.cpu.kernels.writer import Integer, Writer, mangled, vector
+from trainer.engine.targets.cpu.kernels.writer import Integer, Typed, Writer, mangled, vector
 
 PREFETCHED_BYTES = 4096
 """How far ahead large inputs are asked for where the body is long: the processor's own prefetching ends at each page,
@@ -24,6 +24,10 @@ def mask_of(active: int, lanes: int) -> str:
     return "<" + ", ".join(f"i1 {'true' if lane < active else 'false'}" for lane in range(lanes)) + ">"
 
 
+def _mask(active: int | str, lanes: int) -> Typed:
+    return vector("i1", lanes), mask_of(active, lanes) if isinstance(active, int) else active
+
+
 def load_vector(
     writer: Writer, dtype: DType, pointer: str, lanes: int, active: int | str | None = None, *, alignment: int = 0
 ) -> str:
@@ -33,8 +37,7 @@ def load_vector(
     kind = memory_type(dtype, lanes)
     if active is None or active == lanes:
         return writer.value(f"load {kind}, ptr {pointer}, align {alignment or dtype.itemsize}")
-    mask = (vector("i1", lanes), mask_of(active, lanes) if isinstance(active, int) else active)
-    place = (f"ptr align {dtype.itemsize}", pointer)
+    mask, place = _mask(active, lanes), (f"ptr align {dtype.itemsize}", pointer)
     return writer.intrinsic(f"masked.load.{mangled(kind)}.p0", kind, place, mask, (kind, "zeroinitializer"))
 
 
@@ -58,8 +61,7 @@ def store_vector(
         lane = writer.value(f"extractelement {kind} {value}, i64 0")
         writer.emit(f"store {element} {lane}, ptr {pointer}, align {dtype.itemsize}")
         return
-    mask = (vector("i1", lanes), mask_of(active, lanes) if isinstance(active, int) else active)
-    place = (f"ptr align {dtype.itemsize}", pointer)
+    mask, place = _mask(active, lanes), (f"ptr align {dtype.itemsize}", pointer)
     writer.intrinsic(f"masked.store.{mangled(kind)}.p0", "void", (kind, value), place, mask)
 
 

@@ -6,6 +6,7 @@ positions. 16-bit floats accumulate in float32 and are rounded when they are sto
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
 from trainer.engine.graph.dtypes import DType, float32, int64
@@ -69,28 +70,20 @@ class Accumulator:
 
     def _better(self, writer: Writer, a: list[str], b: list[str]) -> str:
         """Lanes where b's element goes before a's: NaN before all, then the extreme one, then the earlier one."""
-        kind = self.types[0]
-        greatest = self.operation == "argmax"
+        kind, greatest = self.types[0], self.operation == "argmax"
+        both, either = (functools.partial(_logical, writer, name) for name in ("and", "or"))
         earlier = writer.value(f"icmp slt {vector('i64', LANES)} {b[1]}, {a[1]}")
         if not self.working.is_float:
             sign = "s" if self.working.kind == "int" else "u"
             beyond = writer.value(f"icmp {sign}{'gt' if greatest else 'lt'} {kind} {b[0]}, {a[0]}")
             same = writer.value(f"icmp eq {kind} {b[0]}, {a[0]}")
-            return self._or(writer, beyond, self._and(writer, same, earlier))
+            return either(beyond, both(same, earlier))
         beyond = writer.value(f"fcmp {'ogt' if greatest else 'olt'} {kind} {b[0]}, {a[0]}")
         same = writer.value(f"fcmp oeq {kind} {b[0]}, {a[0]}")
         b_is_nan = writer.value(f"fcmp uno {kind} {b[0]}, {b[0]}")
         a_is_number = writer.value(f"fcmp ord {kind} {a[0]}, {a[0]}")
-        first_nan = self._and(writer, b_is_nan, self._or(writer, a_is_number, earlier))
-        return self._or(writer, self._or(writer, beyond, self._and(writer, same, earlier)), first_nan)
-
-    @staticmethod
-    def _and(writer: Writer, a: str, b: str) -> str:
-        return writer.value(f"and {_MASK} {a}, {b}")
-
-    @staticmethod
-    def _or(writer: Writer, a: str, b: str) -> str:
-        return writer.value(f"or {_MASK} {a}, {b}")
+        first_nan = both(b_is_nan, either(a_is_number, earlier))
+        return either(either(beyond, both(same, earlier)), first_nan)
 
     def take(self, writer: Writer, partial: list[str], value: str, positions: str, mask: str | None) -> list[str]:
         """`partial` with a new element on every lane of `mask`; `positions` are int64 lanes, "" where not tracked."""
@@ -129,6 +122,10 @@ class Accumulator:
     def final(self, partial: list[str]) -> str:
         """The output's value: the position, or the value itself."""
         return partial[-1]
+
+
+def _logical(writer: Writer, name: str, a: str, b: str) -> str:
+    return writer.value(f"{name} {_MASK} {a}, {b}")
 
 
 class Moments(Accumulator):

@@ -17,9 +17,7 @@ APPLIED_VECTORS = 4
 
 
 def define_copy(writer: Writer, dtype: DType) -> str:
-    """Define `copy(target, source, count)`: `count` contiguous elements, in vectors; nothing where `count` is
-    negative.
-    """
+    """Define `copy(target, source, count)`: `count` contiguous elements, in vectors; none where `count` is negative."""
     return _define_stream(writer, dtype, "copy", True)
 
 

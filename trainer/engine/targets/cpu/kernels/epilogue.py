@@ -32,9 +32,7 @@ class OperandPointers:
         return [("ptr", base) for base in self.bases]
 
     def at(self, writer: Writer, element: Integer, channel: Integer) -> list[str]:
-        """Where each operand's part begins for a tile whose output begins at `element` and whose first column is
-        `channel`.
-        """
+        """Where each operand's part begins for a tile whose output begins at `element`, and columns at `channel`."""
         offsets = {"same": element, "channel": channel, "scalar": 0}
         return [
             writer.pointer(base, offsets[operand.addressing], MEMORY[operand.dtype.name])

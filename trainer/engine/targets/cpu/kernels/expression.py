@@ -121,18 +121,17 @@ def round_to_bfloat16(writer: Writer, value: str, lanes: int = LANES) -> str:
 
 @dataclass
 class Step(Vectors):
-    """One instruction while it is rendered: operations on its arguments' type, their values and dtypes."""
+    """One instruction while it is rendered: operations on its arguments' type."""
 
     instruction: Instruction
+    arguments: list[Instruction]
     values: list[str]
-    dtypes: list[DType]
-    constants: list[object]
-    """Python values of the arguments that are constants, None for the others."""
+    """The arguments' values."""
 
     @property
     def dtype(self) -> DType:
         """The arguments' dtype (they agree, except for `where`, whose condition comes first)."""
-        return self.dtypes[-1]
+        return self.arguments[-1].dtype
 
     @property
     def floats(self) -> Floats:
@@ -203,7 +202,7 @@ def _rounding(intrinsic: str) -> Renderer:
 
 def _truth(s: Step, position: int) -> str:
     """The argument as i1: not equal to zero."""
-    dtype, value = s.dtypes[position], s.values[position]
+    dtype, value = s.arguments[position].dtype, s.values[position]
     if dtype.kind == "bool":
         return value
     comparison = "fcmp une" if dtype.is_float else "icmp ne"
@@ -239,9 +238,8 @@ def _extremum(greater: bool) -> Renderer:
         f = s.floats
         # a unless b is strictly beyond it: this is one instruction on x86, and keeps a where a is NaN
         first = f.select(f.compare("ogt" if greater else "olt", b, a), b, a)
-        known = s.constants[1]
-        if isinstance(known, int | float) and known == known:
-            return first
+        if s.arguments[1].operation == "constant" and s.arguments[1].attributes[0] == s.arguments[1].attributes[0]:
+            return first  # no NaN
         return f.select(f.compare("uno", b, b), b, first)
 
     return render
@@ -409,16 +407,8 @@ def render_body(
             if render is None:
                 raise ValueError(f"no renderer for the operation {instruction.operation!r}")
             arguments = [instructions[position] for position in instruction.arguments]
-            step = Step(
-                writer,
-                COMPUTE[arguments[-1].dtype.name],
-                lanes,
-                instruction,
-                [values[position] for position in instruction.arguments],
-                [argument.dtype for argument in arguments],
-                [a.attributes[0] if a.operation == "constant" else None for a in arguments],
-            )
-            result = render(step)
+            known = [values[position] for position in instruction.arguments]
+            result = render(Step(writer, COMPUTE[arguments[-1].dtype.name], lanes, instruction, arguments, known))
             if instruction.dtype.is_half and instruction.operation not in _EXACT_IN_16_BITS:
                 result = round_to_half(writer, result, instruction.dtype, lanes)
             values.append(result)

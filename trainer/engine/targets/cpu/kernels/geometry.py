@@ -15,7 +15,7 @@ from typing import Literal
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.program.epilogue import Epilogue
 from trainer.engine.targets.cpu.kernels import pack
-from trainer.engine.targets.cpu.kernels.quads import Quads
+from trainer.engine.targets.cpu.kernels.products import Quads
 
 Direction = Literal["forward", "input_gradient", "weight_gradient"]
 Pair = tuple[int, int]
@@ -66,6 +66,20 @@ class ConvolutionSpec:
     def unit(self) -> int:
         """Numbers in one element of the accumulator's size."""
         return 2 if self.pairs else 1
+
+    @property
+    def weights(self) -> int:
+        """How many weights there are."""
+        return math.prod(self.window) * (self.channels // self.groups) * self.filters
+
+    @property
+    def is_padded(self) -> bool:
+        return any(map(any, self.padding))
+
+    @property
+    def is_product(self) -> bool:
+        """Whether it is a matrix product: all pixels as one row."""
+        return self.window == (1, 1) and self.strides == (1, 1) and not self.is_padded
 
     @property
     def output_spatial(self) -> Pair:
@@ -178,8 +192,8 @@ def correlation(spec: ConvolutionSpec) -> Correlation:
     forward = spec.direction == "forward"
     axes = [(_forward_axis if forward else _gradient_axis)(spec, axis) for axis in range(2)]
     images = spec.images
-    if spec.window == (1, 1) and spec.strides == (1, 1) and not any(map(any, spec.padding)):
-        pixels = images * math.prod(spec.spatial)  # a matrix product: all pixels in one row
+    if spec.is_product:
+        pixels = images * math.prod(spec.spatial)
         images, axes = 1, [_whole_axis(1), _whole_axis(pixels)]
     k_stride, c_stride, r_stride, s_stride = spec.weight_strides
     group_channels, group_filters = spec.channels // spec.groups, spec.filters // spec.groups

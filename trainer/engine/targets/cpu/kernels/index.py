@@ -9,7 +9,6 @@ Adding is deterministic: tasks share no element of the table, and each walks the
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -17,8 +16,14 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from trainer.engine.graph.dtypes import DType, float32
-from trainer.engine.targets.cpu.kernels.access import gather as gather_lanes
-from trainer.engine.targets.cpu.kernels.access import load_operand, load_vector, scatter, store_operand, store_vector
+from trainer.engine.targets.cpu.kernels.access import (
+    gather,
+    load_operand,
+    load_vector,
+    scatter,
+    store_operand,
+    store_vector,
+)
 from trainer.engine.targets.cpu.kernels.expression import LANES, MEMORY, cast, combined, widen
 from trainer.engine.targets.cpu.kernels.loop_kernel import Operand, inner_of
 from trainer.engine.targets.cpu.kernels.loops import (
@@ -39,6 +44,7 @@ from trainer.engine.targets.cpu.kernels.writer import Integer, Writer, vector
 _WIDE = vector("i64", LANES)
 _TASK_ELEMENTS = 16384
 _SCATTER_PART = 64
+Operation = Literal["gather", "scatter_add"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +56,7 @@ class IndexKernel:
     A scatter of 16-bit floats adds into a float32 table; to round it is another kernel's work.
     """
 
-    operation: Literal["gather", "scatter_add"]
+    operation: Operation
     dtype: DType
     index_dtype: DType
     sizes: tuple[int, ...]
@@ -79,40 +85,24 @@ class IndexKernel:
         return _Index(self).render(name)
 
 
-def gather(
-    table_shape: Sequence[int], indices_shape: Sequence[int], axis: int, dtype: DType, index_dtype: DType, *,
+def indexed(
+    operation: Operation, along: bool, table_shape: Sequence[int], indices_shape: Sequence[int], axis: int,
+    dtype: DType, index_dtype: DType, *,
     table_strides: Sequence[int], index_strides: Sequence[int], dense_strides: Sequence[int],
-    operation: Literal["gather", "scatter_add"] = "gather",
 ) -> IndexKernel:  # fmt: skip
-    """dense = table.take(indices, axis), of shape table[:axis] + indices + table[axis+1:]; or its transpose."""
-    before, after = tuple(table_shape[:axis]), tuple(table_shape[axis + 1 :])
-    inner = len(indices_shape)
-    return IndexKernel(
-        operation, dtype, index_dtype, (*before, *indices_shape, *after), table_shape[axis], table_strides[axis],
-        tuple(dense_strides),
-        (*(0 for _ in before), *index_strides, *(0 for _ in after)),
-        (*table_strides[:axis], *(0 for _ in range(inner)), *table_strides[axis + 1 :]),
-    )  # fmt: skip
-
-
-def take_along(
-    table_shape: Sequence[int], indices_shape: Sequence[int], axis: int, dtype: DType, index_dtype: DType, *,
-    table_strides: Sequence[int], index_strides: Sequence[int], dense_strides: Sequence[int],
-    operation: Literal["gather", "scatter_add"] = "gather",
-) -> IndexKernel:  # fmt: skip
-    """dense = numpy.take_along_axis(table, indices, axis), of the indices' shape; or its transpose."""
-    strides = tuple(0 if dimension == axis else stride for dimension, stride in enumerate(table_strides))
-    return IndexKernel(
-        operation, dtype, index_dtype, tuple(indices_shape), table_shape[axis], table_strides[axis],
-        tuple(dense_strides), tuple(index_strides), strides,
-    )  # fmt: skip
-
-
-scatter_add = functools.partial(gather, operation="scatter_add")
-"""The transpose of `gather`: adds the dense array into a cleared table, in row-major order of the indices."""
-
-scatter_add_along = functools.partial(take_along, operation="scatter_add")
-"""The transpose of `take_along`: adds the dense array into a cleared table, in order along the axis."""
+    """dense = table.take(indices, axis), of shape table[:axis] + indices + table[axis+1:]; or, `along` the axis,
+    numpy.take_along_axis(table, indices, axis), of the indices' shape. The transpose of either adds the dense array
+    into a cleared table, in row-major order of the indices.
+    """
+    if along:
+        sizes, indices = tuple(indices_shape), tuple(index_strides)
+        table = tuple(0 if dimension == axis else stride for dimension, stride in enumerate(table_strides))
+    else:
+        sizes = (*table_shape[:axis], *indices_shape, *table_shape[axis + 1 :])
+        indices = (*[0] * axis, *index_strides, *[0] * (len(table_shape) - axis - 1))
+        table = (*table_strides[:axis], *[0] * len(indices_shape), *table_strides[axis + 1 :])
+    extent, step = table_shape[axis], table_strides[axis]
+    return IndexKernel(operation, dtype, index_dtype, sizes, extent, step, tuple(dense_strides), indices, table)
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +221,7 @@ class _Index:
             if self.index_varies:
                 index = self._held(self._index_vector(indices, part), _WIDE)
                 pointers = self._pointers(table, self._offsets(index, part))
-                value = gather_lanes(writer, self.kernel.table_dtype, pointers)
+                value = gather(writer, self.kernel.table_dtype, pointers)
             else:
                 value = load_operand(writer, self.operands[0], table, part, self.steps[0])
             store_operand(writer, target, dense, part, value, step)
@@ -292,7 +282,7 @@ class _Index:
                 good = writer.value(f"and {vector('i1', LANES)} {good}, {part.mask}")
             offsets = self._offsets(index, replace(part, mask=good))
             pointers = self._pointers(places[0], offsets)
-            old = gather_lanes(writer, dtype, self._pointers(places[0], offsets))
+            old = gather(writer, dtype, self._pointers(places[0], offsets))
             update = load_operand(writer, self.operands[2], places[2], part, self.steps[2])
             scatter(writer, dtype, self._sum(old, update), pointers, good)
 

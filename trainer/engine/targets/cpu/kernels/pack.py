@@ -25,16 +25,12 @@ each of many far rows (33 MB take 3.2 ms so, and 1.6 by strips).
 """
 
 STREAMED_BYTES = 8 << 20
-"""Panels from so many bytes on are stored past the caches: nothing else would be left in them, and no line has to be
-read before it is written.
-"""
+"""Panels from so many bytes on are stored past the caches, which would hold nothing else: no line is read first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A run of depth: `offset` elements into the source, then nested `levels` of (extent, source stride), outermost
-    first.
-    """
+    """A run of depth: `offset` elements into the source, then `levels` of (extent, source stride), outermost first."""
 
     offset: int
     levels: tuple[tuple[int, int], ...]

@@ -1,69 +1,103 @@
-"""Products of bfloat16 pairs, summed in float32.
+"""How two elements of the accumulator's size are multiplied and added to a sum: numbers, or pairs and quads of smaller
+ones, which are neighbours along the reduction. So a contraction of these runs over half or a quarter as many elements,
+its specification counts them, and every template handles them as it does float32 and int32.
 
-Operands of bfloat16 lie in pairs of neighbours along the reduction, 4 bytes each: element 2k in the lower half, 2k + 1
-in the upper. So a contraction of bfloat16 runs over half as many elements of the size of a float, and every template
-handles it as it does float32.
+Pairs of bfloat16 are summed in float32: element 2k lies in the lower half, 2k + 1 in the upper. Numerics class: one
+chain of fused multiply-adds, started from zero; of each pair the odd element first. Products of two bfloat16 are exact
+in float32. AVX-512-BF16's VDPBF16PS is defined as those two multiply-adds with subnormal operands and results flushed
+to zero (Intel SDM, volume 2; found so on Zen 5); elsewhere both halves are widened to float32 by shifts. Where
+subnormals are flushed, as traced programs do, the two have the same bits. AMX sums in another order, a numerics class
+of its own: `tile_registers.py`.
 
-Numerics class: one chain of fused multiply-adds in float32, started from zero; of each pair the odd element first.
-Products of two bfloat16 are exact in float32. AVX-512-BF16's VDPBF16PS is defined as those two multiply-adds with
-subnormal operands and results flushed to zero (Intel SDM, volume 2; found so on Zen 5); elsewhere both halves are
-widened to float32 by shifts. Where subnormals are flushed, as traced programs do, the two have the same bits. AMX sums
-in another order, a numerics class of its own: `tile_registers.py`.
+Quads of 8-bit integers are summed in int32; the left operand is signed or unsigned, the right one (the weights) signed.
+Sums are exact modulo 2**32 and wrap, so every way has the same bits. AVX-512-VNNI's VPDPBUSD multiplies unsigned by
+signed bytes and does not saturate (Intel SDM, volume 2). For a signed left operand, 128 is added by flipping the sign
+bits, and 128 times the right operand's sum is taken off again: that sum is one more row of the tile. Elsewhere bytes
+are widened by shifts.
 """
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, Protocol
 
-from trainer.engine.targets.cpu.kernels.quads import Quads
+from trainer.engine.graph.dtypes import DType
 from trainer.engine.targets.cpu.kernels.writer import Writer
 
-Products = Literal[
-    "single",
-    "native_pairs",
-    "widened_pairs",
-    "native_signed_quads",
-    "native_unsigned_quads",
-    "widened_signed_quads",
-    "widened_unsigned_quads",
-    "tile_pairs",
-    "tile_signed_quads",
-    "tile_unsigned_quads",
-]
-"""How elements are multiplied: numbers of the accumulator's dtype, or pairs of bfloat16 by one instruction of
-AVX-512-BF16, or pairs by two multiply-adds in float32, or quads of 8-bit integers (`quads.py`), or pairs and quads by
-AMX (`tile_registers.py`).
+Quads = Literal["", "unsigned", "signed"]
+"""Whether elements are quads of 8-bit integers, and what those of the left operand are."""
+
+Products = str
+"""How elements are multiplied: "single" numbers of the accumulator's dtype; "native_pairs" by AVX-512-BF16's
+instruction, "widened_pairs" by two multiply-adds in float32, "tile_pairs" by AMX; and likewise native, widened and tile
+"signed_quads" and "unsigned_quads", by AVX-512-VNNI's instruction, products of 32 bits and AMX.
 """
 
-_FLOATS, _WORDS, _PAIRS = "<16 x float>", "<16 x i32>", "<32 x bfloat>"
+_FLOATS, _WORDS, _PAIRS, _BYTES = "<16 x float>", "<16 x i32>", "<32 x bfloat>", "<64 x i8>"
+OFFSET = "splat (i32 -2139062144)"
+"""Four bytes of 128."""
 
 
-def products_of(pairs: bool, native: bool, quads: Quads = "", tiles: bool = False) -> Products:
-    """The products of a kernel whose operands are pairs, quads or neither; `tiles`: by AMX."""
-    if tiles:
-        return "tile_pairs" if pairs else "tile_signed_quads" if quads == "signed" else "tile_unsigned_quads"
-    if quads == "signed":
-        return "native_signed_quads" if native else "widened_signed_quads"
-    if quads == "unsigned":
-        return "native_unsigned_quads" if native else "widened_unsigned_quads"
-    return ("native_pairs" if native else "widened_pairs") if pairs else "single"
+class Multiplied(Protocol):
+    """What a contraction's specification says of the elements that it multiplies."""
+
+    @property
+    def packed(self) -> bool: ...
+    @property
+    def pairs(self) -> bool: ...
+    @property
+    def tiled(self) -> bool: ...
+    @property
+    def quads(self) -> Quads: ...
 
 
-def add_pairs(writer: Writer, a: str, b: str, total: str, *, native: bool) -> str:
-    """`total` + the products of the pairs in `a` and `b`, vectors of 16 floats that stand for 16 pairs."""
-    if native:
+def products_of(spec: Multiplied, native: bool, tiles: bool = False) -> Products:
+    """The products of a kernel; `tiles`: by AMX.
+
+    Raises:
+        ValueError: that would give other bits than the specification asks for.
+    """
+    if tiles and not spec.packed:
+        raise ValueError("tiles are multiplied with the right operand in panels")
+    if spec.tiled != (tiles and not spec.quads):
+        raise ValueError(f"pairs are summed by tiles exactly where the specification says so: {spec}")
+    if not (spec.pairs or spec.quads):
+        return "single"
+    elements = "pairs" if spec.pairs else f"{spec.quads}_quads"
+    return f"{'tile' if tiles else 'native' if native else 'widened'}_{elements}"
+
+
+def multiply_add(writer: Writer, products: Products, dtype: DType, kind: str, a: str, b: str, total: str) -> str:
+    """`total` + the products of `a` and `b`, vectors of type `kind`; signed quads in `a` that are multiplied natively
+    are offset.
+    """
+    if products == "single":
+        if dtype.is_float:
+            return writer.apply("fma", kind, a, b, total)
+        product = writer.value(f"mul {kind} {a}, {b}")
+        return writer.value(f"add {kind} {product}, {total}")
+    if products == "native_pairs":
         pairs = [(_PAIRS, writer.value(f"bitcast {_FLOATS} {value} to {_PAIRS}")) for value in (a, b)]
         return writer.intrinsic("x86.avx512bf16.dpbf16ps.512", _FLOATS, (_FLOATS, total), *pairs)
-    for half in (_odd, _even):
-        total = writer.apply("fma", _FLOATS, half(writer, a), half(writer, b), total)
+    if products == "widened_pairs":
+        for half in ("and", "splat (i32 -65536)"), ("shl", "splat (i32 16)"):  # the odd one, then the even one
+            operands = [_half(writer, value, *half) for value in (a, b)]
+            total = writer.apply("fma", _FLOATS, *operands, total)
+        return total
+    if products.startswith("native_"):
+        quads = [(_BYTES, writer.value(f"bitcast {_WORDS} {value} to {_BYTES}")) for value in (a, b)]
+        return writer.intrinsic("x86.avx512.vpdpbusd.512", _WORDS, (_WORDS, total), *quads)
+    for place in range(4):
+        left = _byte(writer, a, place, "ashr" if products == "widened_signed_quads" else "lshr")
+        product = writer.value(f"mul {_WORDS} {left}, {_byte(writer, b, place, 'ashr')}")
+        total = writer.value(f"add {_WORDS} {total}, {product}")
     return total
 
 
-def _odd(writer: Writer, pairs: str) -> str:
+def _half(writer: Writer, pairs: str, operation: str, operand: str) -> str:
     words = writer.value(f"bitcast {_FLOATS} {pairs} to {_WORDS}")
-    return writer.value(f"bitcast {_WORDS} {writer.value(f'and {_WORDS} {words}, splat (i32 -65536)')} to {_FLOATS}")
+    return writer.value(f"bitcast {_WORDS} {writer.value(f'{operation} {_WORDS} {words}, {operand}')} to {_FLOATS}")
 
 
-def _even(writer: Writer, pairs: str) -> str:
-    words = writer.value(f"bitcast {_FLOATS} {pairs} to {_WORDS}")
-    return writer.value(f"bitcast {_WORDS} {writer.value(f'shl {_WORDS} {words}, splat (i32 16)')} to {_FLOATS}")
+def _byte(writer: Writer, quads: str, place: int, shift: str) -> str:
+    top = writer.value(f"shl {_WORDS} {quads}, splat (i32 {24 - 8 * place})") if place < 3 else quads
+    return writer.value(f"{shift} {_WORDS} {top}, splat (i32 24)")

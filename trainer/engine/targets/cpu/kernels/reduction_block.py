@@ -1,4 +1,7 @@
-"""A kernel that reduces one block of a collapsed dimension, while it is written: what both ways of running share.
+"""A kernel that reduces one block of a collapsed dimension, in the order that `spec.Reduction` fixes, while it is
+written: what both ways of running share. "row" keeps the 16 lanes of the order in one vector (`reduction_rows`);
+"column" keeps them as 16 rows of a scratch in the cache and is vectorised over what is kept (`reduction_columns`). Both
+add the same numbers in the same order, so they give the same bits.
 
 A partial result of argmax or argmin is its position alone: where an output has several blocks, reduce the values first.
 A bfloat16 value may be stored as float32, unrounded, to be combined with other blocks.
@@ -20,7 +23,11 @@ class BlockReduction:
     """One kernel while it is written; `kept_inside`: how many kept dimensions lie inside the reduced one."""
 
     def __init__(self, kernel: LoopKernel, kept_inside: int) -> None:
-        assert kernel.reduction is not None
+        if kernel.reduction is None:
+            raise ValueError("a kernel without a reduction is rendered by elementwise.render")
+        if kernel.rank <= kept_inside:
+            name = kernel.reduction.orientation
+            raise ValueError(f"a {name} reduction has at least {1 + kept_inside} dimensions")
         self.kernel = kernel
         self.writer = Writer()
         operations = kernel.reduction.operations

@@ -41,12 +41,9 @@ def _crossed(f: Floats, truncated: str, b: str) -> str:
 def _truncated_remainder(f: Floats, a: str, b: str) -> str:
     """C's fmod: exact, with a's sign. float32 goes through float64, where its quotients can't overflow."""
     wide = vector("double", f.lanes)
-    name = f.writer.helper(
-        f"truncated_remainder_{f.lanes}",
-        wide,
-        [(wide, "%a"), (wide, "%b")],
-        lambda writer: _write_loop(writer, f.lanes),
-    )
+    parameters = [(wide, "%a"), (wide, "%b")]
+    name = f"truncated_remainder_{f.lanes}"
+    f.writer.helper(name, wide, parameters, lambda writer: _write_loop(writer, f.lanes))
     if f.element == "double":
         result = f.writer.call(wide, name, (wide, a), (wide, b))
     else:

@@ -13,11 +13,11 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.program.epilogue import Epilogue
-from trainer.engine.targets.cpu.kernels import quads, tile_registers
+from trainer.engine.targets.cpu.kernels import tile_registers
 from trainer.engine.targets.cpu.kernels.access import load_vector, store_vector
 from trainer.engine.targets.cpu.kernels.epilogue import OperandPointers
 from trainer.engine.targets.cpu.kernels.expression import MEMORY, lanes_of, narrow, render_body, widen
-from trainer.engine.targets.cpu.kernels.products import add_pairs
+from trainer.engine.targets.cpu.kernels.products import OFFSET, multiply_add
 from trainer.engine.targets.cpu.kernels.tile_shape import LevelPart, Tile
 from trainer.engine.targets.cpu.kernels.writer import Integer, Typed, Writer, vector
 
@@ -187,35 +187,24 @@ class _TileWriter:
                 updated.append(self._multiply_add(spread, value, sums[number * tile.vectors + column]))
         if self.offset_left:
             for value, total in zip(columns, sums[len(updated) :], strict=True):
-                updated.append(self._multiply_add(quads.OFFSET, value, total))
+                updated.append(self._multiply_add(OFFSET, value, total))
         return updated
 
     def _broadcast(self, pointer: str) -> str:
         w = self.writer
         scalar = w.value(f"load {self.element}, ptr {pointer}, align {self.tile.dtype.itemsize}", "s")
         spread = splat_register(w, self.element, self.lanes, scalar)
-        return quads.with_offset(w, spread) if self.offset_left else spread
+        return w.value(f"xor {self.type} {spread}, {OFFSET}") if self.offset_left else spread
 
     def _multiply_add(self, a: str, b: str, total: str) -> str:
-        w, products = self.writer, self.tile.products
-        if products.startswith("native_") and products.endswith("quads"):
-            return quads.add_unsigned_quads(w, a, b, total)
-        if products.endswith("quads"):
-            return quads.add_widened_quads(w, a, b, total, signed=products == "widened_signed_quads")
-        if products != "single":
-            return add_pairs(w, a, b, total, native=products == "native_pairs")
-        if self.tile.dtype.is_float:
-            return w.apply("fma", self.type, a, b, total)
-        return self._add(w.value(f"mul {self.type} {a}, {b}"), total)
+        return multiply_add(self.writer, self.tile.products, self.tile.dtype, self.type, a, b, total)
 
     def _add(self, a: str, b: str) -> str:
         return self.writer.value(f"{'fadd' if self.tile.dtype.is_float else 'add'} {self.type} {a}, {b}")
 
 
 def _is_long(tile: Tile) -> bool:
-    """Whether the epilogue is written once for a row and looped over: unrolled, it would cost more to compile than to
-    run.
-    """
+    """Whether the epilogue is written once and looped over: unrolled, it would cost more to compile than to run."""
     body = tile.epilogue.body
     instructions = len(body) * len(tile.rows) * tile.vectors
     return instructions > UNROLLED_INSTRUCTIONS or any(step.operation in LONG_OPERATIONS for step in body)

@@ -19,9 +19,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Protocol
 
-from trainer.engine.targets.cpu.kernels.quads import Quads
 from trainer.engine.targets.cpu.kernels.tile_shape import Tile
 from trainer.engine.targets.cpu.kernels.writer import Integer, Writer
 
@@ -147,32 +145,6 @@ def passes(rows: Sequence[int], vectors: int, steps: int) -> list[tuple[list[Row
 def suits(steps: int) -> bool:
     """Whether the "tiles" class sums runs of so many pairs by tiles; others are summed by pairs there too."""
     return steps >= LEAST_STEPS
-
-
-class _Specification(Protocol):
-    """What is asked of a contraction's specification here."""
-
-    @property
-    def packed(self) -> bool: ...
-
-    @property
-    def tiled(self) -> bool: ...
-
-    @property
-    def quads(self) -> Quads: ...
-
-
-def checked(spec: _Specification, tiles: bool) -> bool:
-    """Whether AMX multiplies, as the parameters of a kernel say.
-
-    Raises:
-        ValueError: that would give other bits than the specification asks for.
-    """
-    if tiles and not spec.packed:
-        raise ValueError("tiles are multiplied with the right operand in panels")
-    if spec.tiled != (tiles and not spec.quads):
-        raise ValueError(f"pairs are summed by tiles exactly where the specification says so: {spec}")
-    return tiles
 
 
 def begin(writer: Writer) -> str:

@@ -6,7 +6,6 @@ totals is [groups][R][S][C/groups][K].
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 from trainer.engine.targets.cpu.kernels.access import Elements
@@ -25,15 +24,9 @@ class TotalsSpec:
     groups: int
 
     @property
-    def weights(self) -> int:
-        """Elements of the result."""
-        plain = self.convolution
-        return math.prod(plain.window) * (plain.channels // plain.groups) * plain.filters
-
-    @property
     def size(self) -> int:
         """Elements of all totals."""
-        return self.groups * self.weights
+        return self.groups * self.convolution.weights
 
     @property
     def is_needed(self) -> bool:
@@ -43,7 +36,7 @@ class TotalsSpec:
     @property
     def tasks(self) -> int:
         """One task for each row of K weights."""
-        return self.weights // self.convolution.filters
+        return self.convolution.weights // self.convolution.filters
 
     def render(self, name: str) -> str:
         """The module of the kernel."""
@@ -56,7 +49,7 @@ class TotalsSpec:
         def part(column: Integer, active: int) -> None:
             place, total = w.add(row, column), ""
             for group in range(self.groups):
-                value = memory.load(totals, w.add(place, group * self.weights), active)
+                value = memory.load(totals, w.add(place, group * self.convolution.weights), active)
                 add = "fadd" if dtype.is_float else "add"
                 total = w.value(f"{add} {memory.kind} {total}, {value}") if total else value
             store_finished(w, operands, dtype, total, output, place, column, active)

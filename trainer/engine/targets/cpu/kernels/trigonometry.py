@@ -5,6 +5,8 @@ The reduction is a helper function of the module, since its rare path loops over
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from trainer.engine.targets.cpu.kernels.mathematics import round_to_integer
 from trainer.engine.targets.cpu.kernels.vectors import Floats, float_literal
 from trainer.engine.targets.cpu.kernels.writer import Writer
@@ -81,19 +83,19 @@ def _bit(f: Floats, value: str, bit: int) -> str:
 def _reduce(f: Floats, x: str) -> tuple[str, str, str]:
     """(high, low, quadrant): x = quadrant * pi / 2 + high + low, |high| <= pi / 4 and a little."""
     result = f"{{ {f.type}, {f.type}, {f.bits} }}"
-    name = f.writer.helper(
-        f"reduce_angle_{f.element}_{f.lanes}",
-        result,
-        [(f.type, "%x")],
-        lambda writer: _write_reduction(Floats(writer, f.element, f.lanes), result),
-    )
+
+    def build(writer: Writer) -> None:
+        _write_reduction(Floats(writer, f.element, f.lanes), result)
+
+    name = f.writer.helper(f"reduce_angle_{f.element}_{f.lanes}", result, [(f.type, "%x")], build)
     reduced = f.writer.call(result, name, (f.type, x))
     return tuple(f.writer.value(f"extractvalue {result} {reduced}, {i}") for i in range(3))  # type: ignore[return-value]
 
 
 def _write_reduction(f: Floats, result: str) -> None:
     writer = f.writer
-    memory = [writer.value(f"alloca {kind}, align 64") for kind in (f.type, f.type, f.type, f.bits)]
+    kinds, elements = (f.type, f.type, f.type, f.bits), (f.element, f.element, f.element, f.integer)
+    memory = [writer.value(f"alloca {kind}, align 64") for kind in kinds]
     n, quadrant = round_to_integer(f, "%x", _TWO_OVER_PI)
     first, second, third = (f.constant(part) for part in _HALF_PI[f.element])
     minus = f.negate(n)
@@ -111,9 +113,9 @@ def _write_reduction(f: Floats, result: str) -> None:
     some = writer.value(f"icmp ne i{f.lanes} {word}, 0")
     writer.branch_if(some, "rare", "usual")
     writer.label("usual")
-    _return(writer, result, [(f.type, high), (f.type, low), (f.bits, quadrant)])
+    _return(writer, result, kinds[1:], [high, low, quadrant])
     writer.label("rare")
-    for kind, value, place in zip((f.type, f.type, f.type, f.bits), ("%x", high, low, quadrant), memory, strict=True):
+    for kind, value, place in zip(kinds, ("%x", high, low, quadrant), memory, strict=True):
         writer.emit(f"store {kind} {value}, ptr {place}, align 64")
     writer.branch("lane")
     writer.label("lane")
@@ -122,10 +124,8 @@ def _write_reduction(f: Floats, result: str) -> None:
     chosen = writer.value(f"trunc i{f.lanes} {shifted} to i1")
     writer.branch_if(chosen, "reduce", "after")
     writer.label("reduce")
-    places = [
-        writer.value(f"getelementptr {kind}, ptr {place}, i64 %i")
-        for kind, place in zip((f.element, f.element, f.element, f.integer), memory, strict=True)
-    ]
+    pairs = zip(elements, memory, strict=True)
+    places = [writer.value(f"getelementptr {kind}, ptr {place}, i64 %i") for kind, place in pairs]
     x = writer.value(f"load {f.element}, ptr {places[0]}")
     wide = writer.value(f"fpext float {x} to double") if f.element == "float" else x
     scalar = "{ double, double, i64 }"
@@ -137,7 +137,7 @@ def _write_reduction(f: Floats, result: str) -> None:
         rest = writer.value(f"fsub double {head}, {writer.value(f'fpext float {narrow} to double')}")
         head, tail = narrow, writer.value(f"fptrunc double {writer.value(f'fadd double {rest}, {tail}')} to float")
         turn = writer.value(f"trunc i64 {turn} to i32")
-    for kind, value, place in zip((f.element, f.element, f.integer), (head, tail, turn), places[1:], strict=True):
+    for kind, value, place in zip(elements[1:], (head, tail, turn), places[1:], strict=True):
         writer.emit(f"store {kind} {value}, ptr {place}")
     writer.branch("after")
     writer.label("after")
@@ -145,18 +145,18 @@ def _write_reduction(f: Floats, result: str) -> None:
     more = writer.value(f"icmp ult i64 %next, {f.lanes}")
     writer.branch_if(more, "lane", "done")
     writer.label("done")
-    kinds = (f.type, f.type, f.bits)
-    reduced = zip(kinds, memory[1:], strict=True)
-    _return(writer, result, [(kind, writer.value(f"load {kind}, ptr {place}, align 64")) for kind, place in reduced])
+    reduced = zip(kinds[1:], memory[1:], strict=True)
+    loaded = [writer.value(f"load {kind}, ptr {place}, align 64") for kind, place in reduced]
+    _return(writer, result, kinds[1:], loaded)
 
 
 def _truncated(writer: Writer, value: str, bits: int) -> str:
     return value if bits == 64 else writer.value(f"trunc i64 {value} to i{bits}")
 
 
-def _return(writer: Writer, result: str, values: list[tuple[str, str]]) -> None:
+def _return(writer: Writer, result: str, kinds: Sequence[str], values: Sequence[str]) -> None:
     aggregate = "poison"
-    for position, (kind, value) in enumerate(values):
+    for position, (kind, value) in enumerate(zip(kinds, values, strict=True)):
         aggregate = writer.value(f"insertvalue {result} {aggregate}, {kind} {value}, {position}")
     writer.emit(f"ret {result} {aggregate}")
 
@@ -209,12 +209,9 @@ def _write_payne_hanek(writer: Writer) -> None:
     lost = writer.intrinsic("fma.f64", "double", f, ("double", half_pi_low), ("double", lost))
     rest = writer.intrinsic("fma.f64", "double", ("double", low), ("double", half_pi), ("double", lost))
     negative = v(f"icmp slt i64 {bits}, 0")
-    results = [
-        ("double", v(f"select i1 {negative}, double {v(f'fneg double {high}')}, double {high}")),
-        ("double", v(f"select i1 {negative}, double {v(f'fneg double {rest}')}, double {rest}")),
-        ("i64", v(f"select i1 {negative}, i64 {v(f'sub i64 0, {turn}')}, i64 {turn}")),
-    ]
-    _return(writer, "{ double, double, i64 }", results)
+    results = [v(f"select i1 {negative}, double {v(f'fneg double {part}')}, double {part}") for part in (high, rest)]
+    results.append(v(f"select i1 {negative}, i64 {v(f'sub i64 0, {turn}')}, i64 {turn}"))
+    _return(writer, "{ double, double, i64 }", ("double", "double", "i64"), results)
 
 
 def _multiply_words(writer: Writer, digits: str, factor: str) -> str:

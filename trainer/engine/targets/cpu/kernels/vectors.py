@@ -7,6 +7,7 @@ only used where it is written, never contracted.
 
 from __future__ import annotations
 
+import functools
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -99,20 +100,11 @@ class Floats(Vectors):
         """A constant of the integer type of the same width."""
         return splat(self.integer, str(value))
 
-    def add(self, a: str, b: str) -> str:
-        return self.operation("fadd", a, b)
-
-    def subtract(self, a: str, b: str) -> str:
-        return self.operation("fsub", a, b)
-
-    def multiply(self, a: str, b: str) -> str:
-        return self.operation("fmul", a, b)
-
-    def divide(self, a: str, b: str) -> str:
-        return self.operation("fdiv", a, b)
-
-    def negate(self, a: str) -> str:
-        return self.operation("fneg", a)
+    add = functools.partialmethod(Vectors.operation, "fadd")
+    subtract = functools.partialmethod(Vectors.operation, "fsub")
+    multiply = functools.partialmethod(Vectors.operation, "fmul")
+    divide = functools.partialmethod(Vectors.operation, "fdiv")
+    negate = functools.partialmethod(Vectors.operation, "fneg")
 
     def fma(self, a: str, b: str, c: str) -> str:
         """a * b + c with one rounding."""

@@ -179,19 +179,13 @@ class _WindowArgmax:
                 writer.value(f"add {kind} {start}, {whole(step * dilation)}") for step in range(kernel.window[axis])
             ]
         # the first and last window position inside: -(start // dilation) and (size - 1 - start) // dilation
-        if dilation == 1:
-            first, last = (
-                writer.value(f"sub {kind} {whole(0)}, {start}"),
-                writer.value(f"sub {kind} {whole(size - 1)}, {start}"),
-            )
-        else:
-            before = writer.value(f"sub {kind} {whole(dilation - 1)}, {start}")
-            first = writer.value(f"sdiv {kind} {before}, {whole(dilation)}")
-            after = writer.value(f"sub {kind} {whole(size - 1)}, {start}")
-            last = writer.value(f"sdiv {kind} {after}, {whole(dilation)}")
+        ends = []
+        for edge in (dilation - 1, size - 1):
+            end = writer.value(f"sub {kind} {whole(edge)}, {start}")
+            ends.append(end if dilation == 1 else writer.value(f"sdiv {kind} {end}, {whole(dilation)}"))
         result = []
         for step in range(kernel.window[axis]):
-            held = writer.apply("smin", kind, writer.apply("smax", kind, whole(step), first), last)
+            held = writer.apply("smin", kind, writer.apply("smax", kind, whole(step), ends[0]), ends[1])
             result.append(writer.value(f"add {kind} {start}, {writer.value(f'mul {kind} {held}, {whole(dilation)}')}"))
         return result
 

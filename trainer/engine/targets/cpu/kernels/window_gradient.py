@@ -25,19 +25,11 @@ def covering(
     windows: Shape, window: Pair, strides: Pair, padding: Padding, dilation: Pair, spatial: Pair
 ) -> tuple[Band, Band]:
     """For each row and column of the picture, the run of windows [N, C, P, Q] that reach over it."""
+    reaches = [spacing * (size - 1) for size, spacing in zip(window, dilation, strict=True)]
+    axes = zip(windows[2:], spatial, padding, reaches, strides, strict=True)
     rows, columns = (
-        (
-            count,
-            tuple(_run(place + low, count, reach, step) for place in range(extent)),
-        )
-        for count, extent, (low, _), reach, step in zip(
-            windows[2:],
-            spatial,
-            padding,
-            (spacing * (size - 1) for size, spacing in zip(window, dilation, strict=True)),
-            strides,
-            strict=True,
-        )
+        (count, tuple(_run(place + low, count, reach, step) for place in range(extent)))
+        for count, extent, (low, _), reach, step in axes
     )
     return rows, columns
 

@@ -6,74 +6,80 @@ the last vector. What is transformed goes to `points`^2 places, `point_stride` e
 
 from __future__ import annotations
 
+import functools
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Literal
 
-from trainer.engine.graph.dtypes import DType
-from trainer.engine.targets.cpu.kernels.access import load_vector, mask_of, store_vector
-from trainer.engine.targets.cpu.kernels.expression import MEMORY
-from trainer.engine.targets.cpu.kernels.tile import lanes_of
-from trainer.engine.targets.cpu.kernels.winograd_transforms import Algorithm, Transforms
+from trainer.engine.targets.cpu.kernels.access import Elements, mask_of
+from trainer.engine.targets.cpu.kernels.expression import lanes_of
+from trainer.engine.targets.cpu.kernels.winograd_choice import WinogradSpec
+from trainer.engine.targets.cpu.kernels.winograd_transforms import Transforms
 from trainer.engine.targets.cpu.kernels.writer import Integer, Writer, vector
 
 
 @dataclass(frozen=True, slots=True)
 class TiledImage:
-    """Channels-last images of so many `channels` and (rows, columns) `extents`, cut into a `grid` of tiles.
+    """Channels-last images, cut into the Winograd tiles of a convolution.
 
-    Tile (0, 0) begins at `start`, the others `algorithm.outputs` pixels apart. `transform`: "data" reads m + 2 pixels
-    each way (B^T d B), "gradient" m (A y A^T).
+    `transform`: "data" are its inputs, of which a tile reads m + 2 pixels each way (B^T d B), "gradient" those of its
+    outputs, m (A y A^T). Tile (0, 0) begins at `start`, the others m pixels apart.
     """
 
-    dtype: DType
-    algorithm: Algorithm
-    extents: tuple[int, int]
-    channels: int
-    start: tuple[int, int]
-    grid: tuple[int, int]
+    spec: WinogradSpec
     transform: Literal["data", "gradient"]
     point_stride: int
 
     @property
     def side(self) -> int:
         """Pixels that a tile reads along an axis."""
-        return self.algorithm.points if self.transform == "data" else self.algorithm.outputs
+        return self.spec.points if self.transform == "data" else self.spec.outputs
 
     @property
-    def name(self) -> str:
-        return "input" if self.transform == "data" else "gradient"
+    def extents(self) -> tuple[int, int]:
+        rows, columns = self.spec.form.rows, self.spec.form.columns
+        if self.transform == "data":
+            return rows.extent, columns.extent
+        return rows.output_extent, columns.output_extent
+
+    @property
+    def channels(self) -> int:
+        return self.spec.form.inputs if self.transform == "data" else self.spec.form.outputs
+
+    @property
+    def start(self) -> tuple[int, int]:
+        rows, columns = (axis.phases[0].input_start for axis in (self.spec.form.rows, self.spec.form.columns))
+        return (rows, columns) if self.transform == "data" else (0, 0)
 
 
-def tile_place(w: Writer, grid: tuple[int, int], outputs: int, tile: Integer) -> tuple[Integer, Integer, Integer]:
+def tile_place(w: Writer, spec: WinogradSpec, tile: Integer) -> tuple[Integer, Integer, Integer]:
     """A tile's image, and its first output's row and column."""
-    image, row, column = w.unravel(tile, *grid)
-    return image, w.multiply(row, outputs), w.multiply(column, outputs)
+    image, row, column = w.unravel(tile, *spec.grid)
+    return image, w.multiply(row, spec.outputs), w.multiply(column, spec.outputs)
 
 
 def read_tile(
     w: Writer, tiled: TiledImage, x: str, tile: Integer, target: str, vectors: tuple[Integer, Integer] | None = None
 ) -> None:
     """Transform the channels of one tile into `target`: those of the vectors [first, last), or all."""
-    dtype, (rows, columns) = tiled.dtype, tiled.extents
-    element, lanes = MEMORY[dtype.name], lanes_of(dtype)
-    image, top, left = tile_place(w, tiled.grid, tiled.algorithm.outputs, tile)
+    memory, (rows, columns) = Elements(w, tiled.spec.convolution.dtype), tiled.extents
+    lanes = memory.lanes
+    image, top, left = tile_place(w, tiled.spec, tile)
     top, left = w.add(top, tiled.start[0]), w.add(left, tiled.start[1])
     pixel = w.add(w.multiply(w.add(w.multiply(image, rows), top), columns), left)
     full, tail = divmod(tiled.channels, lanes)
     first, last = vectors or (0, full + bool(tail))
-    source = w.pointer(x, w.add(w.multiply(pixel, tiled.channels), w.multiply(first, lanes)), element)
+    source = memory.at(x, w.add(w.multiply(pixel, tiled.channels), w.multiply(first, lanes)))
     inside = [
         w.value(f"icmp {relation} i64 {place}, {bound}", "c")
         for place, extent in ((top, rows), (left, columns))
         for relation, bound in (("sge", 0), ("sle", extent - tiled.side))
     ]
-    whole = inside[0]
-    for condition in inside[1:]:
-        whole = w.value(f"and i1 {whole}, {condition}", "c")
+    whole = functools.reduce(lambda one, other: w.value(f"and i1 {one}, {other}", "c"), inside)
     checked = _define(w, tiled, True)
 
     def send(function: str, start: Integer, count: Integer, mask: str) -> None:
-        pointers = [("ptr", w.pointer(pointer, start, element)) for pointer in (source, target)]
+        pointers = [("ptr", memory.at(pointer, start)) for pointer in (source, target)]
         extra = [("i64", str(top)), ("i64", str(left)), (vector("i1", lanes), mask)] if function == checked else []
         w.call("void", function, *pointers, ("i64", str(count)), *extra)
 
@@ -81,12 +87,11 @@ def read_tile(
         count = w.subtract(w.minimum(last, full), first)
         with w.when(whole):
             send(_define(w, tiled, False), 0, count, "")
-        with w.when(w.value(f"xor i1 {whole}, true", "c")):
+        with w.unless(whole):
             send(checked, 0, count, mask_of(lanes, lanes))
-    if tail and isinstance(last, int):
-        send(checked, w.multiply(w.subtract(full, first), lanes), 1, mask_of(tail, lanes))
-    elif tail:
-        with w.when(w.value(f"icmp sgt i64 {last}, {full}", "c")):
+    if tail:
+        known = isinstance(last, int)
+        with nullcontext() if known else w.when(w.value(f"icmp sgt i64 {last}, {full}", "c")):
             send(checked, w.multiply(w.subtract(full, first), lanes), 1, mask_of(tail, lanes))
 
 
@@ -94,12 +99,12 @@ def _define(w: Writer, tiled: TiledImage, checked: bool) -> str:
     """Define `name(source, target, vectors)`: the transform of so many vectors of channels; `checked` takes (top, left,
     lanes) too and reads zeros beyond the image.
     """
-    dtype, side = tiled.dtype, tiled.side
-    element, lanes, points = MEMORY[dtype.name], lanes_of(dtype), tiled.algorithm.points
+    spec, side, dtype = tiled.spec, tiled.side, tiled.spec.convolution.dtype
+    lanes = lanes_of(dtype)
     bits = vector("i1", lanes)
 
     def build(inner: Writer) -> None:
-        transforms = Transforms(inner, dtype, tiled.algorithm)
+        memory, transforms = Elements(inner, dtype), Transforms(inner, dtype, spec.algorithm)
         transform = transforms.data if tiled.transform == "data" else transforms.gradient
         rows_inside, columns_inside = (
             [
@@ -110,21 +115,19 @@ def _define(w: Writer, tiled: TiledImage, checked: bool) -> str:
         )
 
         def load(pointer: str, row: int, column: int) -> str:
-            place = inner.pointer(pointer, (row * tiled.extents[1] + column) * tiled.channels, element)
+            place = memory.at(pointer, (row * tiled.extents[1] + column) * tiled.channels)
             if not checked:
-                return load_vector(inner, dtype, place, lanes)
+                return memory.load(place)
             both = inner.value(f"and i1 {rows_inside[row]}, {columns_inside[column]}", "c")
-            mask = inner.value(f"select i1 {both}, {bits} %lanes, {bits} zeroinitializer", "m")
-            return load_vector(inner, dtype, place, lanes, mask)
+            return memory.load(place, 0, inner.value(f"select i1 {both}, {bits} %lanes, {bits} zeroinitializer", "m"))
 
         with inner.loop(0, "%vectors") as loop:
-            here = inner.pointer("%source", inner.multiply(loop.index, lanes), element)
-            there = inner.pointer("%target", inner.multiply(loop.index, lanes), element)
+            here, there = (memory.at(base, inner.multiply(loop.index, lanes)) for base in ("%source", "%target"))
             for row, column, value in transforms.square(transform, side, lambda r, c: load(here, r, c)):
-                place = inner.pointer(there, (row * points + column) * tiled.point_stride, element)
-                store_vector(inner, dtype, value, place, lanes)
+                memory.store(value, there, (row * spec.points + column) * tiled.point_stride)
 
     parameters = [("ptr noalias", "%source"), ("ptr noalias", "%target"), ("i64", "%vectors")]
     if checked:
         parameters += [("i64", "%top"), ("i64", "%left"), (bits, "%lanes")]
-    return w.function(f"checked_{tiled.name}" if checked else tiled.name, parameters, build)
+    name = "input" if tiled.transform == "data" else "gradient"
+    return w.function(f"checked_{name}" if checked else name, parameters, build)

@@ -7,7 +7,7 @@ happens while rendering, so that a template may pass either and the text holds o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -37,9 +37,7 @@ def mangled(type_name: str) -> str:
 
 @dataclass
 class Loop:
-    """An open loop: its index, the values it carries, and `next`: their successors, set by the body; after it the
-    last values.
-    """
+    """An open loop: its index, the values it carries, and in `next` their successors, then the last values."""
 
     index: Integer
     carried: list[str]
@@ -331,3 +329,27 @@ class Writer:
             elif not isinstance(index, int):
                 with self.when(self.value(f"icmp eq i64 {index}, {place}", "c")):
                     yield place
+
+
+def internal(text: str, name: str) -> str:
+    """The module `text` whose exported function `name` only its own module sees."""
+    return text.replace(f"define void @{name}(", f"define internal void @{name}(", 1)
+
+
+def joined(texts: Iterable[str]) -> str:
+    """One module of several, which may share helpers: it has each item once."""
+    return "\n".join(dict.fromkeys(item for text in texts for item in _items(text)))
+
+
+def _items(text: str) -> list[str]:
+    """The definitions, declarations and metadata of a module."""
+    items: list[str] = []
+    is_open = False
+    for line in text.splitlines():
+        if is_open:
+            items[-1] += f"\n{line}"
+        elif line:
+            items.append(line)
+            is_open = line.startswith("define")
+        is_open = is_open and line != "}"
+    return items

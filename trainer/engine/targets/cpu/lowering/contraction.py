@@ -4,25 +4,55 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any, Protocol
 
+from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.node import Shape
 from trainer.engine.graph.storage import Layout
+from trainer.engine.program.epilogue import Epilogue
 from trainer.engine.program.epilogues import exchanges
 from trainer.engine.program.layouts import CHANNELS_LAST, WEIGHTS
 from trainer.engine.program.views import is_dense
 from trainer.engine.program.work import NOTHING, Buffer, Call, View, Work
 from trainer.engine.targets.cpu import defaults, templates
 from trainer.engine.targets.cpu.kernels import pack, tile_registers, winograd_choice
-from trainer.engine.targets.cpu.kernels.geometry import Direction, correlation
+from trainer.engine.targets.cpu.kernels.geometry import ConvolutionSpec, Direction, correlation
 from trainer.engine.targets.cpu.kernels.interleave import InterleaveSpec
 from trainer.engine.targets.cpu.kernels.winograd_choice import WinogradSpec
-from trainer.engine.targets.cpu.lowering.convolutions import specification
 from trainer.engine.targets.cpu.lowering.expansion import Expansion
 from trainer.engine.targets.cpu.lowering.launch import Routine, Templated
 from trainer.engine.targets.cpu.templates import contraction, convolution, weight_gradient, winograd_gradient
 from trainer.engine.targets.cpu.templates.depthwise import DepthwiseSpec, ExchangedWeights, depthwise
 from trainer.engine.targets.cpu.templates.few_outputs import few_outputs
 from trainer.engine.targets.cpu.templates.winograd import WinogradWeights
+
+
+class Attributed(Protocol):
+    """A node or a call."""
+
+    @property
+    def dtype(self) -> DType: ...
+
+    def attribute(self, name: str) -> Any: ...
+
+
+def specification(
+    node: Attributed,
+    direction: Direction,
+    x_shape: Shape,
+    w_shape: Shape,
+    order: Layout = WEIGHTS,
+    epilogue: Epilogue = NOTHING,
+    prologue: Epilogue = NOTHING,
+) -> ConvolutionSpec:
+    """The convolution of `node`, or the gradient that it is, of x and w of these shapes; w lies in `order`."""
+    filters, _, rows, columns = w_shape
+    return ConvolutionSpec(
+        node.dtype, direction, x_shape[0], x_shape[1], (x_shape[2], x_shape[3]), filters, (rows, columns),
+        node.attribute("strides"), node.attribute("padding"), node.attribute("dilation"), node.attribute("groups"),
+        weight_order=(order.order[0], order.order[1], order.order[2], order.order[3]), epilogue=epilogue,
+        prologue=prologue, pairs=node.attribute("precision") is not None,
+    )  # fmt: skip
 
 
 def expand_matmul(expansion: Expansion, work: Work) -> None:

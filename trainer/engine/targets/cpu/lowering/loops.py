@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -12,8 +12,10 @@ from trainer.engine.graph.simplify import SPECIAL_NUMBERS
 from trainer.engine.program.loops import collapse, laid
 from trainer.engine.program.spec import Instruction, Reduction
 from trainer.engine.program.work import KernelSource, Pass, View, Work
-from trainer.engine.targets.cpu.kernels import elementwise, reduction
+from trainer.engine.targets.cpu.kernels import elementwise
 from trainer.engine.targets.cpu.kernels.loop_kernel import LoopKernel, Operand, inner_of, pack_arguments
+from trainer.engine.targets.cpu.kernels.reduction_columns import COLUMN_PART, STRIP_PARTS, ColumnReduction
+from trainer.engine.targets.cpu.kernels.reduction_rows import RowReduction
 from trainer.engine.targets.cpu.lowering.launch import Launch, Word, word_of
 
 TASK_ELEMENTS = 16384
@@ -66,8 +68,10 @@ def with_numbers(work: Work) -> Work:
 
 def code_of(kernel: LoopKernel) -> KernelSource:
     """The code of a kernel."""
-    render = elementwise.render if kernel.reduction is None else reduction.render_reduction
-    return KernelSource(kernel, lambda name: render(kernel, name))
+    if kernel.reduction is None:
+        return KernelSource(kernel, lambda name: elementwise.render(kernel, name))
+    reduction = RowReduction if kernel.reduction.orientation == "row" else ColumnReduction
+    return KernelSource(kernel, lambda name: reduction(kernel).render(name))
 
 
 def kernel_of(work: Work) -> LoopKernel:
@@ -119,8 +123,8 @@ def lower_pass(work: Work) -> Launch:
         parts, cost = math.prod(outer), min(block, length)
     else:
         *outer, length, inner = work.extents
-        neighbors = -(-inner // reduction.COLUMN_PART)
-        parts, cost = math.prod(outer) * neighbors, min(block, length) * min(reduction.COLUMN_PART, inner)
+        neighbors = -(-inner // COLUMN_PART)
+        parts, cost = math.prod(outer) * neighbors, min(block, length) * min(COLUMN_PART, inner)
     blocks = max(1, -(-length // block))
     grain = max(1, TASK_ELEMENTS // max(1, cost))
     if work.spec.orientation == "column":
@@ -137,38 +141,31 @@ def _launch(work: Work, kernel: LoopKernel, chunk: int, grain: int, tasks: int) 
     return Launch(work, work.code, words, tasks)
 
 
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What is reduced: a body, its operands, and the instruction of each reduction's term."""
+
+    instructions: Sequence[Instruction]
+    reads: Sequence[View]
+    stored: Sequence[int]
+
+
 def reduction_pass(
-    kept: Sequence[int],
-    length: int,
-    spec: Pass,
-    body: Sequence[Instruction],
-    reads: Sequence[View],
-    writes: Sequence[View],
-    stored: Sequence[int],
-    label: str,
+    kept: Sequence[int], length: int, spec: Pass, terms: Terms, writes: Sequence[View], label: str
 ) -> Work:
     """One pass of a reduction of `length` elements for each of the `kept` ones.
 
-    Strides of `reads` run over (kept..., reduced element), those of `writes` over (kept..., block). "column" runs the
-    last kept axis innermost.
+    Strides of what it reads run over (kept..., reduced element), those of `writes` over (kept..., block). "column" runs
+    the last kept axis innermost.
     """
-    steps, count = [view.strides for view in (*reads, *writes)], len(kept)
+    steps, count = [view.strides for view in (*terms.reads, *writes)], len(kept)
     inner = count if spec.orientation == "row" else count - 1
     outer, strides = collapse(kept[:inner], [each[:inner] for each in steps], keep_one=False)
     extents = [*outer, length, *kept[inner:]]
     strides = [[*step, each[count], *each[inner:count]] for step, each in zip(strides, steps, strict=True)]
-    return with_code(
-        Work(
-            "reduction",
-            spec,
-            laid(reads, extents, strides),
-            laid(writes, extents, strides[len(reads) :]),
-            label,
-            tuple(extents),
-            tuple(body),
-            tuple(stored),
-        )
-    )
+    reads, writes = laid(terms.reads, extents, strides), laid(writes, extents, strides[len(terms.reads) :])
+    body, stored = tuple(terms.instructions), tuple(terms.stored)
+    return with_code(Work("reduction", spec, reads, writes, label, tuple(extents), body, stored))
 
 
 def without_streaming(work: Work) -> Work:
@@ -182,7 +179,7 @@ def column_strip(neighbors: int, parts: int, blocks: int) -> int:
     Short pieces of many far rows starve on page misses: a sum over 16384x1024 float32 takes two threads 2.6 ms part by
     part, 1.7 in strips of 16 (NumPy 2.0), over 25088x256 0.91 and 0.64. Rows of one block gain nothing.
     """
-    strip = reduction.STRIP_PARTS if blocks > 1 else 1
+    strip = STRIP_PARTS if blocks > 1 else 1
     while strip > 1 and (strip >= 2 * neighbors or -(-parts // strip) * blocks < ENOUGH_TASKS):
         strip //= 2
     return strip

@@ -21,21 +21,12 @@ from trainer.engine.program.work import Buffer, KernelSource, Pass, View, Work
 from trainer.engine.targets.cpu.kernels import moments
 from trainer.engine.targets.cpu.lowering.expansion import Expansion
 from trainer.engine.targets.cpu.lowering.launch import Routine
-from trainer.engine.targets.cpu.lowering.loops import reduction_pass
+from trainer.engine.targets.cpu.lowering.loops import Terms, reduction_pass
 
 WIDE_ENOUGH = 8
 """Kept neighbors from which on it pays to run along them rather than along the reduced elements."""
 
 _EMPTY = {"sum": 0, "prod": 1}
-
-
-@dataclass(frozen=True, slots=True)
-class _Terms:
-    """What is reduced: a body, its operands, and the instruction of each reduction's term."""
-
-    instructions: Sequence[Instruction]
-    reads: Sequence[View]
-    stored: Sequence[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,15 +47,12 @@ class _Nest:
         return -(-self.length // self.spec.block)
 
     def emit(
-        self, expansion: Expansion, spec: Pass, length: int, terms: _Terms, writes: Sequence[View], label: str
-    ) -> None:
-        expansion.add(
-            reduction_pass(self.extents, length, spec, terms.instructions, terms.reads, writes, terms.stored, label)
-        )
-
-    def written(self, buffers: Sequence[Buffer], strides: tuple[int, ...]) -> list[View]:
-        """Views of what a pass stores, with `strides` along the kept axes and the blocks."""
-        return [View(buffer, buffer.dtype, (), strides) for buffer in buffers]
+        self, expansion: Expansion, spec: Pass, length: int, terms: Terms, targets: Sequence[Buffer],
+        strides: tuple[int, ...], label: str,
+    ) -> None:  # fmt: skip
+        """Add a pass that stores into `targets`, with `strides` along the kept axes and the blocks."""
+        writes = [View(buffer, buffer.dtype, (), strides) for buffer in targets]
+        expansion.add(reduction_pass(self.extents, length, spec, terms, writes, label))
 
 
 def expand_reduction(expansion: Expansion, work: Work) -> None:
@@ -80,7 +68,7 @@ def expand_reduction(expansion: Expansion, work: Work) -> None:
             expansion.fill(buffer, _EMPTY[name])
         return
     kept = [axis for axis in range(len(shape)) if axis not in axes]
-    terms = _Terms(work.body, work.reads, work.stored)
+    terms = Terms(work.body, work.reads, work.stored)
     if not all(_runs_as_one(view.strides, shape, reduced) for view in terms.reads):
         terms = _lay_out_operands(expansion, shape, reduced, terms) or _lay_out(expansion, shape, kept, reduced, terms)
     order, orientation = _orientation(shape, kept, reduced, terms.reads)
@@ -107,23 +95,24 @@ def expand_reduction(expansion: Expansion, work: Work) -> None:
         _expand_passes(expansion, nest, terms, finals)
 
 
-def _expand_passes(expansion: Expansion, nest: _Nest, terms: _Terms, finals: Sequence[Buffer]) -> None:
+def _expand_passes(expansion: Expansion, nest: _Nest, terms: Terms, finals: Sequence[Buffer]) -> None:
     ends = (*nest.placed, 0)
     if nest.blocks == 1:
-        return nest.emit(expansion, nest.spec, nest.length, terms, nest.written(finals, ends), nest.label)
+        return nest.emit(expansion, nest.spec, nest.length, terms, finals, ends, nest.label)
     partials = [
         Buffer(nest.size * nest.blocks, terms.instructions[position].dtype, "partials") for position in terms.stored
     ]
     column = nest.spec.orientation == "column"
     places = (*nest.placed, nest.size) if column else (*(step * nest.blocks for step in nest.placed), 1)
-    nest.emit(expansion, nest.spec, nest.length, terms, nest.written(partials, places), nest.label)
+    nest.emit(expansion, nest.spec, nest.length, terms, partials, places, nest.label)
     for name, partial, final in zip(nest.spec.operations, partials, finals, strict=True):
         spec = Pass((name,), nest.spec.orientation, reduction_block(nest.blocks))
-        again = _Terms([Instruction("load", (), partial.dtype, (0,))], nest.written([partial], places), [0])
-        nest.emit(expansion, spec, nest.blocks, again, nest.written([final], ends), f"{nest.label} blocks")
+        source = View(partial, partial.dtype, (), places)
+        again = Terms([Instruction("load", (), partial.dtype, (0,))], [source], [0])
+        nest.emit(expansion, spec, nest.blocks, again, [final], ends, f"{nest.label} blocks")
 
 
-def _expand_moments(expansion: Expansion, nest: _Nest, terms: _Terms, found: dict[str, Buffer]) -> None:
+def _expand_moments(expansion: Expansion, nest: _Nest, terms: Terms, found: dict[str, Buffer]) -> None:
     """Mean and deviations in one pass, whichever of them are needed; blocks are merged by a kernel of their own."""
     position = terms.stored[0]
     label, dtype = "+".join(f"reduce_{name}" for name in found), next(iter(found.values())).dtype
@@ -132,7 +121,7 @@ def _expand_moments(expansion: Expansion, nest: _Nest, terms: _Terms, found: dic
         found[name] if nest.blocks == 1 else Buffer(nest.size * nest.blocks, dtype, "partials") for name in names
     ]
     spec, terms = replace(nest.spec, operations=names), replace(terms, stored=[position] * len(names))
-    nest.emit(expansion, spec, nest.length, terms, nest.written(targets, (*nest.placed, nest.size)), label)
+    nest.emit(expansion, spec, nest.length, terms, targets, (*nest.placed, nest.size), label)
     if nest.blocks == 1:
         return
     ends = [found.get(name) or Buffer(nest.size, dtype, name) for name in names]
@@ -167,7 +156,7 @@ def _orientation(
     return order, "column" if column else "row"
 
 
-def _lay_out_operands(expansion: Expansion, shape: Shape, reduced: Sequence[int], terms: _Terms) -> _Terms | None:
+def _lay_out_operands(expansion: Expansion, shape: Shape, reduced: Sequence[int], terms: Terms) -> Terms | None:
     """Store only the operands that don't run as one, as a large one that does lies; None where that is more to store.
 
     The gradient of a global average, one number for each image and channel, meets channels-last images in sums over
@@ -185,7 +174,7 @@ def _lay_out_operands(expansion: Expansion, shape: Shape, reduced: Sequence[int]
     return replace(terms, reads=reads)
 
 
-def _lay_out(expansion: Expansion, shape: Shape, kept: Sequence[int], reduced: Sequence[int], terms: _Terms) -> _Terms:
+def _lay_out(expansion: Expansion, shape: Shape, kept: Sequence[int], reduced: Sequence[int], terms: Terms) -> Terms:
     """Store the terms so that the reduced axes run as one: their order is the logical one, whatever the layout."""
     ones = [axis for axis in range(len(shape)) if axis not in kept and axis not in reduced]
     strides = Layout((*ones, *kept, *reduced)).strides(shape)
@@ -194,7 +183,7 @@ def _lay_out(expansion: Expansion, shape: Shape, kept: Sequence[int], reduced: S
     views = [View(Buffer(math.prod(shape), dtype, "terms"), dtype, shape, strides) for dtype in dtypes]
     expansion.add(loop(shape, terms.instructions, terms.reads, views, distinct, "terms"))
     loads = [Instruction("load", (), dtype, (number,)) for number, dtype in enumerate(dtypes)]
-    return _Terms(loads, views, [distinct.index(position) for position in terms.stored])
+    return Terms(loads, views, [distinct.index(position) for position in terms.stored])
 
 
 def _runs_as_one(strides: tuple[int, ...], shape: Shape, axes: Sequence[int]) -> bool:

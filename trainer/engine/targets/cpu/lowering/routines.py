@@ -11,21 +11,17 @@ from trainer.engine.targets.cpu.kernels import index, order, resample, scan, win
 from trainer.engine.targets.cpu.lowering.expansion import Expansion
 from trainer.engine.targets.cpu.lowering.launch import Coded, Routine
 
-_READS = {"gather": index.gather, "take_along": index.take_along}
-_ADDS = {"scatter_add": index.scatter_add, "scatter_add_along": index.scatter_add_along}
-
 
 def expand_index(expansion: Expansion, work: Work) -> None:
-    """Rows of a table by index or one element of each line along an axis, and what adds into these; operands as they
-    lie.
-    """
+    """Rows of a table or one element of each line along an axis, and what adds into these; operands as they lie."""
     (values, indices), target, name = work.reads, work.writes[0], work.spec.operation.name
     if target.size == 0:
         return
-    table, dense = (values, target) if name in _READS else (target, values)
-    make = _READS[name] if name in _READS else _ADDS[name]
-    kernel = make(
-        table.shape, indices.shape, work.spec.attribute("axis"), values.dtype, indices.dtype,
+    adds, along = name.startswith("scatter_add"), name.endswith("along")
+    table, dense = (target, values) if adds else (values, target)
+    kernel = index.indexed(
+        "scatter_add" if adds else "gather", along, table.shape, indices.shape, work.spec.attribute("axis"),
+        values.dtype, indices.dtype,
         table_strides=table.strides, index_strides=indices.strides, dense_strides=dense.strides,
     )  # fmt: skip
     expansion.add(replace(work, spec=Routine.of(kernel, values, indices, target)))

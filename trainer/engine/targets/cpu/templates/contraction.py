@@ -23,16 +23,16 @@ from trainer.engine.targets.cpu.costs.cycles import (
     SHARED_BYTES_PER_CYCLE,
     STREAM_BYTES_PER_CYCLE,
     TASK_OVERHEAD,
+    instructions,
     pieces,
     steps,
+    uses_tile_registers,
 )
-from trainer.engine.targets.cpu.costs.instructions import instructions, uses_tile_registers
 from trainer.engine.targets.cpu.costs.ranking import cheapest_tiles, product_tiles, sized
 from trainer.engine.targets.cpu.kernels import copies, pack, tile_registers
 from trainer.engine.targets.cpu.kernels.epilogue import OperandPointers
 from trainer.engine.targets.cpu.kernels.expression import MEMORY, lanes_of
-from trainer.engine.targets.cpu.kernels.products import products_of
-from trainer.engine.targets.cpu.kernels.quads import Quads
+from trainer.engine.targets.cpu.kernels.products import Quads, products_of
 from trainer.engine.targets.cpu.kernels.tile import cut_columns, odd_lines, run_tile
 from trainer.engine.targets.cpu.kernels.tile_shape import Level, Tile
 from trainer.engine.targets.cpu.kernels.writer import Integer
@@ -130,8 +130,7 @@ class MatmulKernel(TemplateKernel[MatmulSpec, MatmulParameters]):
         spec, parameters, w, memory, lanes = self.spec, self.parameters, self.w, self.memory, self.lanes
         if spec.pairs and (not spec.packed or spec.a_strides[1] != 1 or spec.depth % 2 or spec.a_strides[0] % 2):
             raise ValueError(f"bfloat16 is multiplied in pairs along rows of `a`, `b` packed: {spec}")
-        by_tiles = tile_registers.checked(spec, parameters.tiles)
-        products = products_of(spec.pairs, parameters.native, spec.quads, by_tiles)
+        products = products_of(spec, parameters.native, parameters.tiles)
         a, b, output = (w.argument(word) for word in range(3))
         operands = OperandPointers.load(w, spec.epilogue, 3)
         configured = [tile_registers.begin(w)] if parameters.tiles else []

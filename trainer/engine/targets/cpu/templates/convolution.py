@@ -17,7 +17,6 @@ element and task, not for each tile), and computes its outputs tile by tile.
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -33,10 +32,11 @@ from trainer.engine.targets.cpu.costs.cycles import (
     TASK_OVERHEAD,
     cut_cycles,
     fits_registers,
+    instructions,
     pieces,
     steps,
+    uses_tile_registers,
 )
-from trainer.engine.targets.cpu.costs.instructions import instructions, uses_tile_registers
 from trainer.engine.targets.cpu.costs.ranking import cheapest_tiles, sized
 from trainer.engine.targets.cpu.kernels import copies, pack, tile_registers
 from trainer.engine.targets.cpu.kernels.epilogue import OperandPointers
@@ -149,8 +149,7 @@ class ConvolutionKernel(TemplateKernel[ConvolutionSpec, ConvolutionParameters]):
         spec, parameters, form, w, lanes = self.spec, self.parameters, self.form, self.w, self.lanes
         if not (spec.packed or (spec.direction == "forward" and spec.weight_order == RSCK and not spec.pairs)):
             raise ValueError(f"only the forward pass of float32 weights in the order {RSCK} can do without packing")
-        by_tiles = tile_registers.checked(spec, parameters.tiles)
-        products = products_of(spec.pairs, parameters.native, spec.quads, by_tiles)
+        products = products_of(spec, parameters.native, parameters.tiles)
         configured = [tile_registers.begin(w)] if parameters.tiles else []
         at = self.memory.at
         x, weights, output = (w.argument(word) for word in range(3))
@@ -249,9 +248,7 @@ class ConvolutionKernel(TemplateKernel[ConvolutionSpec, ConvolutionParameters]):
         return self.form.columns.tap_step * self.pixel == self.form.group_inputs
 
     def widths(self, columns: Bounds, column: Integer, trimmed: bool) -> Iterator[tuple[int, int]]:
-        """Each width that the tile at `column` may have, inside the branch where it has it, and its column where that
-        counts.
-        """
+        """Each width that the tile at `column` may have, inside its branch, and its column where that counts."""
         counts = [phase.count for phase in self.form.columns.phases]
         share, tile = self.parameters.task_columns, self.parameters.tile_columns
         if share % tile and share < counts[0]:
@@ -284,9 +281,7 @@ class ConvolutionKernel(TemplateKernel[ConvolutionSpec, ConvolutionParameters]):
         return tuple(levels), names
 
     def trimmed_runs(self, places: list[tuple[int, int]], left: int) -> tuple[LevelPart, ...]:
-        """For each tap the pixels of a tile at column `left` that it meets inside the image; neighbouring alike taps in
-        one.
-        """
+        """For each tap the pixels of a tile at column `left` that it meets in the image; alike neighbours as one."""
         axis, phase, inputs = self.form.columns, self.form.columns.phases[0], self.form.group_inputs
         runs: list[LevelPart] = []
         for tap in range(phase.taps):
@@ -316,9 +311,7 @@ def _inputs(w: Writer, axis: Axis, part: Bounds) -> tuple[Integer, Integer]:
 def phase_bounds(
     w: Writer, form: Correlation, shares: tuple[int, int], phase: Integer, row_task: Integer, column_task: Integer
 ) -> tuple[Bounds, Bounds, Integer]:
-    """The rows and columns of a task that covers `shares` of them, and where its phase's weights begin; from a constant
-    table where there are phases.
-    """
+    """The rows and columns of a task that covers `shares` of them, and where the weights of its phase begin."""
 
     def fields(number: int) -> list[int]:
         item = form.phases[number]
@@ -343,9 +336,7 @@ def phase_bounds(
 
 
 def taps_inside(w: Writer, axis: Axis, taps: Integer, start: Integer, outputs: int = 1) -> tuple[Integer, Integer]:
-    """The first of `taps` that meets the image for some of neighbouring outputs, of which the first one's tap 0 reads
-    `start`, and how many do.
-    """
+    """The first of `taps` that meets the image for any of the `outputs`, and how many do; tap 0 reads `start` first."""
     above = w.maximum(w.subtract(0, w.add(start, (outputs - 1) * axis.input_step)), 0)
     first, _ = w.divide(w.add(above, axis.tap_step - 1), axis.tap_step)
     last, _ = w.divide(w.maximum(w.add(w.subtract(axis.extent - 1, start), axis.tap_step), 0), axis.tap_step)
@@ -461,10 +452,9 @@ def operands(spec: ConvolutionSpec) -> list[Argument]:
     """The arrays in the order of the argument block."""
     x, y = activations(spec)
     source, target = (x, y) if spec.direction == "forward" else (y, x)
-    weights = math.prod(spec.window) * (spec.channels // spec.groups) * spec.filters
     return [
         Argument(bfloat16 if spec.pairs else spec.dtype, source),
-        prepared(spec.dtype, pack_spec(spec).size if spec.packed else weights, spec.pairs),
+        prepared(spec.dtype, pack_spec(spec).size if spec.packed else spec.weights, spec.pairs),
         Argument(spec.epilogue.output(spec.dtype), target, written=True),
         *epilogue_arguments(spec.epilogue, target, spec.filters if spec.direction == "forward" else spec.channels),
         *epilogue_arguments(spec.prologue, source, spec.channels if spec.direction == "forward" else spec.filters),

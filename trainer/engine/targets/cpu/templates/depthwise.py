@@ -238,7 +238,7 @@ class ExchangedWeights:
 
     @property
     def size(self) -> int:
-        return self.tasks * self.depthwise.group * self.depthwise.convolution.filters
+        return self.depthwise.convolution.weights
 
     @property
     def tasks(self) -> int:
@@ -283,7 +283,7 @@ def operands(spec: DepthwiseSpec) -> list[Argument]:
     """The arrays in the order of the argument block."""
     plain = spec.convolution
     source, _, *others = convolution.operands(plain)
-    return [source, Argument(plain.dtype, math.prod(plain.window) * spec.group * plain.filters), *others]
+    return [source, Argument(plain.dtype, plain.weights), *others]
 
 
 TEMPLATE = Template(

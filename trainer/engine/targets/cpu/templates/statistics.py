@@ -22,12 +22,11 @@ from trainer.engine.targets.cpu.costs.cycles import (
     balance,
 )
 from trainer.engine.targets.cpu.costs.ranking import best
-from trainer.engine.targets.cpu.kernels import reduction
 from trainer.engine.targets.cpu.kernels.geometry import ConvolutionSpec, correlation
 from trainer.engine.targets.cpu.kernels.loop_kernel import LoopKernel
-from trainer.engine.targets.cpu.kernels.modules import internal, joined
+from trainer.engine.targets.cpu.kernels.reduction_columns import COLUMN_PART, ColumnReduction
 from trainer.engine.targets.cpu.kernels.tile import lanes_of
-from trainer.engine.targets.cpu.kernels.writer import Writer
+from trainer.engine.targets.cpu.kernels.writer import Writer, internal, joined
 from trainer.engine.targets.cpu.machine import Machine
 from trainer.engine.targets.cpu.template import Argument, Template
 from trainer.engine.targets.cpu.templates import convolution
@@ -73,7 +72,7 @@ def is_possible(spec: ConvolutionSpec) -> bool:
 
 def part_vectors(spec: StatisticsSpec) -> int:
     """Vectors of channels that the reduction takes together: a task has all, or a multiple of them."""
-    return reduction.COLUMN_PART // lanes_of(spec.convolution.dtype)
+    return COLUMN_PART // lanes_of(spec.convolution.dtype)
 
 
 class StatisticsKernel(ConvolutionKernel):
@@ -97,11 +96,11 @@ class StatisticsKernel(ConvolutionKernel):
         spec = self.statistics
         texts = [
             internal(super().render("convolve"), "convolve"),
-            internal(reduction.render_reduction(spec.reduction, "reduce"), "reduce"),
+            internal(ColumnReduction(spec.reduction).render("reduce"), "reduce"),
         ]
         w, outputs = Writer(), len(spec.reduction.outputs)
         w.call("void", "convolve", ("ptr", "%arguments"), ("i64", "%task"), ("ptr", "%scratch"))
-        grain = -(-self.parameters.task_vectors * self.lanes // reduction.COLUMN_PART)
+        grain = -(-self.parameters.task_vectors * self.lanes // COLUMN_PART)
         words = [w.argument(2, "i64"), *(w.argument(spec.operands + number, "i64") for number in range(outputs))]
         words += [*map(str, spec.words[:-1]), str(grain)]
         block = w.value(f"alloca [{len(words)} x i64], align 64")

@@ -81,9 +81,7 @@ class WeightGradientParameters:
 
 @dataclass(frozen=True, slots=True)
 class PixelBlocks:
-    """How the pixels of y are cut: extents of the whole and of a block along images, rows and columns; groups of
-    blocks.
-    """
+    """How the pixels of y are cut: extents of the whole and of a block by image, row and column; groups of blocks."""
 
     whole: tuple[int, int, int]
     block: tuple[int, int, int]
@@ -107,7 +105,7 @@ class PixelBlocks:
 def pixel_blocks(spec: ConvolutionSpec) -> PixelBlocks:
     """The blocks that decide the bits; a function of the shape alone."""
     rows, columns = spec.output_spatial
-    if _is_product(spec):
+    if spec.is_product:
         whole = (1, 1, _images(spec) * rows * columns)
         block = (1, 1, min(BLOCK_PIXELS, whole[2]))
     else:
@@ -125,9 +123,13 @@ def pixel_blocks(spec: ConvolutionSpec) -> PixelBlocks:
                 break
         block = (block_images, block_rows, block_columns)
     blocks = math.prod(-(-extent // part) for extent, part in zip(whole, block, strict=True))
-    groups = max(1, min(MOST_GROUPS, blocks, TOTALS_ELEMENTS // _weights(spec)))
-    per_group = -(-blocks // groups)
-    return PixelBlocks(whole, block, -(-blocks // per_group))
+    return PixelBlocks(whole, block, groups_of(blocks, spec.weights))
+
+
+def groups_of(blocks: int, weights: int) -> int:
+    """How many groups so many blocks make, each of as many blocks but the last; each leaves so many weights."""
+    groups = max(1, min(MOST_GROUPS, blocks, TOTALS_ELEMENTS // weights))
+    return -(-blocks // -(-blocks // groups))
 
 
 def _images(spec: ConvolutionSpec) -> int:
@@ -149,15 +151,6 @@ def _rows_inside(spec: ConvolutionSpec, tap: int) -> tuple[int, int]:
     stride, shift = spec.strides[0], spec.padding[0][0] - tap * spec.dilation[0]
     first = max(0, -(-shift // stride))
     return first, max(first, min(spec.output_spatial[0], (spec.spatial[0] - 1 + shift) // stride + 1))
-
-
-def _is_product(spec: ConvolutionSpec) -> bool:
-    """Whether all pixels lie in one row: a matrix product."""
-    return spec.window == (1, 1) and spec.strides == (1, 1) and not any(map(any, spec.padding))
-
-
-def _weights(spec: ConvolutionSpec) -> int:
-    return math.prod(spec.window) * (spec.channels // spec.groups) * spec.filters
 
 
 def totals_of(spec: ConvolutionSpec) -> TotalsSpec:
@@ -184,10 +177,10 @@ class WeightGradientKernel(TemplateKernel[ConvolutionSpec, WeightGradientParamet
         super().__init__(spec, parameters)
         if spec.weight_order != RSCK:
             raise ValueError(f"the weight gradient is written in the order {RSCK}, not {spec.weight_order}")
-        self.blocks, self.is_product = pixel_blocks(spec), _is_product(spec)
+        self.blocks = pixel_blocks(spec)
         self.channels, self.filters = spec.channels // spec.groups, spec.filters // spec.groups
         self.vectors = -(-self.filters // self.lanes)
-        self.copied = any(map(any, spec.padding)) or parameters.copy or bool(spec.prologue.body)
+        self.copied = spec.is_padded or parameters.copy or bool(spec.prologue.body)
         height, width = _reach(spec, *self.blocks.block[1:]) if self.copied else spec.spatial
         self.pixel = self.channels + parameters.pixel_padding if self.copied else spec.channels
         self.row = self.pixel * width
@@ -231,7 +224,7 @@ class WeightGradientKernel(TemplateKernel[ConvolutionSpec, WeightGradientParamet
         first_channel = w.multiply(group, self.channels), w.multiply(group, self.channels)
         applied = OperandPointers(spec.prologue, tuple(applied.at(w, *first_channel)))
         dy = at(dy, w.multiply(group, self.filters))
-        totals = at(totals, w.add(w.multiply(block_group, _weights(spec)), w.multiply(group, self.filters)))
+        totals = at(totals, w.add(w.multiply(block_group, spec.weights), w.multiply(group, self.filters)))
         first_vector, last_vector = w.share(vector_task, parameters.task_vectors, self.vectors)
         first_line, last_line = w.share(line_task, parameters.task_lines, len(self.lines))
         self.table = w.table("lines", [word for line in self.lines for word in line])
@@ -241,7 +234,7 @@ class WeightGradientKernel(TemplateKernel[ConvolutionSpec, WeightGradientParamet
         levels, variables = self.levels()
         with w.loop(first_block, last_block) as block:
             starts, extents = block_bounds(w, self.blocks, block.index, whole)
-            y_rows, y_columns = spec.output_spatial if not self.is_product else (1, whole)
+            y_rows, y_columns = spec.output_spatial if not self.spec.is_product else (1, whole)
             pixel = w.add(w.multiply(w.add(w.multiply(starts[0], y_rows), starts[1]), y_columns), starts[2])
             dy_block = at(dy, w.multiply(pixel, spec.filters))
             if self.copied:
@@ -267,14 +260,14 @@ class WeightGradientKernel(TemplateKernel[ConvolutionSpec, WeightGradientParamet
                 a_here = at(x_block, w.add(x_row, w.add(line_x, run.index)))
                 weight = w.add(line_weight, w.multiply(run.index, spec.filters))
                 result = at(totals, w.add(weight, w.multiply(panel.index, lanes)))
-                if self.is_product and not self.copied:
+                if self.spec.is_product and not self.copied:
                     self.prefetch_next(x_block, w.subtract(panel.index, first_vector), run.index)
                 for thick, active in cut_columns(w, panel.index, self.filters, lanes, parameters.tile_vectors):
                     for height, _ in w.cut(run.index, self.run, parameters.tile_rows):
                         outputs = tuple(i * spec.filters for i in range(height))
                         tile = Tile(
                             spec.dtype, self.places[:height], outputs, thick, lanes, active, levels, b_masked=True,
-                            accumulate=True, products=products_of(spec.pairs, parameters.native),
+                            accumulate=True, products=products_of(spec, parameters.native),
                         )  # fmt: skip
                         run_tile(w, f"tile_{height}x{thick}_{active}", tile, (a_here, b_here, result), values)
 
@@ -313,9 +306,7 @@ class WeightGradientKernel(TemplateKernel[ConvolutionSpec, WeightGradientParamet
             prefetch(w, self.memory.at(start, w.multiply(loop.index, lanes)), 2)
 
     def levels(self) -> tuple[tuple[Level, ...], tuple[str, ...]]:
-        """Loops over the pixels of a block, and for each the register of its extent where blocks differ ("" where
-        not).
-        """
+        """Loops over the pixels of a block, and of each the register of its extent; "" where blocks don't differ."""
         spec, whole, block = self.spec, self.blocks.whole, self.blocks.block
         cut_rows = any(line[2] > 0 or line[3] < spec.output_spatial[0] for line in self.lines)
         differs = (whole[0] % block[0], whole[1] % block[1] or cut_rows, whole[2] % block[2])
@@ -332,7 +323,7 @@ class WeightGradientKernel(TemplateKernel[ConvolutionSpec, WeightGradientParamet
     def copy_input(self, x: str, starts: list[Integer], extents: list[Integer], applied: OperandPointers) -> None:
         """Bring the input of a block into scratch, zeros where it reaches beyond the image."""
         spec, w = self.spec, self.w
-        spatial = spec.spatial if not self.is_product else (1, self.blocks.whole[2])
+        spatial = spec.spatial if not self.spec.is_product else (1, self.blocks.whole[2])
         window = copies.Window(self.dtype, spatial, spec.channels, self.channels, self.pixel, self.row, self.image)
         reached = []
         for axis, (start, extent) in enumerate(zip(starts[1:], extents[1:], strict=True)):

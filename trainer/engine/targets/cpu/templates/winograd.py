@@ -134,7 +134,7 @@ class WinogradKernel(TemplateKernel[WinogradSpec, WinogradParameters]):
         first_vector, last_vector = w.share(vector_task, parameters.task_vectors, self.panels)
         with w.loop(first_tile, last_tile) as tile:
             place = w.multiply(w.subtract(tile.index, first_tile), self.input_pitch)
-            read_tile(w, input_tiles(spec, self.input_point), x, tile.index, at("%scratch", place))
+            read_tile(w, TiledImage(spec, "data", self.input_point), x, tile.index, at("%scratch", place))
 
         products = at("%scratch", spec.points**2 * self.input_point)
         weight_point, weight_panel = _weight_strides(spec)
@@ -161,7 +161,7 @@ class WinogradKernel(TemplateKernel[WinogradSpec, WinogradParameters]):
             with w.loop(first_tile, last_tile) as tile, w.loop(block.index, block_end) as panel:
                 done = w.multiply(w.subtract(tile.index, first_tile), self.product_pitch)
                 source_at = at(products, w.add(done, w.multiply(w.subtract(panel.index, block.index), lanes)))
-                image, top, left = tile_place(w, spec.grid, spec.outputs, tile.index)
+                image, top, left = tile_place(w, spec, tile.index)
                 pixel = w.add(w.multiply(image, form.rows.output_extent), top)
                 pixel = w.add(w.multiply(pixel, form.columns.output_extent), left)
                 column = w.multiply(panel.index, lanes)
@@ -198,14 +198,6 @@ class WinogradKernel(TemplateKernel[WinogradSpec, WinogradParameters]):
 
         parameters = [("ptr noalias", "%products"), ("ptr", "%output"), *bases.typed]
         return self.w.function(f"output_{active}", [*parameters, ("i64", "%height"), ("i64", "%width")], build)
-
-
-def input_tiles(spec: WinogradSpec, point: int) -> TiledImage:
-    """The input, cut into tiles whose points lie `point` elements apart."""
-    form = spec.form
-    start = form.rows.phases[0].input_start, form.columns.phases[0].input_start
-    extents = form.rows.extent, form.columns.extent
-    return TiledImage(spec.convolution.dtype, spec.algorithm, extents, form.inputs, start, spec.grid, "data", point)
 
 
 WINOGRAD_CYCLES = 4

@@ -35,7 +35,7 @@ from trainer.engine.targets.cpu.kernels.writer import Integer, Writer
 from trainer.engine.targets.cpu.machine import Machine
 from trainer.engine.targets.cpu.template import Argument, Template, TemplateKernel, activations
 from trainer.engine.targets.cpu.templates import winograd
-from trainer.engine.targets.cpu.templates.weight_gradient import MOST_GROUPS, TOTALS_ELEMENTS
+from trainer.engine.targets.cpu.templates.weight_gradient import groups_of
 
 TILES = 32
 """Tiles of a block: more leave less room in the cache, fewer add to the sums there more often."""
@@ -71,9 +71,7 @@ class TileBlocks:
 def tile_blocks(spec: WinogradSpec) -> TileBlocks:
     """The blocks that decide the bits; a function of the shape alone."""
     count = -(-spec.tiles // TILES)
-    weights = 9 * spec.convolution.channels * spec.convolution.filters
-    groups = max(1, min(MOST_GROUPS, count, TOTALS_ELEMENTS // weights))
-    return TileBlocks(spec.tiles, count, -(-count // -(-count // groups)))
+    return TileBlocks(spec.tiles, count, groups_of(count, 9 * spec.convolution.channels * spec.convolution.filters))
 
 
 def totals_of(spec: WinogradSpec) -> TotalsSpec:
@@ -124,10 +122,7 @@ class WinogradGradientKernel(TemplateKernel[WinogradSpec, WinogradGradientParame
 
         w.run(copies.define_clear(w, self.dtype), (sums,), (spec.points**2 * self.sum_point,))
         first_block, last_block = w.share(group, blocks.blocks_per_group, blocks.count)
-        inputs, extents = winograd.input_tiles(spec, self.input_point), plain.output_spatial
-        slopes = TiledImage(
-            self.dtype, spec.algorithm, extents, plain.filters, (0, 0), spec.grid, "gradient", self.gradient_point
-        )
+        inputs, slopes = TiledImage(spec, "data", self.input_point), TiledImage(spec, "gradient", self.gradient_point)
         with w.loop(first_block, last_block) as block:
             first_tile = w.multiply(block.index, TILES)
             count = w.minimum(w.subtract(blocks.tiles, first_tile), TILES) if blocks.tiles % TILES else TILES
