@@ -219,7 +219,7 @@ def test_copies_are_of_logical_layout_whatever_the_states_is() -> None:
     state.storage.lay_out(type(state.storage.layout)((0, 2, 3, 1)))
     count = State(np.asarray(5), "n", engine.int64)
     staging = Staging()
-    arrays = staging.take({"model": {"w": state}, "training": {"n": count}})
+    arrays = staging.take({"model": {"w": state}, "training": {"n": count}})()
     state.set_value(-values)
     np.testing.assert_array_equal(arrays["model"]["w"].values, values)
     assert arrays["training"]["n"].values.shape == () and arrays["training"]["n"].values == 5

@@ -25,9 +25,10 @@ from trainer.engine.program.spec import Instruction
 from trainer.engine.program.states import settle_layouts
 from trainer.engine.program.target import Features
 from trainer.engine.program.work import Buffer, Call, Reduce, View, Work, place_of
+from trainer.engine.targets import Device, Run
 
 
-class Interpreter:
+class Interpreter(Device):
     """A device, and the target that its programs are built for. With `has_prologues` every convolution and weight
     gradient may compute its first operand.
     """
@@ -44,7 +45,7 @@ class Interpreter:
     def statistics(self, convolution: Work, reduction: Work) -> None:
         return None
 
-    def evaluate(self, nodes: Sequence[Node]) -> list[Storage]:
+    def evaluate(self, nodes: Sequence[Node]) -> Run:
         return self.compile(nodes).run([])
 
     def compile(
@@ -73,15 +74,15 @@ class Interpreted:
     shapes: list[Shape]
     inputs: list[Storage]
 
-    def run(self, storages: Sequence[Storage]) -> list[Storage]:
+    def run(self, storages: Sequence[Storage]) -> Run:
         memory = _Memory(dict(zip(self.inputs, storages, strict=True)))
         with np.errstate(all="ignore"):
             for work in self.program.works:
                 memory.store(work, _values(work, [memory.read(view) for view in work.reads]))
         for buffer in {buffer for work in self.program.works for buffer in work.targets}:
-            if buffer.storage is not None and buffer.storage.memory is not None:
-                buffer.storage.memory[: buffer.size] = half.stored(memory.of(buffer), buffer.dtype)
-        results = []
+            if buffer.storage is not None:
+                buffer.storage.owner.upload(buffer.storage.block, half.stored(memory.of(buffer), buffer.dtype))
+        results = Run()
         for buffer, shape, layout in zip(self.program.results, self.shapes, self.program.layouts, strict=True):
             values = memory.read(View(buffer, buffer.dtype, shape, layout.strides(shape)))
             results.append(Storage.of(half.stored(values, buffer.dtype), buffer.dtype))
@@ -112,9 +113,7 @@ class _Memory:
             if buffer.storage is None:
                 elements = np.full(buffer.size * buffer.dtype.itemsize, 0xFF, np.uint8).view(buffer.dtype.storage)
             else:
-                memory = self._given.get(buffer.storage, buffer.storage).memory
-                assert memory is not None
-                elements = memory[: buffer.size]
+                elements = self._given.get(buffer.storage, buffer.storage).flat()[: buffer.size]
             self._arrays[place] = np.array(half.widened(elements, buffer.dtype))
         return self._arrays[place]
 

@@ -104,9 +104,9 @@ class CheckpointKeeper:
         started = time.perf_counter() if since is None else since
         self._writer.wait()
         waited = time.perf_counter()
-        arrays = self._staging.take(groups)
-        for stem, group in (further or {}).items():
-            arrays[stem] = {name: Array.of(values.copy()) for name, values in group.items()}
+        copies = self._staging.take(groups)
+        own = {stem: {name: Array.of(values.copy()) for name, values in group.items()}
+               for stem, group in (further or {}).items()}  # fmt: skip
         copied = time.perf_counter()
         event = CheckpointEvent(
             step=step,
@@ -118,7 +118,7 @@ class CheckpointKeeper:
         before = [saved for saved in self._history if saved.step < step]
         saved = Saved(step, max((one.number for one in before), default=0) + 1, value)
         self._under_way = [saved]
-        self._writer.start(lambda: self._write(event, saved, before, arrays, state))
+        self._writer.start(lambda: self._write(event, saved, before, {**copies(), **own}, state))
 
     def wait(self) -> None:
         """Until all is written.
