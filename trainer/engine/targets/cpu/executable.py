@@ -269,7 +269,7 @@ class Program:
         for storage, places in self._bound:
             for position, offset in places:
                 self._words[position] = storage.address + offset
-        self._moves = moves[0]
+        self._moves, self._versions = moves[0], None
 
     def _bind_arena(self) -> None:
         arena = self.device.arena
