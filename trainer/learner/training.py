@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from trainer.learner.ema import Ema
 from trainer.learner.failures import out_of_memory
 from trainer.learner.hooks import Hook, Moment, NanGuard, hooks_for
 from trainer.learner.inbox import Inbox, Stopped
+from trainer.learner.late import Late, Read, Snapshot
 from trainer.learner.measuring import AVERAGED, Measuring, Occasion, report_folder
 from trainer.learner.meters import Meter
 from trainer.learner.optimizers import learning_rates
@@ -55,6 +57,7 @@ class Training:
         inbox: requests from outside.
         listeners: hear every event besides the run's own sink.
         saving: its checkpoints.
+        late: what waits for the step under way.
         is_forced: whether a checkpoint is taken up whose position, seed or numerics do not carry over.
     """
 
@@ -84,6 +87,7 @@ class Training:
         self._sink = sink
         self._random = RandomState(config.seed)
         self.loss_scale = LossScale.for_config(config.train)
+        self.late = Late()
         self._number = State(np.zeros((), np.int64), "step", int64)
         self._compile_phases = CompilePhases(self.tell)
         self.saving = Saving(self, paths, disk)
@@ -116,7 +120,7 @@ class Training:
 
     def moment(self, **told: Any) -> Moment:
         """The moment that it is, for hooks."""
-        return Moment(self.progress.step, self._epoch(), dict(self.metrics), **told)
+        return Moment(**{"step": self.progress.step, "epoch": self._epoch(), "metrics": dict(self.metrics), **told})
 
     def request(self, what: str) -> None:
         """Ask for stop, checkpoint, evaluate, pause or resume; carried out within a step. Any thread may."""
@@ -149,7 +153,8 @@ class Training:
             if time.monotonic() - begun > LONG_STEP_SECONDS:
                 self.inbox.check()
             handed = self._run_program(self._train_program, "train step", next(batches), index + 1 == count)
-            self.measuring.train.hand_over(handed, ("train", epoch, first + index))
+            self.late.submitted(self._train_program.fence)
+            self.late.add(partial(self.measuring.train.hand_over, handed, ("train", epoch, first + index)))
             progress.micro_batch = index + 1
         progress.step, progress.micro_batch = progress.step + 1, 0
         self.measuring.settle()
@@ -213,34 +218,44 @@ class Training:
 
     def latest(self) -> dict[str, float]:
         """The training metrics since the last log, read now. Waits for the step that is under way."""
+        self.late.settle()
         return self.measuring.train.values()
 
     def log(self) -> None:
-        """Read the training metrics since the last time, tell of them and begin anew."""
-        self.refuse_not_finite()
-        values = self.measuring.take(self.measuring.train, self._occasion("train", self.splits.train))
+        """Tell of the training metrics since the last time, once the step is done, and begin anew."""
+        snapshot, occasion = self.snapshot(), self._occasion("train", self.splits.train)
+        rates = learning_rates(self.parts.optimizers, self.progress.step)
+        self.measuring.train.tally.reset()
+        self.late.add(partial(self._log, snapshot, occasion, rates))
+        if self.measuring.awaits("train"):
+            self.late.settle()
+
+    def _log(self, read: Read, occasion: Occasion, rates: Mapping[str, float]) -> None:
+        self.refuse_not_finite(read)
+        values = self.measuring.take(self.measuring.train, occasion, read)
         reading = self.reading = self.stopwatch.take(self.splits.train.data_wait)
         speed = {} if reading is None else {"samples_per_second": round(reading.samples_per_second, 3)}
-        rates = learning_rates(self.parts.optimizers, self.progress.step)
-        self._tell_metrics("train", {**values, **rates, **self._scaling(), **speed})
+        self._tell_metrics(occasion, {**values, **rates, **self._scaling(read), **speed})
         if reading is not None:
             self.tell(SystemEvent(
                 data_wait=round(reading.data_wait, 4), step_ms=round(reading.step_ms, 3), metric_lag=self.measuring.lag
             ))  # fmt: skip
-        self._note("after_log", "train", values)
+        self._note("after_log", occasion, values)
 
     def validate(self) -> None:
         """Evaluate the validation split, with the averaged weights too where there are any."""
         loader = self.splits.valid
         if loader is None:
             return
-        self.refuse_not_finite()
+        self.late.settle()
+        self.refuse_not_finite(State.numpy)
         with self.stopwatch.apart():
             self.hooks("before_validation", self)
             values = self.evaluate(loader, "valid", limit=self.config.validate.batches)
             self.progress.validated_step = self.progress.step
-            self._tell_metrics("valid", values)
-            self._note("after_validation", "valid", values)
+            occasion = self._occasion("valid", loader)
+            self._tell_metrics(occasion, values)
+            self._note("after_validation", occasion, values)
         self.prepare()
 
     def test(self) -> None:
@@ -254,7 +269,7 @@ class Training:
         for split, loader in self.splits.tests().items():
             values = self.evaluate(loader, split, name="evaluate")
             self.metrics.update({f"{split}/{name}": value for name, value in values.items()})
-            self._tell_metrics(split, values, final=True)
+            self._tell_metrics(self._occasion(split, loader), values, final=True)
 
     def evaluate(
         self, loader: Loader, split: str, *, name: str = "validate", limit: int | None = None
@@ -279,14 +294,20 @@ class Training:
             write_samples(samples, self.paths, self.tell, step=self.progress.step, split="valid")
         self.prepare()
 
-    def skipped_steps(self) -> int:
+    def skipped_steps(self, read: Read = State.numpy) -> int:
         """How many steps were left out so far because a gradient was not finite."""
-        return max((int(one.skipped_steps.item()) for one in self.parts.optimizers.values()), default=0)
+        return max((int(read(one.skipped_steps)) for one in self.parts.optimizers.values()), default=0)
 
-    def _scaling(self) -> dict[str, float]:
+    def snapshot(self) -> Snapshot:
+        """What logs and guards read."""
+        scale = [] if self.loss_scale is None else [self.loss_scale.factor]
+        skipped = [one.skipped_steps for one in self.parts.optimizers.values()]
+        return Snapshot([*self.measuring.train.tally.named_states().values(), *skipped, *scale])
+
+    def _scaling(self, read: Read) -> dict[str, float]:
         if self.loss_scale is None or not self.loss_scale.is_dynamic:
             return {}
-        return {"loss_scale": self.loss_scale.factor.item(), "skipped_steps": self.skipped_steps()}
+        return {"loss_scale": float(read(self.loss_scale.factor)), "skipped_steps": self.skipped_steps(read)}
 
     def _evaluate(self, loader: Loader, name: str, limit: int | None, occasion: Occasion) -> dict[str, float]:
         total = min(loader.steps_per_epoch, limit or loader.steps_per_epoch)
@@ -303,10 +324,13 @@ class Training:
                 self.save_as_asked()
                 handed = self._run_program(program, "validation step", batch)
                 part = handed.pop(ITEMS, {})
+                self.late.submitted(program.fence)
                 if search is not None:
-                    search.add(part, loader.items_of(0, done - 1), batch["weight"])
-                meter.hand_over(handed, (occasion.split, 0, done - 1))
+                    items, weight = loader.items_of(0, done - 1), np.array(batch["weight"])
+                    self.late.add(partial(search.add, part, items, weight))
+                self.late.add(partial(meter.hand_over, handed, (occasion.split, 0, done - 1)))
                 running.progress(done, total)
+            self.late.settle()
             values = self.measuring.take(meter, occasion)
             if search is not None:
                 running.progress(total, total, "pictures of the worst items")
@@ -315,7 +339,7 @@ class Training:
 
     def _show_worst(self, search: Search, loader: Loader, occasion: Occasion) -> None:
         """Write and tell of the items that an evaluation found worst; the model is still as it was evaluated."""
-        worst, score = search.found(), self._scoring.score if self._scoring is not None else None
+        worst, score = search.found, self._scoring.score if self._scoring is not None else None
         if score is None or self.paths is None or not len(worst.items):
             return
 
@@ -330,21 +354,21 @@ class Training:
         names = tuple(getattr(loader.dataset, "class_names", ()))
         return Occasion(self.progress.step, self._epoch(), split, names, prefix)
 
-    def _tell_metrics(self, split: str, values: Mapping[str, float], *, final: bool = False) -> None:
-        self.tell(MetricEvent(self.progress.step, self._epoch(), split, dict(values), final))
+    def _tell_metrics(self, occasion: Occasion, values: Mapping[str, float], *, final: bool = False) -> None:
+        self.tell(MetricEvent(occasion.step, occasion.epoch, occasion.split, dict(values), final))
 
-    def _note(self, moment: str, split: str, values: Mapping[str, float]) -> None:
-        measured = {f"{split}/{name}": value for name, value in values.items()}
+    def _note(self, moment: str, occasion: Occasion, values: Mapping[str, float]) -> None:
+        measured = {f"{occasion.split}/{name}": value for name, value in values.items()}
         self.metrics.update(measured)
-        self.hooks(moment, self, measured=measured)
+        self.hooks(moment, self, measured=measured, step=occasion.step, epoch=occasion.epoch)
 
     # --- keeping --------------------------------------------------------------------------------------------------
 
-    def state(self) -> tuple[dict[str, Any], dict[str, dict[str, np.ndarray]]]:
-        """What the next step depends on besides states: for JSON, and arrays by file stem and name."""
+    def state(self, progress: Progress) -> tuple[dict[str, Any], dict[str, dict[str, np.ndarray]]]:
+        """What the step after `progress` depends on besides states: for JSON, and arrays by file stem and name."""
         meter = self.measuring.train
-        state = self.progress.to_json(self.config, self.plan, meter.tally.describe(), self.metrics)
-        if self.measuring.is_pending(self.progress.validated_step):  # it would be lost: to be done again
+        state = progress.to_json(self.config, self.plan, meter.tally.describe(), self.metrics)
+        if self.measuring.is_pending(progress.validated_step):  # it would be lost: to be done again
             state["validated_step"] = -1
         return state, {"metrics": meter.folded()}
 
@@ -358,6 +382,7 @@ class Training:
 
     def go_on_from(self, place: Path) -> None:
         """Take up a checkpoint, or the latest of a run directory; see `is_forced`."""
+        self.late.clear()
         with phase("resume", self.tell):
             folder, checkpoint = read_newest(place, lambda said: self.tell(WarningEvent(said)))
             try:
@@ -395,6 +420,7 @@ class Training:
         progress = self.progress
         if stop.at_once or not progress.step or self._is_saved_for_good:
             return
+        self.late.settle()
         self.measuring.settle_within(LATE_VALUES_SECONDS)
         if not (progress.micro_batch and progress.is_saved_whole):
             self.saving.save("stopped", wait=True)
@@ -420,6 +446,6 @@ class Training:
             groups["ema"] = self.ema.averages
         return groups
 
-    def refuse_not_finite(self) -> None:
+    def refuse_not_finite(self, read: Read) -> None:
         """Act on a number that was not finite, if there was one."""
-        self.hooks.one(NanGuard).check(self)
+        self.hooks.one(NanGuard).check(self, read)

@@ -54,9 +54,9 @@ def test_reading_waits_for_the_run(toy: ToyDevice) -> None:
 def test_a_run_is_a_handle(toy: ToyDevice) -> None:
     x = engine.asarray(np.arange(4, dtype=np.float32))
     run = toy.compile([(x + 1).node]).run([])
-    assert not run.is_ready
-    run.wait()
-    assert run.is_ready and run[0].is_ready
+    assert not run.fence.is_ready
+    run.fence.wait()
+    assert run.fence.is_ready and run[0].is_ready
     np.testing.assert_array_equal(run[0].view(), [1, 2, 3, 4])
 
 

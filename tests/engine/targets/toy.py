@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -17,24 +17,32 @@ from tests.engine.program.interpreter import Interpreted, Interpreter
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.node import Node
 from trainer.engine.graph.storage import Layout, Storage
-from trainer.engine.targets import Run
+from trainer.engine.targets import DONE, Fence, Run
 
 
 @dataclass(eq=False)
-class Fence:
+class Point(Fence):
     """A point in the order of work; `failure` is what the work up to here failed of."""
 
+    memory: ToyMemory
     number: int
     is_done: bool = False
     failure: BaseException | None = None
 
+    @property
+    def is_ready(self) -> bool:
+        return self.is_done
+
+    def wait(self) -> None:
+        self.memory.wait_for(self)
+
 
 @dataclass(eq=False)
 class Block:
-    """Elements that only the device's thread may look at before `fence` is done."""
+    """Elements that only the device's thread may look at before `fence` is over."""
 
     elements: np.ndarray
-    fence: Fence = field(default_factory=lambda: Fence(0, is_done=True))
+    fence: Fence = DONE
 
 
 class ToyMemory:
@@ -43,7 +51,7 @@ class ToyMemory:
     name = "toy"
 
     def __init__(self) -> None:
-        self._queue: deque[tuple[Fence, Callable[[], None]]] = deque()
+        self._queue: deque[tuple[Point, Callable[[], None]]] = deque()
         self._changed = threading.Condition()
         self._submitted = self._released = 0
         self._failure: BaseException | None = None
@@ -69,25 +77,25 @@ class ToyMemory:
         return copy
 
     def is_ready(self, block: Block) -> bool:
-        return block.fence.is_done
+        return block.fence.is_ready
 
     def wait(self, block: Block) -> None:
-        self.wait_for(block.fence)
+        block.fence.wait()
 
-    def submit(self, work: Callable[[], None], *written: Block, is_run: bool = False) -> Fence:
+    def submit(self, work: Callable[[], None], *written: Block, is_run: bool = False) -> Point:
         """Have the thread do `work`, which writes to these blocks, after what was submitted before."""
         with self._changed:
             if is_run:
                 self._released = self._submitted
             self._submitted += 1
-            fence = Fence(self._submitted)
+            fence = Point(self, self._submitted)
             for block in written:
                 block.fence = fence
             self._queue.append((fence, work))
             self._changed.notify_all()
         return fence
 
-    def wait_for(self, fence: Fence) -> None:
+    def wait_for(self, fence: Point) -> None:
         """Wait for the work up to a fence, and raise what it failed of."""
         assert threading.current_thread() is not self._thread
         with self._changed:
@@ -123,21 +131,6 @@ class ToyMemory:
                 self._changed.notify_all()
 
 
-class ToyRun(Run):
-    """A run that the thread will do."""
-
-    def __init__(self, results: Sequence[Storage], memory: ToyMemory, fence: Fence) -> None:
-        super().__init__(results)
-        self._memory, self._fence = memory, fence
-
-    @property
-    def is_ready(self) -> bool:
-        return self._fence.is_done
-
-    def wait(self) -> None:
-        self._memory.wait_for(self._fence)
-
-
 class ToyDevice(Interpreter):
     """The device, and the target of its programs."""
 
@@ -166,7 +159,7 @@ class ToyProgram:
     def __init__(self, memory: ToyMemory, program: Interpreted) -> None:
         self._memory, self._program = memory, program
 
-    def run(self, storages: Sequence[Storage]) -> ToyRun:
+    def run(self, storages: Sequence[Storage]) -> Run:
         memory, program = self._memory, self._program
         given = dict(zip(program.inputs, storages, strict=True))
         blocks: dict[Storage, Block] = {}
@@ -175,7 +168,7 @@ class ToyProgram:
             actual = given.get(storage, storage)
             actual.move(memory)
             blocks[storage] = actual.block
-        results, targets = [], []
+        results, targets = Run(), []
         for buffer, shape in zip(program.program.results, program.shapes, strict=True):
             storage = Storage(shape, buffer.dtype)
             storage.put(memory.allocate(buffer.size, buffer.dtype), Layout.row_major(len(shape)), memory)
@@ -189,5 +182,5 @@ class ToyProgram:
             for storage, elements in updates.items():
                 np.copyto(blocks[storage].elements[: elements.size], elements)
 
-        fence = memory.submit(work, *targets, *(blocks[storage] for storage in written), is_run=True)
-        return ToyRun(results, memory, fence)
+        results.fence = memory.submit(work, *targets, *(blocks[storage] for storage in written), is_run=True)
+        return results

@@ -23,12 +23,8 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release)
 
 
-class Run(list[Storage]):
-    """A run of a program: the storages of its results, which may still be computed. This one has ended.
-
-    An asynchronous device gives one of its own, whose `wait` raises what the run failed of; so does reading what it
-    computes, the states that it updates included.
-    """
+class Fence:
+    """The end of a run of a program. This one is over; an asynchronous device makes its own."""
 
     @property
     def is_ready(self) -> bool:
@@ -36,7 +32,19 @@ class Run(list[Storage]):
         return True
 
     def wait(self) -> None:
-        """Wait until the run has ended."""
+        """Wait until the run has ended. Raises what it failed of."""
+
+
+DONE = Fence()
+
+
+class Run(list[Storage]):
+    """The handle of a run: the storages of its results, and its end.
+
+    Reading what a run computes, the states that it updates included, waits for it and raises what it failed of.
+    """
+
+    fence: Fence = DONE
 
 
 class Device(Protocol):
