@@ -112,7 +112,7 @@ def _memory(size: int) -> tuple[np.ndarray, ...]:
 
 def _leaf(array: np.ndarray, *, is_state: bool = False) -> Node:
     storage = Storage(array.shape, float32, is_state=is_state)
-    storage.memory = array
+    storage.put(array, storage.layout)
     return p.buffer(storage)
 
 

@@ -43,7 +43,7 @@ def keeper_of(folder: Path, told: list[Event], disk: Disk = DISK) -> CheckpointK
 
 def save(keeper: CheckpointKeeper, step: int) -> None:
     weight = State(np.full((3, 4), float(step)), "net.weight", engine.float32)
-    keeper.save(step, {"model": {"net.weight": weight}}, {"step": step}, value=VALUES[step])
+    keeper.save(step, keeper.copy({"model": {"net.weight": weight}}), {"step": step}, value=VALUES[step])
     keeper.wait()
 
 

@@ -87,7 +87,7 @@ def saved_by(folder: Path, disk: Disk, *steps: int, keep: Keep | None = None) ->
     events: list[Event] = []
     keeper = CheckpointKeeper(folder, events.append, keep or Keep(1), disk=disk)
     for step in steps:
-        keeper.save(step, groups(step), {"step": step})
+        keeper.save(step, keeper.copy(groups(step)), {"step": step})
         keeper.wait()
     return events
 
@@ -116,7 +116,7 @@ def test_killed_at_any_operation_the_latest_is_whole(tmp_path: Path, again: int)
         step = found.state["step"]
         assert step in (20, again)
         np.testing.assert_array_equal(found.arrays["model"]["net.weight"].values, np.full((3, 4), step))
-        keeper.save(40, groups(40), {"step": 40})
+        keeper.save(40, keeper.copy(groups(40)), {"step": 40})
         keeper.wait()
         assert read_checkpoint(checkpoint_folder(folder)).state["step"] == 40
         assert not [name for name in os.listdir(folder) if name.startswith(".step")]
@@ -130,7 +130,7 @@ def test_a_checkpoint_that_failed_is_not_counted_among_those_that_are_kept(tmp_p
     keeper = CheckpointKeeper(tmp_path, lambda event: None, Keep(2), disk=disk)
     for step in (10, 20, 30, 40):
         disk.count, disk.then = 0, refuse if step == 30 else (lambda: None)
-        keeper.save(step, groups(step), {})
+        keeper.save(step, keeper.copy(groups(step)), {})
         if step == 30:
             with pytest.raises(TrainerError, match="no space left"):
                 keeper.wait()
@@ -144,7 +144,7 @@ def test_the_best_and_each_so_manyth_are_kept_across_attempts(tmp_path: Path) ->
     values = {10: 0.5, 20: 0.2, 30: 0.9, 40: 0.8, 50: 0.3, 60: None, 70: 0.25, 80: None, 90: None}
     for step, value in values.items():
         keeper = CheckpointKeeper(tmp_path, lambda event: None, keep)  # each time a new attempt
-        keeper.save(step, groups(step), {}, value=value)
+        keeper.save(step, keeper.copy(groups(step)), {}, value=value)
         keeper.wait()
     assert steps_in(tmp_path) == [20, 40, 70, 80, 90] and keeper.best_step == 20
     assert keeper.is_worth_saving(0.24, 100) and not keeper.is_worth_saving(0.25, 100)
@@ -153,7 +153,7 @@ def test_the_best_and_each_so_manyth_are_kept_across_attempts(tmp_path: Path) ->
 
 def test_a_checkpoint_that_is_written_counts_once_among_the_best(tmp_path: Path) -> None:
     keeper = CheckpointKeeper(tmp_path, lambda event: None, Keep(1, best=2, mode="min"))
-    keeper.save(10, groups(10), {}, value=0.2)
+    keeper.save(10, keeper.copy(groups(10)), {}, value=0.2)
     keeper.wait()
     assert keeper.is_worth_saving(0.3, 20)  # there is one, and two are kept
 
@@ -183,7 +183,7 @@ def test_an_old_checkpoint_that_cannot_be_deleted_is_a_warning_and_is_tried_agai
     keeper = CheckpointKeeper(tmp_path, events.append, Keep(1), disk=disk)
     for step in (10, 20, 30):
         disk.refuses = step == 20
-        keeper.save(step, groups(step), {})
+        keeper.save(step, keeper.copy(groups(step)), {})
         keeper.wait()
     said = [event.message for event in events if event.kind == "warning"]  # type: ignore[attr-defined]
     assert len(said) == 1 and "step-10" in said[0] and "read-only" in said[0]
@@ -200,7 +200,7 @@ def test_the_loop_goes_on_while_a_checkpoint_is_written(tmp_path: Path) -> None:
 
     keeper = CheckpointKeeper(tmp_path, events.append, Keep(2), disk=Waits())
     states = groups(1)
-    keeper.save(10, states, {})
+    keeper.save(10, keeper.copy(states), {})
     states["model"]["net.weight"].set_value(np.full((3, 4), 2.0))  # training goes on
     assert not keeper.finished() and not events and steps_in(tmp_path) == []
     may_write.set()
@@ -219,7 +219,7 @@ def test_copies_are_of_logical_layout_whatever_the_states_is() -> None:
     state.storage.lay_out(type(state.storage.layout)((0, 2, 3, 1)))
     count = State(np.asarray(5), "n", engine.int64)
     staging = Staging()
-    arrays = staging.take({"model": {"w": state}, "training": {"n": count}})
+    arrays = staging.take({"model": {"w": state}, "training": {"n": count}})()
     state.set_value(-values)
     np.testing.assert_array_equal(arrays["model"]["w"].values, values)
     assert arrays["training"]["n"].values.shape == () and arrays["training"]["n"].values == 5

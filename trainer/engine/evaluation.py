@@ -8,7 +8,6 @@ from trainer.engine import history, targets
 from trainer.engine.graph import primitives as p
 from trainer.engine.graph.node import Node, uncomputed
 from trainer.engine.graph.simplify import uniform_value
-from trainer.engine.graph.storage import Storage
 
 PIECE = 4096
 """How many nodes are compiled at once; a longer graph keeps what the next piece reads."""
@@ -19,8 +18,8 @@ def compute(nodes: Sequence[Node]) -> None:
     for node in nodes:
         if node.value is None:
             known = p.origin(node).value
-            if known is not None and known.memory is not None:
-                node.value = Storage.of(known.view(), known.dtype) if known.is_state else known
+            if known is not None and known.block is not None:
+                node.value = known.copied() if known.is_state else known
     order = uncomputed(nodes)
     missing = [node for node in dict.fromkeys(nodes) if node.value is None]
     if missing and len(order) <= PIECE:

@@ -127,6 +127,11 @@ class State(Tensor):
             self.prepare_update()
             self._storage.write(source.view())
 
+    def snapshot(self) -> Tensor:
+        """The value that the state has now, as a tensor; waits for nothing."""
+        with targets.lock:
+            return Tensor(p.buffer(self.storage.copied()))
+
     def prepare_update(self) -> None:
         """Make the memory free to be written: see `prepare_run`."""
         with targets.lock:
@@ -155,7 +160,7 @@ class State(Tensor):
         """Give a graph that reads the memory a copy of it."""
         node, self._leaf = self._leaf_node(), None
         if node is not None:
-            node.value = Storage.of(self._storage.view(), self.dtype)
+            node.value = self._storage.copied()
             if not node.inputs:
                 p.become_leaf(node)
             node.handle = None

@@ -18,7 +18,7 @@ from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.errors import check_dtype, describe, refusal
 from trainer.engine.graph.node import Node, Shape
 from trainer.engine.graph.primitives.compose import transpose_last
-from trainer.engine.graph.storage import Storage
+from trainer.engine.graph.storage import HOST, Storage
 from trainer.engine.promotion import DEFAULT, check_scalar, promoted
 
 NO_HISTORY = sys.maxsize
@@ -74,8 +74,9 @@ class Tensor:
 
     @property
     def device(self) -> str:
-        """The device that would evaluate the tensor now."""
-        return targets.current().name
+        """The device whose memory has the value, or that would compute it now."""
+        current, value = targets.current(), self.node.value
+        return current.name if value is None or value.owner in (current.memory, HOST) else value.owner.name
 
     @property
     def T(self) -> Tensor:
@@ -103,8 +104,8 @@ class Tensor:
     def read_into(self, target: memoryview) -> None:
         """Copy the values, row-major, into memory of the caller's: bytes, of the tensor's size."""
         storage = self._read("read_into")
-        is_flat = storage.memory is not None and len(storage.shape) <= 1 and storage.shape != (0,)
-        values = storage.memory if is_flat else np.ascontiguousarray(storage.view()).reshape(-1)
+        is_flat = len(storage.shape) <= 1 and storage.shape != (0,)
+        values = storage.flat() if is_flat else np.ascontiguousarray(storage.view()).reshape(-1)
         target[:] = memoryview(values).cast("B")[: len(target)]  # type: ignore[arg-type]
 
     def item(self) -> bool | int | float:
@@ -179,8 +180,7 @@ class Tensor:
             raise refusal(
                 operation, "one element is needed", found=f"{self.dtype}{list(self.shape)}", expected="size 1"
             )
-        memory = self._read(operation).memory
-        assert memory is not None
+        memory = self._read(operation).flat()
         return (bfloat16.from_bits(memory) if self.dtype is dtypes.bfloat16 else memory).item(0)
 
     def _computed(self) -> None:
@@ -208,9 +208,17 @@ class Tensor:
         return wrapped(cast(self.node, dtype), self)
 
     def to_device(self, device: Any, /, *, stream: Any = None) -> Tensor:
-        """The tensor itself: memory is the host's on every device there is."""
-        targets.get(device)
-        return self
+        """The value in the memory of `device`, computed on the current one; the tensor itself if it is there.
+
+        Operations move what they read to the device that computes them, so this only chooses when that happens.
+        """
+        memory, storage = targets.get(device).memory, self._read("to_device")
+        if storage.owner is memory:
+            return self
+        with targets.lock:
+            moved = storage.copied()
+            moved.move(memory)
+        return Tensor(p.buffer(moved))
 
     __eq__: Callable[..., Tensor]  # type: ignore[assignment]
     __ne__: Callable[..., Tensor]  # type: ignore[assignment]

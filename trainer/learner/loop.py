@@ -157,6 +157,7 @@ class Learner:
                             training.step(batches)
                             training.hooks("after_step", training)
                             running.progress(progress.step, training.plan.total_steps or None, f"epoch {epoch + 1}")
+                        training.late.settle()
                 except RolledBack:
                     training.hooks("on_start", training)
 

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trainer import TrainerError
+from trainer.engine import State
+from trainer.learner.late import Read
 from trainer.learner.meters import Meter, Taken
 from trainer.learner.optimizers import Optimizer
 from trainer.learner.tally import Tally
@@ -86,16 +88,20 @@ class Measuring:
             for rate in optimizer.learning_rates().values():
                 self._awaited.update(rate.awaited_metrics())
 
-    def take(self, meter: Meter, occasion: Occasion) -> dict[str, float]:
-        """The values of a period that ends here; a new one begins. Writes and tells of reports.
+    def awaits(self, split: str) -> bool:
+        """Whether something in the training waits for a metric of the split before the next step."""
+        return any(name.startswith(f"{split}/") for name in self._awaited)
+
+    def take(self, meter: Meter, occasion: Occasion, read: Read = State.numpy) -> dict[str, float]:
+        """The values of a period that ends here (as `Meter.take`). Writes and tells of reports.
 
         What is folded aside is told of as soon as it is there, unless something in the training waits for it.
         """
-        nan = meter.tally.first_nan()
-        if nan is not None and occasion.split != "train":  # a training step's is the guards' business
+        nan = None if occasion.split == "train" else meter.tally.first_nan(read)
+        if nan is not None:  # a training step's is the guards' business
             role, batch, row = nan
             raise NotANumber(role, row, (occasion.split, 0, batch))
-        taken = meter.take()
+        taken = meter.take(read)
         taken.wait(aside=False)
         if not self._has_awaited(taken, occasion):
             taken.wait(aside=True)

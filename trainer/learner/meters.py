@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from trainer.engine import State
+from trainer.learner.late import Read
 from trainer.learner.tally import Handed, Tally
 from trainer.metrics import Report
 from trainer.metrics.folding import Answer, Folder
@@ -41,16 +43,16 @@ class Meter:
             sources = {name: tensor.read_into for name, tensor in rows.items() if name != "form"}
             self._folders[place].put(self.tally.name, form, sources, at)
 
-    def take(self) -> Taken:
-        """The values so far; a new period begins. Waits for the steps that are under way."""
-        numbers, reports = self._summed()
+    def take(self, read: Read = State.numpy) -> Taken:
+        """The values so far; a new period of what is folded begins, `tally.reset` begins one of sums."""
+        numbers, reports = self._summed(read)
         asked = {place: self._folders[place].values(self.tally.name) for place in self._opened}
-        self.reset()
+        self._reset_folders()
         return Taken(numbers, reports, asked)
 
     def values(self) -> dict[str, float]:
         """Each metric's value so far, without those folded aside."""
-        numbers, _ = self._summed()
+        numbers, _ = self._summed(State.numpy)
         for place in self._opened:
             if place != "aside":
                 numbers.update(self._folders[place].values(self.tally.name).result()[0])
@@ -59,6 +61,9 @@ class Meter:
     def reset(self) -> None:
         """Begin anew."""
         self.tally.reset()
+        self._reset_folders()
+
+    def _reset_folders(self) -> None:
         for place in self._opened:
             self._folders[place].reset(self.tally.name)
         self._kept = {}
@@ -90,10 +95,10 @@ class Meter:
         kept = {slot: self._kept.pop(slot) for slot in self._opened[place] if slot in self._kept}
         self._folders[place].restore(self.tally.name, kept)
 
-    def _summed(self) -> tuple[dict[str, float], dict[str, Report]]:
+    def _summed(self, read: Read) -> tuple[dict[str, float], dict[str, Report]]:
         numbers: dict[str, float] = {}
         reports: dict[str, Report] = {}
-        for slot, state in self.tally.states().items():
+        for slot, state in self.tally.states(read).items():
             for name, metric in self.tally.metrics[slot].items():
                 numbers.update(value_names(name, metric.values(state)))
                 reports.update(report_names(name, metric.reports(state)))

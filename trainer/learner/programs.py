@@ -10,6 +10,7 @@ import numpy as np
 from trainer import TrainerError, engine
 from trainer.engine import State, Tensor
 from trainer.engine.nn import RandomState
+from trainer.engine.targets import Fence
 from trainer.learner.ema import Ema
 from trainer.learner.precision import LossScale
 from trainer.learner.stepping import Stepping, stepping
@@ -36,6 +37,11 @@ class Program:
     def has_run(self, *flags: Any) -> bool:
         """Whether it has been run with these flags, so that it is compiled."""
         return flags in self._variants
+
+    @property
+    def fence(self) -> Fence:
+        """The end of the last run."""
+        return self.step.fence
 
     def memory(self) -> engine.MemoryReport | None:
         """What the program that was compiled last holds in memory; None where none was, or its device has no plan."""

@@ -59,9 +59,9 @@ class Progress:
         """Whether there is a checkpoint from the end of the last step, before the next one began."""
         return self.saved_step == self.step and self.saved_at[0] == 0
 
-    def note_saved(self) -> None:
-        """A checkpoint of just this is being written."""
-        self.saved_step, self.saved_at = self.step, (self.micro_batch, self.validated_step)
+    def note_saved(self, progress: Progress) -> None:
+        """A checkpoint of `progress` is being written."""
+        self.saved_step, self.saved_at = progress.step, (progress.micro_batch, progress.validated_step)
 
     def is_over(self, plan: Plan) -> bool:
         """Whether the last step is done."""

@@ -8,12 +8,16 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trainer import TrainerError
-from trainer.learner.checkpoints import DISK, CheckpointKeeper, Disk, Keep
+from trainer.learner.checkpoints import DISK, CheckpointKeeper, Copied, Disk, Keep
+from trainer.learner.late import Read
 from trainer.learner.phases import phase
+from trainer.learner.progress import Progress
 from trainer.rundir import RunPaths, WarningEvent
 
 if TYPE_CHECKING:
@@ -36,29 +40,31 @@ class Saving:
             self.keeper = CheckpointKeeper(paths.checkpoints, training.tell, keep, disk=disk)
 
     def save(self, *reasons: str, wait: bool = False) -> None:
-        """Copy the state and begin to write it, unless something in the training is not finite; `wait` for it."""
+        """Copy the state and, once the step is done, write it, unless something is not finite; `wait` until it is."""
         if self.keeper is None:
             return
-        training, progress = self._training, self._training.progress
-        training.refuse_not_finite()
-        started = time.perf_counter()
+        training, started = self._training, time.perf_counter()
+        read = training.snapshot()
         with training.stopwatch.apart(), phase("checkpoint", training.tell):
             with self._told():
                 self.keeper.wait()
-            progress.best_is_unsaved = False
-            state, further = training.state()
-            self.keeper.save(
-                progress.step,
-                training.groups(),
-                state,
-                reasons=reasons,
-                further=further,
-                value=self._watched(),
-                since=started,
-            )
-        progress.note_saved()
+            copied = self.keeper.copy(training.groups(), since=started)
+        training.progress.best_is_unsaved = False
+        training.late.add(partial(self._write, copied, replace(training.progress), reasons, self._watched(), read))
         if wait:
+            training.late.settle()
             self.finish()
+
+    def _write(
+        self, copied: Copied, progress: Progress, reasons: tuple[str, ...], watched: float | None, read: Read
+    ) -> None:
+        """Begin to write what was copied at `progress`."""
+        training = self._training
+        training.refuse_not_finite(read)
+        state, further = training.state(progress)
+        assert self.keeper is not None
+        self.keeper.save(progress.step, copied, state, reasons=reasons, further=further, value=watched)
+        training.progress.note_saved(progress)
 
     def prepare(self) -> None:
         """Get memory for the copy that checkpoints are written from."""

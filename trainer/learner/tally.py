@@ -14,6 +14,7 @@ import numpy as np
 
 from trainer import TrainerError, engine
 from trainer.engine import State, Tensor, bfloat16, float32, float64, int32, int64
+from trainer.learner.late import Read
 from trainer.metrics import Measured, Metric, Predictions
 from trainer.metrics import State as Arrays
 from trainer.metrics.binding import Wanted, measured_in
@@ -170,45 +171,45 @@ class Tally:
 
     # --- between steps ------------------------------------------------------------------------------------------------
 
-    def states(self) -> Mapping[str, Arrays]:
-        """What was added up so far, by slot. Waits for the steps that are under way."""
-        small, start = self._small.numpy(), 0
+    def states(self, read: Read = State.numpy) -> Mapping[str, Arrays]:
+        """What was added up, by slot."""
+        small, start = read(self._small), 0
         found: dict[str, dict[str, np.ndarray]] = {slot: {} for slot in self.metrics}
         for slot, part, shape in self._fields:
             if (slot, part) in self._large:
-                found[slot][part] = self._large[slot, part].numpy()
+                found[slot][part] = read(self._large[slot, part])
             else:
                 end = start + math.prod(shape)
                 found[slot][part] = small[start:end].reshape(shape)
                 start = end
         return found
 
-    def first_nan(self) -> tuple[str, int, int] | None:
+    def first_nan(self, read: Read = State.numpy) -> tuple[str, int, int] | None:
         """(role, batch of the period, row) of the earliest NaN among what sums were computed from, or None."""
-        noted = self._first_nan.numpy()
+        noted = read(self._first_nan)
         bad = np.flatnonzero(noted[:, 0] != NEVER)
         if not len(bad):
             return None
         first = int(bad[np.argmin(noted[bad, 1])])
         return self._checked[first][1], int(noted[first, 1]), int(noted[first, 0])
 
-    def first_not_finite(self) -> tuple[str, int] | None:
+    def first_not_finite(self, read: Read = State.numpy) -> tuple[str, int] | None:
         """(metric, step) of the earliest sum that was not finite, or was computed from a NaN, or None.
 
         Of the same step a sum (the loss, say) tells more than what another metric was computed from.
         """
         nan = [(int(step), f"{slot} (its {role})")
-               for (slot, role), (row, _, step) in zip(self._checked, self._first_nan.numpy(), strict=True)
+               for (slot, role), (row, _, step) in zip(self._checked, read(self._first_nan), strict=True)
                if row != NEVER]  # fmt: skip
-        sums = self._first_bad_sum()
+        sums = self._first_bad_sum(read)
         found = [*([] if sums is None else [sums[::-1]]), *nan]
         if not found:
             return None
         step, name = min(found, key=lambda one: one[0])
         return name, step
 
-    def _first_bad_sum(self) -> tuple[str, int] | None:
-        steps = self._bad_step.numpy()
+    def _first_bad_sum(self, read: Read) -> tuple[str, int] | None:
+        steps = read(self._bad_step)
         bad = np.flatnonzero(steps != NEVER)
         if not len(bad):
             return None

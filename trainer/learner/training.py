@@ -5,32 +5,32 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from trainer import TrainerError, engine
+from trainer import TrainerError
 from trainer.engine import State, int64
 from trainer.engine.nn import RandomState
 from trainer.learner.checkpoints import DISK, STATE, Disk, checkpoint_folder, read_checkpoint, read_newest, restore
 from trainer.learner.ema import Ema
-from trainer.learner.failures import out_of_memory
+from trainer.learner.evaluating import Evaluator
 from trainer.learner.hooks import Hook, Moment, NanGuard, hooks_for
 from trainer.learner.inbox import Inbox, Stopped
-from trainer.learner.measuring import AVERAGED, Measuring, Occasion, report_folder
-from trainer.learner.meters import Meter
+from trainer.learner.late import Late, Read, Snapshot
+from trainer.learner.measuring import AVERAGED, Measuring, Occasion
 from trainer.learner.optimizers import learning_rates
-from trainer.learner.phases import CompilePhases, phase
+from trainer.learner.phases import phase
 from trainer.learner.precision import LossScale
-from trainer.learner.programs import Program, evaluation_program, set_mode, train_program
+from trainer.learner.programs import Program, train_program
 from trainer.learner.progress import Progress
-from trainer.learner.samples import write_samples
+from trainer.learner.running import Runner
 from trainer.learner.saving import Saving
 from trainer.learner.stopwatch import Reading, Stopwatch
-from trainer.learner.tally import Handed
 from trainer.learner.task import DataSplits, Plan, Task, model_states, parts_of, states_within_step, training_states
-from trainer.learner.worst import ITEMS, WORST_ITEMS, Scoring, Search, worst_items_report
 from trainer.rundir import Event, EventSink, MetricEvent, ResumedEvent, RunPaths, SystemEvent, WarningEvent
 
 if TYPE_CHECKING:
@@ -55,6 +55,7 @@ class Training:
         inbox: requests from outside.
         listeners: hear every event besides the run's own sink.
         saving: its checkpoints.
+        run: runs programs.
         is_forced: whether a checkpoint is taken up whose position, seed or numerics do not carry over.
     """
 
@@ -74,7 +75,7 @@ class Training:
         self.task, self.splits, self.plan, self.inbox, self.paths = task, splits, plan, inbox, paths
         self.parts = parts_of(task)
         self.progress, self.metrics = Progress(), dict[str, float]()
-        self.stopwatch = Stopwatch()
+        self.run = Runner(config, self.tell, inbox.check)
         self.reading: Reading | None = None
         self.measuring = Measuring(config, self.tell, paths)
         self.measuring.name_classes(tuple(getattr(splits.train.dataset, "class_names", ())))
@@ -85,7 +86,6 @@ class Training:
         self._random = RandomState(config.seed)
         self.loss_scale = LossScale.for_config(config.train)
         self._number = State(np.zeros((), np.int64), "step", int64)
-        self._compile_phases = CompilePhases(self.tell)
         self.saving = Saving(self, paths, disk)
         self.is_forced = False
         self._is_saved_for_good = False
@@ -93,16 +93,12 @@ class Training:
             task,
             self._random,
             self.measuring.train.tally,
-            self._compiling,
+            self.run.compiling,
             self._number,
             loss_scale=self.loss_scale,
             ema=self.ema,
         )
-        self._scoring = Scoring() if config.validate.worst_items and paths is not None else None
-        self._evaluations = {
-            meter: evaluation_program(task, meter.tally, self._compiling, self._scoring)
-            for meter in (self.measuring.valid, self.measuring.test)
-        }
+        self._evaluator = Evaluator(task, self.measuring, self.run, self.tell, paths, self._between_batches)
         self.measuring.await_for(self.parts.optimizers)
         self.measuring.late = self.metrics.update
 
@@ -116,7 +112,7 @@ class Training:
 
     def moment(self, **told: Any) -> Moment:
         """The moment that it is, for hooks."""
-        return Moment(self.progress.step, self._epoch(), dict(self.metrics), **told)
+        return Moment(**{"step": self.progress.step, "epoch": self._epoch(), "metrics": dict(self.metrics), **told})
 
     def request(self, what: str) -> None:
         """Ask for stop, checkpoint, evaluate, pause or resume; carried out within a step. Any thread may."""
@@ -128,6 +124,16 @@ class Training:
 
     def _epoch(self) -> float:
         return round(self.progress.step / self.plan.steps_per_epoch, 6)
+
+    @property
+    def late(self) -> Late:
+        """What waits for the step under way."""
+        return self.run.late
+
+    @property
+    def stopwatch(self) -> Stopwatch:
+        """The time of steps."""
+        return self.run.stopwatch
 
     # --- stepping -------------------------------------------------------------------------------------------------
 
@@ -148,8 +154,8 @@ class Training:
         for index in range(progress.micro_batch, count):
             if time.monotonic() - begun > LONG_STEP_SECONDS:
                 self.inbox.check()
-            handed = self._run_program(self._train_program, "train step", next(batches), index + 1 == count)
-            self.measuring.train.hand_over(handed, ("train", epoch, first + index))
+            hand_over = partial(self.measuring.train.hand_over, at=("train", epoch, first + index))
+            self.run(self._train_program, "train step", next(batches), index + 1 == count, then=hand_over)
             progress.micro_batch = index + 1
         progress.step, progress.micro_batch = progress.step + 1, 0
         self.measuring.settle()
@@ -163,84 +169,60 @@ class Training:
     def rehearse(self) -> None:
         """Run the training and the validation step once, so that they are compiled."""
         self.prepare()
-        self._run_program(self._train_program, "train step", self.splits.train.batch(0, 0), True)
+        self.run(self._train_program, "train step", self.splits.train.batch(0, 0), True, then=lambda handed: None)
         for loader in self.splits.all()[1:2]:
-            program = self._evaluations[self.measuring.valid]
-            program.prepare()
-            self._run_program(program, "validation step", loader.batch(0, 0))
+            self._evaluator.rehearse(loader)
 
     def check_metrics(self) -> None:
-        """Refuse, before the first step, metrics that can't be computed from what an evaluation step gives.
-
-        The step is not compiled and computes nothing for it: it only builds a graph, of one batch.
-
-        Raises:
-            TrainerError: with the metric's place in the config.
-        """
-        tests = [(loader, self.measuring.test) for loader in self.splits.tests().values()]
-        splits = [(self.splits.valid, self.measuring.valid), *tests]
-        checked: set[Meter] = set()
-        for loader, meter in splits:
-            if loader is None or meter in checked or not meter.tally.wanted:
-                continue
-            checked.add(meter)
-            set_mode(self.task, is_training=False)
-            batch = {name: engine.asarray(values) for name, values in loader.batch(0, 0).items()}
-            with engine.autocast(self.config.train.precision):
-                meter.tally.check(self.task.valid_step(batch), by=f"{type(self.task).__name__}.valid_step")
+        """Refuse, before the first step, metrics that can't be computed (`Evaluator.check_metrics`)."""
+        self._evaluator.check_metrics(self.splits)
 
     def traced_step(self) -> Program:
         """The program of a step, for those who look into it; called with a batch and whether it is the step's last."""
         return self._train_program
 
-    def _run_program(self, program: Program, name: str, batch: Mapping[str, Any], *flags: bool) -> Handed:
-        """Run a program on a batch; the first time, tell of tracing and compiling, which is no training time."""
-        try:
-            if program.has_run(*flags):
-                handed = program(batch, *flags)
-                self.stopwatch.count(len(next(iter(batch.values()))))
-                return handed
-            with self.stopwatch.apart(), self._compile_phases.watching(name):
-                return program(batch, *flags)
-        except MemoryError as error:
-            raise out_of_memory(name, program.memory(), self.config) from error
-
-    def _compiling(self, done: int, total: int, now: str) -> None:
-        self._compile_phases.report(done, total, now)
-        self.inbox.check()
-
     # --- measuring ------------------------------------------------------------------------------------------------
 
     def latest(self) -> dict[str, float]:
         """The training metrics since the last log, read now. Waits for the step that is under way."""
+        self.late.settle()
         return self.measuring.train.values()
 
     def log(self) -> None:
-        """Read the training metrics since the last time, tell of them and begin anew."""
-        self.refuse_not_finite()
-        values = self.measuring.take(self.measuring.train, self._occasion("train", self.splits.train))
+        """Tell of the training metrics since the last time, once the step is done, and begin anew."""
+        snapshot, occasion = self.snapshot(), self._occasion("train", self.splits.train)
+        rates = learning_rates(self.parts.optimizers, self.progress.step)
+        self.measuring.train.tally.reset()
+        self.late.add(partial(self._log, snapshot, occasion, rates))
+        if self.measuring.awaits("train"):
+            self.late.settle()
+
+    def _log(self, read: Read, occasion: Occasion, rates: Mapping[str, float]) -> None:
+        self.refuse_not_finite(read)
+        values = self.measuring.take(self.measuring.train, occasion, read)
         reading = self.reading = self.stopwatch.take(self.splits.train.data_wait)
         speed = {} if reading is None else {"samples_per_second": round(reading.samples_per_second, 3)}
-        rates = learning_rates(self.parts.optimizers, self.progress.step)
-        self._tell_metrics("train", {**values, **rates, **self._scaling(), **speed})
+        self._tell_metrics(occasion, {**values, **rates, **self._scaling(read), **speed})
         if reading is not None:
             self.tell(SystemEvent(
                 data_wait=round(reading.data_wait, 4), step_ms=round(reading.step_ms, 3), metric_lag=self.measuring.lag
             ))  # fmt: skip
-        self._note("after_log", "train", values)
+        self._note("after_log", occasion, values)
 
     def validate(self) -> None:
         """Evaluate the validation split, with the averaged weights too where there are any."""
         loader = self.splits.valid
         if loader is None:
             return
-        self.refuse_not_finite()
+        self.late.settle()
+        self.refuse_not_finite(State.numpy)
         with self.stopwatch.apart():
             self.hooks("before_validation", self)
             values = self.evaluate(loader, "valid", limit=self.config.validate.batches)
             self.progress.validated_step = self.progress.step
-            self._tell_metrics("valid", values)
-            self._note("after_validation", "valid", values)
+            occasion = self._occasion("valid", loader)
+            self._tell_metrics(occasion, values)
+            self._note("after_validation", occasion, values)
         self.prepare()
 
     def test(self) -> None:
@@ -254,97 +236,67 @@ class Training:
         for split, loader in self.splits.tests().items():
             values = self.evaluate(loader, split, name="evaluate")
             self.metrics.update({f"{split}/{name}": value for name, value in values.items()})
-            self._tell_metrics(split, values, final=True)
+            self._tell_metrics(self._occasion(split, loader), values, final=True)
 
     def evaluate(
         self, loader: Loader, split: str, *, name: str = "validate", limit: int | None = None
     ) -> dict[str, float]:
         """The metrics of a loader's batches (of the first `limit`), those of the averaged weights as "ema/name"."""
-        values = self._evaluate(loader, name, limit, self._occasion(split, loader))
+        occasion = self._occasion(split, loader)
+        values = self._evaluator(loader, occasion, name=name, limit=limit, finds_worst=self.ema is None)
         if self.ema is not None:
             with self.ema.in_place():
-                values.update(self._evaluate(loader, name, limit, self._occasion(split, loader, prefix=AVERAGED)))
+                averaged = replace(occasion, prefix=AVERAGED)
+                values.update(self._evaluator(loader, averaged, name=name, limit=limit))
         return values
 
     def show_samples(self) -> None:
         """Write the task's samples of the first validation batch, where it has any."""
         loader = self.splits.valid
-        if loader is None or self.paths is None or type(self.task).samples is Task.samples:
+        if loader is None or not self._evaluator.has_samples:
             return
-        with self.stopwatch.apart():
-            set_mode(self.task, is_training=False)
-            batch = {name: engine.asarray(values) for name, values in loader.batch(0, 0).items()}
-            with self.ema.in_place() if self.ema is not None else nullcontext():
-                samples = list(self.task.samples(batch))
-            write_samples(samples, self.paths, self.tell, step=self.progress.step, split="valid")
+        with self.stopwatch.apart(), self.ema.in_place() if self.ema is not None else nullcontext():
+            self._evaluator.show_samples(loader, step=self.progress.step)
         self.prepare()
 
-    def skipped_steps(self) -> int:
+    def skipped_steps(self, read: Read = State.numpy) -> int:
         """How many steps were left out so far because a gradient was not finite."""
-        return max((int(one.skipped_steps.item()) for one in self.parts.optimizers.values()), default=0)
+        return max((int(read(one.skipped_steps)) for one in self.parts.optimizers.values()), default=0)
 
-    def _scaling(self) -> dict[str, float]:
+    def snapshot(self) -> Snapshot:
+        """What logs and guards read."""
+        scale = [] if self.loss_scale is None else [self.loss_scale.factor]
+        skipped = [one.skipped_steps for one in self.parts.optimizers.values()]
+        return Snapshot([*self.measuring.train.tally.named_states().values(), *skipped, *scale])
+
+    def _scaling(self, read: Read) -> dict[str, float]:
         if self.loss_scale is None or not self.loss_scale.is_dynamic:
             return {}
-        return {"loss_scale": self.loss_scale.factor.item(), "skipped_steps": self.skipped_steps()}
+        return {"loss_scale": float(read(self.loss_scale.factor)), "skipped_steps": self.skipped_steps(read)}
 
-    def _evaluate(self, loader: Loader, name: str, limit: int | None, occasion: Occasion) -> dict[str, float]:
-        total = min(loader.steps_per_epoch, limit or loader.steps_per_epoch)
-        meter = self.measuring.valid if occasion.split == "valid" else self.measuring.test
-        program = self._evaluations[meter]
-        with phase(name, self.tell, unit="batch") as running, loader.epoch(0) as batches:
-            program.prepare()
-            meter.reset()
-            search = None
-            if self._scoring is not None and (self.ema is None or occasion.prefix == AVERAGED):
-                search = Search(self._scoring, self.config.validate.worst_items)
-            for done, batch in zip(range(1, total + 1), batches, strict=False):
-                self.inbox.check()
-                self.save_as_asked()
-                handed = self._run_program(program, "validation step", batch)
-                part = handed.pop(ITEMS, {})
-                if search is not None:
-                    search.add(part, loader.items_of(0, done - 1), batch["weight"])
-                meter.hand_over(handed, (occasion.split, 0, done - 1))
-                running.progress(done, total)
-            values = self.measuring.take(meter, occasion)
-            if search is not None:
-                running.progress(total, total, "pictures of the worst items")
-                self._show_worst(search, loader, occasion)
-            return values
+    def _between_batches(self) -> None:
+        self.inbox.check()
+        self.save_as_asked()
 
-    def _show_worst(self, search: Search, loader: Loader, occasion: Occasion) -> None:
-        """Write and tell of the items that an evaluation found worst; the model is still as it was evaluated."""
-        worst, score = search.found(), self._scoring.score if self._scoring is not None else None
-        if score is None or self.paths is None or not len(worst.items):
-            return
-
-        report = worst_items_report(
-            worst, score, self.task, loader,
-            report_folder(self.paths, occasion) / f"{occasion.prefix}{WORST_ITEMS}", self.paths.root,
-            before_each=self.inbox.check, complain=lambda why: self.tell(WarningEvent(why)),
-        )  # fmt: skip
-        self.measuring.report({WORST_ITEMS: report}, occasion)
-
-    def _occasion(self, split: str, loader: Loader, *, prefix: str = "") -> Occasion:
+    def _occasion(self, split: str, loader: Loader) -> Occasion:
         names = tuple(getattr(loader.dataset, "class_names", ()))
-        return Occasion(self.progress.step, self._epoch(), split, names, prefix)
+        return Occasion(self.progress.step, self._epoch(), split, names)
 
-    def _tell_metrics(self, split: str, values: Mapping[str, float], *, final: bool = False) -> None:
-        self.tell(MetricEvent(self.progress.step, self._epoch(), split, dict(values), final))
+    def _tell_metrics(self, occasion: Occasion, values: Mapping[str, float], *, final: bool = False) -> None:
+        self.tell(MetricEvent(occasion.step, occasion.epoch, occasion.split, dict(values), final))
 
-    def _note(self, moment: str, split: str, values: Mapping[str, float]) -> None:
-        measured = {f"{split}/{name}": value for name, value in values.items()}
+    def _note(self, moment: str, occasion: Occasion, values: Mapping[str, float]) -> None:
+        measured = {f"{occasion.split}/{name}": value for name, value in values.items()}
         self.metrics.update(measured)
-        self.hooks(moment, self, measured=measured)
+        self.hooks(moment, self, measured=measured, step=occasion.step, epoch=occasion.epoch)
 
     # --- keeping --------------------------------------------------------------------------------------------------
 
-    def state(self) -> tuple[dict[str, Any], dict[str, dict[str, np.ndarray]]]:
-        """What the next step depends on besides states: for JSON, and arrays by file stem and name."""
+    def state(self, progress: Progress) -> tuple[dict[str, Any], dict[str, dict[str, np.ndarray]]]:
+        """What the step after `progress` depends on besides states: for JSON, and arrays by file stem and name."""
         meter = self.measuring.train
-        state = self.progress.to_json(self.config, self.plan, meter.tally.describe(), self.metrics)
-        if self.measuring.is_pending(self.progress.validated_step):  # it would be lost: to be done again
+        state = progress.to_json(self.config, self.plan, meter.tally.describe(), self.metrics)
+        if self.measuring.is_pending(progress.validated_step):  # it would be lost: to be done again
             state["validated_step"] = -1
         return state, {"metrics": meter.folded()}
 
@@ -358,6 +310,7 @@ class Training:
 
     def go_on_from(self, place: Path) -> None:
         """Take up a checkpoint, or the latest of a run directory; see `is_forced`."""
+        self.late.clear()
         with phase("resume", self.tell):
             folder, checkpoint = read_newest(place, lambda said: self.tell(WarningEvent(said)))
             try:
@@ -395,6 +348,7 @@ class Training:
         progress = self.progress
         if stop.at_once or not progress.step or self._is_saved_for_good:
             return
+        self.late.settle()
         self.measuring.settle_within(LATE_VALUES_SECONDS)
         if not (progress.micro_batch and progress.is_saved_whole):
             self.saving.save("stopped", wait=True)
@@ -420,6 +374,6 @@ class Training:
             groups["ema"] = self.ema.averages
         return groups
 
-    def refuse_not_finite(self) -> None:
+    def refuse_not_finite(self, read: Read) -> None:
         """Act on a number that was not finite, if there was one."""
-        self.hooks.one(NanGuard).check(self)
+        self.hooks.one(NanGuard).check(self, read)

@@ -1,8 +1,8 @@
 """The worst items of an evaluation: found while it goes on, then shown as the task shows its samples.
 
 in the traced step      Scoring.partial(returned) → what scores are computed from
-between steps           Search.add(part, items, weight), one batch behind: nothing waits for the step under way
-after the last          Search.found() → pictures by the task's `samples`, a batch of one item each, and a report
+between steps           Search.add(part, items, weight)
+after the last          Search.found → pictures by the task's `samples`, a batch of one item each, and a report
 """
 
 from __future__ import annotations
@@ -52,29 +52,16 @@ class Search:
     """The search for the worst items of one evaluation."""
 
     def __init__(self, scoring: Scoring, limit: int) -> None:
-        self._scoring, self._worst = scoring, WorstItems(limit)
-        self._waiting: tuple[Mapping[str, Tensor], np.ndarray, np.ndarray] | None = None
+        self._scoring, self.found = scoring, WorstItems(limit)
 
     def add(self, part: Mapping[str, Tensor], items: np.ndarray, weight: np.ndarray) -> None:
         """Take in a batch: what the step gave, the items in its rows, and 0 for each row that only fills it."""
-        self._read()
-        if part:
-            self._waiting = part, items, np.array(weight)
-
-    def found(self) -> WorstItems:
-        """The worst of all. Waits for the step under way."""
-        self._read()
-        return self._worst
-
-    def _read(self) -> None:
-        waiting, self._waiting = self._waiting, None
-        if waiting is None:
+        if not part:
             return
-        part, items, weight = waiting
         assert self._scoring.score is not None
         scores = self._scoring.score.scores({name: tensor.numpy() for name, tensor in part.items()})
         counts = weight > 0
-        self._worst = self._worst.with_more(items[counts], scores[counts])
+        self.found = self.found.with_more(items[counts], scores[counts])
 
 
 def worst_items_report(

@@ -19,6 +19,7 @@ from trainer.engine.program.partition import Policy
 from trainer.engine.program.plan import plan_memory
 from trainer.engine.program.states import settle_layouts
 from trainer.engine.program.work import Buffer
+from trainer.engine.targets import Device
 from trainer.engine.targets.cpu.barriers import barriers
 from trainer.engine.targets.cpu.lowering.expansion import Bfloat16, Numerics
 from trainer.engine.targets.cpu.lowering.launch import Launch
@@ -55,7 +56,7 @@ class _Recorded(Exception):
     """Ends a program's run once its graph is known."""
 
 
-class _Recording:
+class _Recording(Device):
     """A device that keeps the graph of the first step, or of the first evaluation, and computes nothing of it."""
 
     name = "recording"

@@ -23,7 +23,7 @@ def test_a_view_has_the_logical_shape_in_any_layout(shape: tuple[int, ...], reve
 def test_the_address_is_that_of_the_memory_that_is_there_now() -> None:
     storage = Storage.of(np.zeros((2, 3), np.float32), dtypes.float32)
     for _ in range(2):
-        assert storage.memory is not None and storage.address == storage.memory.ctypes.data
+        assert storage.address == storage.flat().ctypes.data
         storage.lay_out(Layout((1, 0)))
-    storage.memory = aligned_empty(6, np.dtype(np.float32))
-    assert storage.address == storage.memory.ctypes.data
+    storage.put(aligned_empty(6, np.dtype(np.float32)), storage.layout)
+    assert storage.address == storage.flat().ctypes.data

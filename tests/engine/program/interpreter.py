@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from trainer import TrainerError
 from trainer.engine.graph import half, philox
 from trainer.engine.graph import primitives as p
 from trainer.engine.graph.node import Node, Shape, topological, uncomputed
@@ -25,9 +26,12 @@ from trainer.engine.program.spec import Instruction
 from trainer.engine.program.states import settle_layouts
 from trainer.engine.program.target import Features
 from trainer.engine.program.work import Buffer, Call, Reduce, View, Work, place_of
+from trainer.engine.targets import Device, Run
+
+Elements = Callable[[Storage], np.ndarray]
 
 
-class Interpreter:
+class Interpreter(Device):
     """A device, and the target that its programs are built for. With `has_prologues` every convolution and weight
     gradient may compute its first operand.
     """
@@ -44,7 +48,7 @@ class Interpreter:
     def statistics(self, convolution: Work, reduction: Work) -> None:
         return None
 
-    def evaluate(self, nodes: Sequence[Node]) -> list[Storage]:
+    def evaluate(self, nodes: Sequence[Node]) -> Run:
         return self.compile(nodes).run([])
 
     def compile(
@@ -73,28 +77,42 @@ class Interpreted:
     shapes: list[Shape]
     inputs: list[Storage]
 
-    def run(self, storages: Sequence[Storage]) -> list[Storage]:
-        memory = _Memory(dict(zip(self.inputs, storages, strict=True)))
+    def run(self, storages: Sequence[Storage]) -> Run:
+        given = dict(zip(self.inputs, storages, strict=True))
+        results, updates = self.compute(lambda storage: given.get(storage, storage).flat())
+        for storage, elements in updates.items():
+            storage.owner.upload(storage.block, elements)
+        dtypes = [buffer.dtype for buffer in self.program.results]
+        return Run(Storage.of(values, dtype) for values, dtype in zip(results, dtypes, strict=True))
+
+    def storages(self, *, written: bool) -> list[Storage]:
+        """The memory outside the program that it writes, or reads."""
+        buffers = [buffer for work in self.program.works for buffer in (work.targets if written else work.sources)]
+        return list(dict.fromkeys([buffer.storage for buffer in buffers if buffer.storage is not None]))
+
+    def compute(self, elements: Elements) -> tuple[list[np.ndarray], dict[Storage, np.ndarray]]:
+        """The results, and the flat new elements of states; `elements` gives those that a storage has now."""
+        memory = _Memory(elements)
         with np.errstate(all="ignore"):
             for work in self.program.works:
-                memory.store(work, _values(work, [memory.read(view) for view in work.reads]))
-        for buffer in {buffer for work in self.program.works for buffer in work.targets}:
-            if buffer.storage is not None and buffer.storage.memory is not None:
-                buffer.storage.memory[: buffer.size] = half.stored(memory.of(buffer), buffer.dtype)
+                try:
+                    memory.store(work, _values(work, [memory.read(view) for view in work.reads]))
+                except Exception as error:
+                    found = f"{type(error).__name__}: {error}"
+                    raise TrainerError(f"{work.label} failed", where=work.line, found=found) from error
+        updates = {storage: half.stored(memory.at(storage), storage.dtype) for storage in self.storages(written=True)}
         results = []
         for buffer, shape, layout in zip(self.program.results, self.shapes, self.program.layouts, strict=True):
             values = memory.read(View(buffer, buffer.dtype, shape, layout.strides(shape)))
-            results.append(Storage.of(half.stored(values, buffer.dtype), buffer.dtype))
-        return results
+            results.append(half.stored(values, buffer.dtype))
+        return results, updates
 
 
 class _Memory:
-    """A flat array for each place, 16-bit floats as float32: copies of leaves and states, and NaN elsewhere. `given`
-    are the storages of inputs.
-    """
+    """A flat array for each place, 16-bit floats as float32: copies of leaves and states, and NaN elsewhere."""
 
-    def __init__(self, given: dict[Storage, Storage]) -> None:
-        self._given = given
+    def __init__(self, elements: Elements) -> None:
+        self._elements = elements
         self._arrays: dict[object, np.ndarray] = {}
 
     def read(self, view: View) -> np.ndarray:
@@ -106,15 +124,16 @@ class _Memory:
             assert value.shape == view.shape
             self._strided(view)[...] = half.rounded(value, view.dtype)
 
+    def at(self, storage: Storage) -> np.ndarray:
+        return self._arrays["state", id(storage)]
+
     def of(self, buffer: Buffer) -> np.ndarray:
         place = place_of(buffer)
         if place not in self._arrays:
             if buffer.storage is None:
                 elements = np.full(buffer.size * buffer.dtype.itemsize, 0xFF, np.uint8).view(buffer.dtype.storage)
             else:
-                memory = self._given.get(buffer.storage, buffer.storage).memory
-                assert memory is not None
-                elements = memory[: buffer.size]
+                elements = self._elements(buffer.storage)[: buffer.size]
             self._arrays[place] = np.array(half.widened(elements, buffer.dtype))
         return self._arrays[place]
 

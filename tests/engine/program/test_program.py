@@ -51,11 +51,11 @@ def test_memory_of_a_result_is_written_again_only_when_it_is_let_go(cpu: CpuDevi
     x = leaf((5,))
     program = cpu.compile([p.negative(x)], inputs=[x])
     held = [program.run([x.attributes[0]])[0] for _ in range(20)]
-    assert len({storage.memory.ctypes.data for storage in held}) == 20
+    assert len({storage.flat().ctypes.data for storage in held}) == 20
     view = held[3].view()
-    address = held[3].memory.ctypes.data
+    address = held[3].flat().ctypes.data
     del held
-    later = {program.run([x.attributes[0]])[0].memory.ctypes.data for _ in range(20)}
+    later = {program.run([x.attributes[0]])[0].flat().ctypes.data for _ in range(20)}
     assert address not in later and len(later) < 20
     np.testing.assert_array_equal(view, -x.attributes[0].view())
 
@@ -75,7 +75,7 @@ def test_memory_of_a_result_is_written_again_only_when_it_is_let_go(cpu: CpuDevi
 def test_a_view_of_a_result_is_left_alone_by_later_runs(cpu: CpuDevice, view_of: Callable[..., np.ndarray]) -> None:
     x = leaf((5,))
     program = cpu.compile([p.negative(x)], inputs=[x])
-    view = view_of(program.run([x.attributes[0]])[0].memory[:5])
+    view = view_of(program.run([x.attributes[0]])[0].flat()[:5])
     before = view.copy()
     other = Storage.of(np.full(5, 3, np.int32), x.dtype)
     for _ in range(20):
@@ -107,13 +107,13 @@ def test_old_handles_keep_their_value_when_a_program_updates_in_place(cpu: CpuDe
 
     with engine.device(cpu):
         state = State(np.arange(3, dtype=np.int32), "count")
-        memory = state.storage.memory
+        memory = state.storage.flat()
         traced = engine.trace(lambda: state.assign(state * 2))
         old, alias = state + 0, state[:]
         evaluate(old)
         for _ in range(2):
             traced()
-        assert state.tolist() == [0, 4, 8] and state.storage.memory is memory
+        assert state.tolist() == [0, 4, 8] and state.storage.flat() is memory
         assert old.tolist() == alias.tolist() == [0, 1, 2]
 
 

@@ -46,9 +46,9 @@ def test_a_layout_stays_once_a_program_is_bound_to_it() -> None:
     weight = State(VALUES)
     total = engine.trace(lambda: engine.sum(weight * engine.asarray(VALUES)))
     total()
-    memory = weight.storage.memory
+    memory = weight.storage.flat()
     step_of(weight)(X)  # type: ignore[operator]
-    assert weight.storage.layout == ROW_MAJOR and weight.storage.memory is memory
+    assert weight.storage.layout == ROW_MAJOR and weight.storage.flat() is memory
     np.testing.assert_allclose(total().item(), np.sum(weight.numpy() * VALUES), rtol=1e-4)
 
 

@@ -39,7 +39,7 @@ def test_a_view_reads_the_elements_that_numpy_moves(data: st.DataObject) -> None
             assert node.name == "reshape"
             return
         view = found
-        memory = storage.memory
+        memory = storage.flat()
         read = np.lib.stride_tricks.as_strided(memory[view.offset :], node.shape, [4 * s for s in view.strides])
         np.testing.assert_array_equal(read, evaluate([node])[0])
 

@@ -16,11 +16,11 @@ from trainer.engine.graph.node import Node
 
 def test_assignment_is_lazy_and_keeps_the_memory() -> None:
     state = State(np.ones(3, np.float32), "w")
-    memory = state.storage.memory
+    memory = state.storage.flat()
     state.assign(state * 2)
     state.assign(state + 1)
     assert state.numpy().tolist() == [3.0, 3.0, 3.0]
-    assert state.storage.memory is memory
+    assert state.storage.flat() is memory
 
 
 def test_handles_keep_the_value_that_they_were_made_from() -> None:
@@ -42,10 +42,10 @@ def test_states_may_swap() -> None:
 
 def test_preparing_an_update_leaves_the_memory_to_the_state_and_a_copy_to_live_handles() -> None:
     state = State([1.0])
-    memory = state.storage.memory
+    memory = state.storage.flat()
     view = state[:]
     state.prepare_update()
-    assert state.storage.memory is memory
+    assert state.storage.flat() is memory
     state.storage.view()[...] = 5.0
     assert (view.item(), state.item()) == (1.0, 5.0)
 

@@ -56,7 +56,7 @@ def test_images_with_their_channels_last_are_taken_as_they_lie() -> None:
     pixels = np.random.default_rng(0).integers(0, 256, (2, 5, 6, 3), dtype=np.uint8)
     images = pixels.transpose(0, 3, 1, 2)
     storage = as_storage(abs, "[0][0]", images)
-    assert storage is not None and storage.memory is not None and np.shares_memory(storage.memory, pixels)
+    assert storage is not None and np.shares_memory(storage.flat(), pixels)
     np.testing.assert_array_equal(storage.view(), images)
 
     def step(x: Any, weights: Any) -> Any:
@@ -170,7 +170,7 @@ def test_a_tensor_that_escapes_from_a_step_has_no_value() -> None:
 
 def test_states_are_captured_updated_in_place_and_returned() -> None:
     weight, unused = State(np.ones(3, np.float32), "weight"), State(np.ones(2), "unused")
-    memory = weight.storage.memory
+    memory = weight.storage.flat()
 
     def step(x: Any) -> Any:
         before = weight + 0
@@ -187,7 +187,7 @@ def test_states_are_captured_updated_in_place_and_returned() -> None:
         assert before.tolist() == expected.tolist()
         expected = (expected + X.sum(0)) * 2
         assert weight.tolist() == expected.tolist() and tenfold.tolist() == (expected * 10).tolist()
-    assert weight.storage.memory is memory and unused.tolist() == [1, 1]
+    assert weight.storage.flat() is memory and unused.tolist() == [1, 1]
     assert all(after.tolist() == value.tolist() for after, value in kept)
 
 

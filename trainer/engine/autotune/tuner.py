@@ -434,4 +434,4 @@ class Tuner:
 def _written_memory(program: Program) -> list[np.ndarray]:
     """The memory of the states that a program updates."""
     storages = {buffer.storage: None for launch in program.launches for buffer in launch.writes if buffer.storage}
-    return [storage.memory for storage in storages if storage.memory is not None]
+    return [storage.flat() for storage in storages]

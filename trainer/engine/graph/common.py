@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from trainer.engine.graph import primitives as p
+from trainer.engine.graph.lines import inherited
 from trainer.engine.graph.node import Node, equality_key, make_node, topological
 
 
@@ -34,7 +35,7 @@ def merged(outputs: Sequence[Node]) -> list[Node]:
     """`outputs` of a graph in which no two nodes compute the same, without what only derivatives need."""
     common = Common()
     fresh: dict[Node, Node] = {}
-    for node in topological(outputs):
+    for node in inherited(topological(outputs)):
         inputs = tuple([fresh[source] for source in node.inputs])
         if node.name == "anchor" or p.is_alias(node):
             fresh[node] = inputs[0]

@@ -15,9 +15,9 @@ import numpy as np
 Kind = Literal["bool", "uint", "int", "float"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class DType:
-    """An element type. Equality is by name; `storage` is the NumPy type of its memory."""
+    """An element type, of which there is one object each. `storage` is the NumPy type of its memory."""
 
     name: str
     kind: Kind
@@ -27,11 +27,8 @@ class DType:
     def __repr__(self) -> str:
         return self.name
 
-    def __hash__(self) -> int:
-        return hash(self.name)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, DType) and other.name == self.name
+    def __reduce__(self) -> str:
+        return "bool_" if self.name == "bool" else self.name  # copies and pickles are the module's object
 
     @property
     def is_float(self) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from trainer.engine.graph import sequence
+from trainer.engine.graph import lines, sequence
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.storage import Shape, Storage
 
@@ -58,11 +58,12 @@ class Node:
     `value` is the memory of the value once it has been computed; a leaf has it from the beginning. `handle` gives the
     tensor that stands for the node, or None once that is gone; it is None itself until a tensor takes the node. A
     node has at most one handle, so a derivative with respect to a tensor is one with respect to its node. `witness` is
-    a node with a live handle that was found among those it depends on (`engine.history`).
+    a node with a live handle that was found among those it depends on (`engine.history`). `line` is where the user made
+    it, if that is noted (`graph.lines`).
     """
 
     __slots__ = (
-        *("__weakref__", "attributes", "dtype", "handle", "inputs", "operation", "sequence", "shape", "value"),
+        *("__weakref__", "attributes", "dtype", "handle", "inputs", "line", "operation", "sequence", "shape", "value"),
         "witness",
     )
 
@@ -75,6 +76,7 @@ class Node:
     handle: Callable[[], Any] | None
     value: Storage | None
     witness: Node | None
+    line: str | None
 
     @property
     def name(self) -> str:
@@ -114,6 +116,7 @@ def make_node(
     node.dtype = operation.dtype(inputs, attributes)
     node.sequence = next(sequence.count) + sequence.ticks
     node.handle = node.value = node.witness = None
+    node.line = lines.current() if lines.noting else None
     return node
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from trainer.engine.graph.lines import inherited
 from trainer.engine.graph.node import Node, make_node, uncomputed
 
 
@@ -14,7 +15,7 @@ def replaced(outputs: Sequence[Node], instead: Mapping[Node, Node]) -> list[Node
     Nodes with a value stay as they are, unless `instead` has them.
     """
     fresh: dict[Node, Node] = dict(instead)
-    for node in uncomputed(outputs):
+    for node in inherited(uncomputed(outputs)):
         if node not in fresh:
             inputs = node.inputs if node.value is not None else tuple([fresh[source] for source in node.inputs])
             fresh[node] = node if inputs == node.inputs else make_node(node.operation, inputs, node.attributes)

@@ -17,6 +17,7 @@ from trainer.engine.graph import half
 from trainer.engine.graph import primitives as p
 from trainer.engine.graph.common import Common
 from trainer.engine.graph.dtypes import DType
+from trainer.engine.graph.lines import inherited
 from trainer.engine.graph.node import Node, make_node, topological
 from trainer.engine.graph.primitives import NEGATIVE_ZERO
 
@@ -43,7 +44,7 @@ def simplify(outputs: Sequence[Node]) -> list[Node]:
     """The nodes that stand for `outputs` in the simpler graph, in their order."""
     common = Common()
     fresh: dict[Node, Node] = {}
-    for node in topological(outputs):
+    for node in inherited(topological(outputs)):
         inputs = tuple([fresh[source] for source in node.inputs])
         current = node if inputs == node.inputs else make_node(node.operation, inputs, node.attributes)
         fresh[node] = common.of(_simplified(common.of(current)))

@@ -1,10 +1,12 @@
-"""Storage: the memory behind a leaf of the graph, and how a logical shape lies in it."""
+"""Storage: what holds the elements of a leaf of the graph, on which device, and how a logical shape lies there."""
 
 from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -43,8 +45,68 @@ class Layout:
         return tuple(strides)
 
 
+class Memory(Protocol):
+    """Where a device keeps elements: in blocks, which are opaque to everything else (the host's are flat arrays).
+
+    Work on blocks is done in the order in which it is given, a program's included. An asynchronous device does it
+    later: `download` and `wait` wait for it, and raise what it failed of.
+    """
+
+    name: str
+
+    def allocate(self, size: int, dtype: DType) -> Any:
+        """A block of at least one element."""
+
+    def upload(self, block: Any, values: np.ndarray) -> None:
+        """Store flat `values`, which may be changed afterwards, at the beginning of a block."""
+
+    def download(self, block: Any) -> np.ndarray:
+        """The elements, flat; not to be written to."""
+
+    def copy(self, block: Any) -> Any:
+        """A block with the elements that `block` has now."""
+
+    def is_ready(self, block: Any) -> bool:
+        """Whether `download` would not wait."""
+
+    def wait(self, block: Any) -> None:
+        """Wait until the work on the block is done."""
+
+
+class HostMemory:
+    """The memory of the process."""
+
+    name = "host"
+
+    def allocate(self, size: int, dtype: DType) -> np.ndarray:
+        return aligned_empty(size, dtype.storage)
+
+    def upload(self, block: np.ndarray, values: np.ndarray) -> None:
+        block[: values.size] = values
+
+    def download(self, block: np.ndarray) -> np.ndarray:
+        return block
+
+    def copy(self, block: np.ndarray) -> np.ndarray:
+        copy = aligned_empty(block.size, block.dtype)
+        copy[: block.size] = block
+        return copy
+
+    def is_ready(self, block: np.ndarray) -> bool:
+        return True
+
+    def wait(self, block: np.ndarray) -> None:
+        pass
+
+
+HOST: Memory = HostMemory()
+
+moves = [0]
+"""How many times a storage has moved to another memory: programs that are bound to addresses look again after that."""
+
+
 class Storage:
-    """Memory of one tensor: a dense, 64-byte aligned array in `layout`; None until something is put there.
+    """A dense array in `layout`, in a block of `owner`'s memory; without elements until something is put there.
 
     `is_state` marks memory that programs update in place (parameters, moments, counters). Once a program is bound to
     it, its layout is `settled`: every later program reads it as it lies.
@@ -54,11 +116,12 @@ class Storage:
         *(
             "__weakref__",
             "_address",
-            "_memory",
+            "block",
             "dtype",
             "is_state",
             "layout",
             "name",
+            "owner",
             "settled",
             "shape",
             "updates",
@@ -69,78 +132,123 @@ class Storage:
     def __init__(self, shape: Shape, dtype: DType, *, is_state: bool = False, name: str = "") -> None:
         self.shape, self.dtype, self.is_state, self.name = shape, dtype, is_state, name
         self.layout = Layout.row_major(len(shape))
-        self._memory: np.ndarray | None = None
+        self.owner: Memory = HOST
+        self.block: Any = None
         self._address = 0
         self.settled = False
         self.writes = 0
         self.updates: tuple[list[int], ...] = ()
         """Counts of runs of the programs that update a state's memory, each in a list of its own."""
 
-    @property
-    def memory(self) -> np.ndarray | None:
-        """The elements as they lie, flat."""
-        return self._memory
+    @classmethod
+    def of(cls, array: np.ndarray, dtype: DType, *, is_state: bool = False, name: str = "") -> Storage:
+        """A storage on the host that holds a copy of `array` (logical order; bfloat16 as uint16 bit patterns)."""
+        storage = cls(array.shape, dtype, is_state=is_state, name=name)
+        storage.block = aligned_empty(array.size, dtype.storage)
+        storage.view()[...] = array
+        tick(storage.nbytes)
+        return storage
 
-    @memory.setter
-    def memory(self, memory: np.ndarray) -> None:
-        self._memory, self._address = memory, 0
+    # Where the elements are
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether reading would not wait for the device that computes the elements."""
+        return self.block is None or self.owner.is_ready(self.block)
 
     @property
     def address(self) -> int:
-        """Where the memory begins; asking NumPy takes a microsecond, so it is asked once."""
+        """Where the elements begin on the host, to which they move. Asking NumPy takes a microsecond, so it is asked
+        once.
+        """
         if not self._address:
-            if self._memory is None:
-                raise self.nothing_yet()
-            self._address = self._memory.ctypes.data
+            self.move(HOST)
+            self._address = self.block.ctypes.data
         return self._address
 
-    def put(self, memory: np.ndarray, address: int, layout: Layout) -> None:
-        """Take `memory`, which begins at `address`, with elements in `layout`."""
-        self._memory, self._address, self.layout = memory, address, layout
+    def put(self, block: Any, layout: Layout, owner: Memory = HOST, address: int = 0) -> None:
+        """Take `block` of `owner`'s memory, with elements in `layout`; `address` is that of a block of the host."""
+        self.block, self.layout, self.owner, self._address = block, layout, owner, address
+
+    def move(self, owner: Memory) -> None:
+        """Let `owner` have the elements from now on."""
+        values = self.flat()
+        if self.owner is not owner:
+            block = owner.allocate(values.size, self.dtype)
+            owner.upload(block, values)
+            self.put(block, self.layout, owner)
+            moves[0] += 1
 
     def lay_out(self, layout: Layout) -> None:
         """Move the elements into another physical order; no program may be bound to the memory yet."""
         if self.settled:
             raise AssertionError(f"a program is bound to the memory of {self.name or 'a state'}")
-        if self.memory is None:
+        if self.block is None:
             self.layout = layout
             return
-        values = self.view()
-        self.layout, self.memory = layout, aligned_empty(values.size, self.dtype.storage)
+        values, owner = self.view(), self.owner
+        self.put(aligned_empty(values.size, self.dtype.storage), layout)
         self.view()[...] = values
+        self.move(owner)
 
-    @classmethod
-    def of(cls, array: np.ndarray, dtype: DType, *, is_state: bool = False, name: str = "") -> Storage:
-        """A storage that holds a copy of `array` (logical order; bfloat16 as uint16 bit patterns)."""
-        storage = cls(array.shape, dtype, is_state=is_state, name=name)
-        storage.memory = aligned_empty(array.size, dtype.storage)
-        storage.view()[...] = array
-        tick(storage.nbytes)
-        return storage
-
-    @property
-    def version(self) -> int:
-        """How often the memory of a state was written."""
-        return self.writes + sum([count for (count,) in self.updates])
-
-    def write(self, values: np.ndarray) -> None:
-        """Store `values`, of the logical shape, in the memory."""
-        self.view()[...] = values
-        self.writes += 1
+    # The elements
 
     @property
     def nbytes(self) -> int:
         """Bytes of the elements."""
         return math.prod(self.shape) * self.dtype.itemsize
 
-    def copied_to(self, memory: np.ndarray) -> np.ndarray:
-        """Copy the elements as they lie to a flat array of as many; gives a view of that as `view` does."""
-        if self.memory is None:
+    @property
+    def version(self) -> int:
+        """How often the memory of a state was written."""
+        return self.writes + sum([count for (count,) in self.updates])
+
+    def flat(self) -> np.ndarray:
+        """The elements as they lie; on the host the memory itself, else a copy."""
+        if self.block is None:
             raise self.nothing_yet()
-        memory[...] = self.memory[: memory.size]
-        copy = Storage(self.shape, self.dtype)
-        copy.layout, copy.memory = self.layout, memory
-        return copy.view()
+        return self.owner.download(self.block)
+
+    def view(self) -> np.ndarray:
+        """The elements as a strided NumPy array of the logical shape; on the host it shares the memory."""
+        return self._logical(self.flat())
+
+    def _logical(self, memory: np.ndarray) -> np.ndarray:
+        shape, size = self.shape, math.prod(self.shape)
+        if memory.size != size:
+            memory = memory[:size]
+        if self.layout is Layout.row_major(len(shape)):
+            return memory.reshape(shape)
+        order = self.layout.order
+        return memory.reshape([shape[axis] for axis in order]).transpose(np.argsort(order))
+
+    def write(self, values: np.ndarray) -> None:
+        """Store `values`, of the logical shape."""
+        if self.owner is HOST:
+            self.view()[...] = values
+        else:
+            lying = values.transpose(self.layout.order)
+            self.owner.upload(self.block, np.ascontiguousarray(lying, self.dtype.storage).reshape(-1))
+        self.writes += 1
+
+    def copied(self) -> Storage:
+        """A storage of the same owner with the elements that this one has now; waits for nothing."""
+        if self.block is None:
+            raise self.nothing_yet()
+        copy = Storage(self.shape, self.dtype, name=self.name)
+        copy.put(self.owner.copy(self.block), self.layout, self.owner)
+        tick(copy.nbytes)
+        return copy
+
+    def copied_to(self, memory: np.ndarray) -> Callable[[], np.ndarray]:
+        """Copy the elements that are there now. Gives a function that returns them, as `view` does: on `memory`, flat
+        and of their size, once the owner has sent them.
+        """
+        if self.owner is HOST:
+            memory[...] = self.flat()[: memory.size]
+            return lambda: self._logical(memory)
+        copy = self.copied()
+        return copy.view
 
     def nothing_yet(self) -> TrainerError:
         """The error to raise where a value is needed that no memory holds."""
@@ -150,18 +258,6 @@ class Storage:
             found=f"computed from {self.name or 'its arguments'}",
             hint="Return it from the step, or assign it to a State.",
         )
-
-    def view(self) -> np.ndarray:
-        """The memory as a strided NumPy array of the logical shape; shares the memory."""
-        memory, shape, size = self._memory, self.shape, math.prod(self.shape)
-        if memory is None:
-            raise self.nothing_yet()
-        if memory.size != size:
-            memory = memory[:size]
-        if self.layout is Layout.row_major(len(shape)):
-            return memory.reshape(shape)
-        order = self.layout.order
-        return memory.reshape([shape[axis] for axis in order]).transpose(np.argsort(order))
 
 
 def aligned_empty(size: int, dtype: np.dtype, alignment: int = 64) -> np.ndarray:

@@ -69,7 +69,10 @@ class _Builder:
         self._place_results()
         self._place_updates(groups, fused)
         for item in groups:
+            first = len(self.works)
             self._add(item, fused.get(item.roots[0]))
+            for work in self.works[first:]:
+                work.line = item.roots[0].line
         results, layouts = self._copy_results()
         self._copy_updates()
         return Program(self.works, results, layouts)

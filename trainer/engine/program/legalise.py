@@ -14,6 +14,7 @@ from trainer.engine.graph import dtypes
 from trainer.engine.graph import primitives as p
 from trainer.engine.graph.common import Common
 from trainer.engine.graph.dtypes import DType
+from trainer.engine.graph.lines import inherited
 from trainer.engine.graph.node import Node, make_node, topological
 
 _WIDE: dict[DType, DType] = {
@@ -35,7 +36,7 @@ def legalise(outputs: Sequence[Node], wide_groups: Sequence[int] = ()) -> list[N
     """
     common = Common()
     fresh: dict[Node, Node] = {}
-    for node in topological(outputs):
+    for node in inherited(topological(outputs)):
         inputs = tuple(fresh[source] for source in node.inputs)
         if node.name == "stop_gradient":
             legal = inputs[0]

@@ -183,7 +183,8 @@ class Work:
     in_place: (output, input) where the item reads the input, at each point, only where it then writes the output, so
     the output may take the input's memory where that ends here. parts: the items that were fused into this one.
     effect: it does more than write, so each run of the program runs it; what keeps effects in order is an operand, as
-    a host call's token.
+    a host call's token. line: where the user made its last operation, if that is
+    noted (`graph.lines`).
     """
 
     kind: Kind
@@ -200,6 +201,7 @@ class Work:
     in_place: Exchanges = ()
     parts: tuple[Work, ...] = ()
     effect: bool = False
+    line: str | None = None
     sources: tuple[Buffer, ...] = field(init=False)
     """Each buffer that is read, once."""
     targets: tuple[Buffer, ...] = field(init=False)

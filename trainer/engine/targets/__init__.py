@@ -10,9 +10,10 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Protocol
 
+from trainer.engine.graph import lines
 from trainer.engine.graph.errors import refusal
 from trainer.engine.graph.node import Node
-from trainer.engine.graph.storage import Storage
+from trainer.engine.graph.storage import HOST, Memory, Storage
 
 lock = threading.RLock()
 """Held while values are computed or copied, states are updated and histories are dropped: by one thread at a time."""
@@ -22,13 +23,43 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release)
 
 
+class Fence:
+    """The end of a run of a program. This one is over; an asynchronous device makes its own."""
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the run has ended."""
+        return True
+
+    def wait(self) -> None:
+        """Wait until the run has ended. Raises what it failed of."""
+
+
+DONE = Fence()
+
+
+class Run(list[Storage]):
+    """The handle of a run: the storages of its results, and its end.
+
+    Reading what a run computes, the states that it updates included, waits for it and raises what it failed of.
+    """
+
+    fence: Fence = DONE
+
+
 class Device(Protocol):
-    """Evaluates graphs."""
+    """Evaluates graphs. What it reads moves to its memory, where results are.
+
+    An asynchronous device may compute later, in the order in which it was asked to; reading waits for it. Its errors
+    are raised then, and name the line that made the operation.
+    """
 
     name: str
+    memory: Memory = HOST
+    is_asynchronous: bool = False
 
-    def evaluate(self, nodes: Sequence[Node]) -> list[Storage]:
-        """The values of `nodes`, computed now, in memory of their own."""
+    def evaluate(self, nodes: Sequence[Node]) -> Run:
+        """The values of `nodes`, in memory of their own."""
 
     def compile(
         self,
@@ -39,7 +70,7 @@ class Device(Protocol):
         flush: bool = False,
         progress: Callable[[int, int, str], None] | None = None,
     ) -> Any:
-        """A program whose `run(storages of inputs)` gives the storages of `results` and stores `updates` in place."""
+        """A program whose `run(storages of inputs)` gives a `Run` with `results` and stores `updates` in place."""
 
 
 # name -> (module, class): imported when first asked for, since they are heavy
@@ -73,7 +104,7 @@ def current() -> Device:
 def set_default_device(name: str | Device) -> None:
     """Evaluate on this device from now on, in all threads, where no `device(...)` says otherwise."""
     global _default
-    get(name)
+    lines.noting += get(name).is_asynchronous - get(_default).is_asynchronous
     _default = name
 
 
@@ -82,7 +113,9 @@ def device(name: str | Device) -> Iterator[Device]:
     """Evaluate on this device inside the `with` block (in this thread)."""
     chosen = get(name)
     token = _override.set(chosen)
+    lines.noting += chosen.is_asynchronous
     try:
         yield chosen
     finally:
+        lines.noting -= chosen.is_asynchronous
         _override.reset(token)

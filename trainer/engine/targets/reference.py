@@ -14,6 +14,7 @@ from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.node import Node, uncomputed
 from trainer.engine.graph.rewrite import replaced
 from trainer.engine.graph.storage import Storage
+from trainer.engine.targets import Device, Run
 
 _TINY = {
     "float32": np.finfo(np.float32).tiny,
@@ -27,7 +28,7 @@ _MOVES_BITS = frozenset(
 _ARITHMETIC = frozenset({"elementwise", "reduction", "contraction", "window", "index"})
 
 
-class ReferenceDevice:
+class ReferenceDevice(Device):
     """Evaluates each node by its table entry and rounds it to its dtype, in the order in which nodes were made.
 
     `flush_subnormals` models the floating-point environment of traced programs: arithmetic takes and gives zeros (with
@@ -39,10 +40,10 @@ class ReferenceDevice:
     def __init__(self, *, flush_subnormals: bool = False) -> None:
         self.flush_subnormals = flush_subnormals
 
-    def evaluate(self, nodes: Sequence[Node]) -> list[Storage]:
+    def evaluate(self, nodes: Sequence[Node]) -> Run:
         """The values of `nodes`, in memory of their own."""
         values = evaluate(nodes, flush_subnormals=self.flush_subnormals)
-        return [_stored(value, node) for value, node in zip(values, nodes, strict=True)]
+        return Run(_stored(value, node) for value, node in zip(values, nodes, strict=True))
 
     def compile(
         self,
@@ -79,12 +80,12 @@ class ReferenceProgram:
         self.updates = [(storage, node) for (storage, _), node in zip(updates, rebuilt[len(results) :], strict=True)]
         self.flush_subnormals = flush_subnormals
 
-    def run(self, inputs: Sequence[Storage]) -> list[Storage]:
+    def run(self, inputs: Sequence[Storage]) -> Run:
         """Run on `inputs`, in the order and of the shapes of the leaves that the program was made for."""
         given = {node: _widened(storage) for node, storage in zip(self.inputs, inputs, strict=True)}
         wanted = [*self.results, *(node for _, node in self.updates)]
         values = evaluate(wanted, given, flush_subnormals=self.flush_subnormals)
-        results = [_stored(value, node) for value, node in zip(values, self.results, strict=False)]
+        results = Run(_stored(value, node) for value, node in zip(values, self.results, strict=False))
         news = [np.array(value) for value in values[len(self.results) :]]  # a state may get another's old value
         for (storage, node), new in zip(self.updates, news, strict=True):
             storage.write(_bits(new, node.dtype))

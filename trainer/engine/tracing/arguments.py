@@ -54,7 +54,7 @@ def as_storage(function: Callable[..., Any], where: str, value: Any) -> Storage 
         if not read.is_state:
             return read
         with targets.lock:  # another thread's step may be writing
-            return Storage.of(read.view(), read.dtype)  # this step may write to the state
+            return read.copied()  # this step may write to the state
     if not isinstance(value, np.ndarray | np.generic):
         return None
     array = np.asarray(value)
@@ -70,12 +70,12 @@ def as_storage(function: Callable[..., Any], where: str, value: Any) -> Storage 
         )
     storage = Storage(array.shape, dtype)
     if array.ndim == 4 and not array.flags.c_contiguous and array.transpose(CHANNELS_LAST.order).flags.c_contiguous:
-        storage.layout = CHANNELS_LAST  # images as they were decoded: taken as they lie, where convolutions want them
+        layout = CHANNELS_LAST  # images as they were decoded: taken as they lie, where convolutions want them
         array = array.transpose(CHANNELS_LAST.order)
     else:
-        storage.layout = Layout.row_major(array.ndim)
+        layout = Layout.row_major(array.ndim)
     contiguous = np.ascontiguousarray(array).reshape(-1)
-    storage.memory = contiguous if contiguous.size else aligned_empty(0, dtype.storage)
+    storage.put(contiguous if contiguous.size else aligned_empty(0, dtype.storage), layout)
     return storage
 
 

@@ -87,7 +87,7 @@ class Graph:
         for node in _depth_first(outputs):
             number[node] = len(number)
             if node.value is not None:
-                leaves.append(inputs[node] if node in inputs else _memory(node.value))
+                leaves.append(inputs[node] if node in inputs else node.value.flat())
                 parts.append((node.shape, node.dtype))
             else:
                 parts.append((node.name, tuple([number[source] for source in node.inputs]), typed(node.attributes)))
@@ -117,12 +117,6 @@ def _depth_first(outputs: Sequence[Node]) -> list[Node]:
     return list(done)
 
 
-def _memory(storage: Storage) -> np.ndarray:
-    if storage.memory is None:
-        raise storage.nothing_yet()
-    return storage.memory
-
-
 def _is_same_memory(first: int | np.ndarray, second: int | np.ndarray) -> bool:
     if isinstance(first, int) or isinstance(second, int):
         return first == second
@@ -145,7 +139,7 @@ def detached(outputs: Sequence[Node], known: set[Node]) -> list[Node]:
         if storage is None or node in known:
             continue
         if storage.is_state:
-            leaves[node] = p.buffer(Storage.of(storage.view(), node.dtype))
+            leaves[node] = p.buffer(storage.copied())
         elif node.inputs:
             leaves[node] = p.buffer(storage)
     return replaced(outputs, leaves) if leaves else list(outputs)

@@ -74,6 +74,8 @@ class Traced(Generic[Parameters, Result]):
         self._shapes: dict[tuple[tuple[str, Any], ...], None] = {}
         self._ignored: set[str] = set()
         self._calls = 0
+        self.fence: targets.Fence = targets.DONE
+        """The end of the last run."""
         functools.update_wrapper(self, function)
 
     def __call__(self, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
@@ -116,6 +118,7 @@ class Traced(Generic[Parameters, Result]):
         with targets.lock:
             prepare_run(entry.states, entry.updated)
             results = entry.program.run(arrays)
+        self.fence = results.fence
         tensors = [Tensor(p.buffer(storage)) for storage in results]
         filled = [value if position is None else tensors[position] for position, value in entry.leaves]
         return rebuild(entry.returned, iter(filled))

@@ -11,7 +11,14 @@ from trainer.learner.checkpoints.format import (
     steps_in,
     write_checkpoint,
 )
-from trainer.learner.checkpoints.keeper import CheckpointKeeper, checkpoint_folder, checkpoints_at, read_newest, restore
+from trainer.learner.checkpoints.keeper import (
+    CheckpointKeeper,
+    Copied,
+    checkpoint_folder,
+    checkpoints_at,
+    read_newest,
+    restore,
+)
 from trainer.learner.checkpoints.policy import Keep, Saved, is_better, superseded
 
 __all__ = [
@@ -20,6 +27,7 @@ __all__ = [
     "Array",
     "Checkpoint",
     "CheckpointKeeper",
+    "Copied",
     "Disk",
     "Keep",
     "Saved",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,15 @@ from trainer.learner.checkpoints.format import (
 from trainer.learner.checkpoints.policy import Keep, Saved, is_among_best, ranking, superseded
 from trainer.learner.checkpoints.staging import Staging, StateGroups, bytes_of
 from trainer.rundir import CheckpointEvent, EventSink, WarningEvent, write_error
+
+
+@dataclass(frozen=True)
+class Copied:
+    """A copy of states, which `arrays` gives once it is there, and how long the loop waited for it, in milliseconds."""
+
+    arrays: Callable[[], dict[str, dict[str, Array]]]
+    copy_ms: float
+    stall_ms: float
 
 
 class CheckpointKeeper:
@@ -80,45 +89,51 @@ class CheckpointKeeper:
             return
         self._settle(_step(folder.name))
 
-    def save(
-        self,
-        step: int,
-        groups: StateGroups,
-        state: Mapping[str, Any],
-        *,
-        reasons: tuple[str, ...] = (),
-        further: Mapping[str, Mapping[str, np.ndarray]] | None = None,
-        value: float | None = None,
-        since: float | None = None,
-    ) -> None:
-        """Copy the states, and begin to write them as the checkpoint of `step`.
+    def copy(self, groups: StateGroups, *, since: float | None = None) -> Copied:
+        """Copy the states, for `save`.
 
         Args:
-            further: arrays that are no states, by file stem and name.
-            value: the watched metric at this step, where it was measured.
             since: `time.perf_counter()` when the loop began to wait; None: now.
 
         Raises:
-            TrainerError: the one before could not be written.
+            TrainerError: the checkpoint before could not be written.
         """
         started = time.perf_counter() if since is None else since
         self._writer.wait()
         waited = time.perf_counter()
         arrays = self._staging.take(groups)
-        for stem, group in (further or {}).items():
-            arrays[stem] = {name: Array.of(values.copy()) for name, values in group.items()}
         copied = time.perf_counter()
+        return Copied(arrays, round(1e3 * (copied - waited), 3), round(1e3 * (copied - started), 3))
+
+    def save(
+        self,
+        step: int,
+        copied: Copied,
+        state: Mapping[str, Any],
+        *,
+        reasons: tuple[str, ...] = (),
+        further: Mapping[str, Mapping[str, np.ndarray]] | None = None,
+        value: float | None = None,
+    ) -> None:
+        """Begin to write the states that were copied last as the checkpoint of `step`.
+
+        Args:
+            further: arrays that are no states, by file stem and name.
+            value: the watched metric at this step, where it was measured.
+        """
+        own = {stem: {name: Array.of(values.copy()) for name, values in group.items()}
+               for stem, group in (further or {}).items()}  # fmt: skip
         event = CheckpointEvent(
             step=step,
             path=f"checkpoints/{folder_name(step)}",
-            copy_ms=round(1e3 * (copied - waited), 3),
-            stall_ms=round(1e3 * (copied - started), 3),
+            copy_ms=copied.copy_ms,
+            stall_ms=copied.stall_ms,
             reasons=("latest", *(reason for reason in reasons if reason != "latest")),
         )
         before = [saved for saved in self._history if saved.step < step]
         saved = Saved(step, max((one.number for one in before), default=0) + 1, value)
         self._under_way = [saved]
-        self._writer.start(lambda: self._write(event, saved, before, arrays, state))
+        self._writer.start(lambda: self._write(event, saved, before, {**copied.arrays(), **own}, state))
 
     def wait(self) -> None:
         """Until all is written.

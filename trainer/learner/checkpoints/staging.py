@@ -6,11 +6,11 @@ are there already (a first touch costs four times the copy).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from trainer.engine import State
+from trainer.engine import DType, State
 from trainer.learner.checkpoints.format import Array
 
 ALIGNMENT = 64
@@ -32,19 +32,24 @@ class Staging:
             self._memory = np.empty(nbytes, np.uint8)
             self._memory[::4096] = 0
 
-    def take(self, groups: StateGroups) -> dict[str, dict[str, Array]]:
-        """The values of all states now, as arrays on this memory."""
+    def take(self, groups: StateGroups) -> Callable[[], dict[str, dict[str, Array]]]:
+        """Copy the values of all states. Gives a function that returns them as arrays: on this memory, or of an
+        asynchronous device, which copies them in its own memory first, once they have come.
+        """
         self.prepare(bytes_of(groups))
         start = 0
-        arrays: dict[str, dict[str, Array]] = {}
+        copies: dict[str, dict[str, tuple[Callable[[], np.ndarray], DType]]] = {}
         for stem, group in groups.items():
-            arrays[stem] = {}
+            copies[stem] = {}
             for name, state in group.items():
                 size = state.storage.nbytes
                 memory = self._memory[start : start + size].view(state.dtype.storage)
-                arrays[stem][name] = Array(state.storage.copied_to(memory), state.dtype)
+                copies[stem][name] = state.storage.copied_to(memory), state.dtype
                 start += _aligned(size)
-        return arrays
+        return lambda: {
+            stem: {name: Array(copy(), dtype) for name, (copy, dtype) in group.items()}
+            for stem, group in copies.items()
+        }
 
 
 def bytes_of(groups: StateGroups) -> int:

@@ -14,6 +14,7 @@ from trainer.rundir import WarningEvent
 
 if TYPE_CHECKING:
     from trainer.configs import RunConfig, SpikeConfig
+    from trainer.learner.late import Read
     from trainer.learner.training import Training
 
 
@@ -37,7 +38,7 @@ class NanGuard(Hook):
     def on_start(self, training: Training, moment: Moment) -> None:
         self._skipped = training.skipped_steps()
 
-    def check(self, training: Training) -> None:
+    def check(self, training: Training, read: Read) -> None:
         """Act on the first number that was not finite, if there is one.
 
         Raises:
@@ -46,14 +47,15 @@ class NanGuard(Hook):
         """
         scale = training.loss_scale
         if scale is not None:
-            self._count_skipped(training, is_limited=not scale.is_dynamic)
-            if scale.factor.item() < SMALLEST_FACTOR:
+            self._count_skipped(training, read, is_limited=not scale.is_dynamic)
+            factor = float(read(scale.factor))
+            if factor < SMALLEST_FACTOR:
                 raise TrainingFailure(
                     "the gradients overflow float16, however small the loss is scaled",
-                    found=f"a loss scale of {scale.factor.item():g}",
+                    found=f"a loss scale of {factor:g}",
                     hint="Try train.precision=bfloat16 (of float32's range), a lower learning rate or a warm-up.",
                 )
-        found = training.measuring.train.tally.first_not_finite()
+        found = training.measuring.train.tally.first_not_finite(read)
         if found is None:
             return
         metric, step = found
@@ -63,9 +65,9 @@ class NanGuard(Hook):
             raise failure
         roll_back(training, failure, self.limit)
 
-    def _count_skipped(self, training: Training, *, is_limited: bool) -> None:
+    def _count_skipped(self, training: Training, read: Read, *, is_limited: bool) -> None:
         """Tell of steps that were left out; of a scale that looks for its level (float16) there may be any number."""
-        skipped = training.skipped_steps()
+        skipped = training.skipped_steps(read)
         if skipped > self._skipped:
             training.tell(WarningEvent(
                 f"{skipped - self._skipped} steps were left out: their gradients were not finite ({skipped} in all)"

@@ -20,6 +20,7 @@ from trainer.engine.program.build import Request
 from trainer.engine.program.legalise import legalise
 from trainer.engine.program.partition import Policy
 from trainer.engine.program.states import settle_layouts
+from trainer.engine.targets import Device, Run
 from trainer.engine.targets.cpu import choices, describe, native
 from trainer.engine.targets.cpu.arena import Arena
 from trainer.engine.targets.cpu.eager import EagerProgram
@@ -36,7 +37,7 @@ POISON_VARIABLE = "TRAINER_POISON"
 CACHED_PROGRAMS = 512
 
 
-class CpuDevice:
+class CpuDevice(Device):
     """Compiled programs, kernels and memory of the host's processor.
 
     `poison` fills memory with NaN when its buffer has ended; `narrow` compiles for 256-bit vectors; `choose` picks the
@@ -139,7 +140,7 @@ class CpuDevice:
         """The parameters of a template to begin with: decided by tuning, or else by the cost model."""
         return self._choose(spec) if self.tuner is None else self.tuner.choose(spec, self._choose)
 
-    def evaluate(self, nodes: Sequence[Node]) -> list[Storage]:
+    def evaluate(self, nodes: Sequence[Node]) -> Run:
         """The values of `nodes`, computed now; equal graphs share a compiled program."""
         key, arguments = signature(nodes)
         with self.pool.lock:

@@ -13,6 +13,7 @@ from trainer.engine.graph.rewrite import replaced
 from trainer.engine.graph.signature import Arguments
 from trainer.engine.graph.storage import Storage
 from trainer.engine.program.views import NodeView, view_through
+from trainer.engine.targets import Run
 from trainer.engine.targets.cpu.executable import Program
 
 Path = tuple[int, list[tuple[int, list[int]]]]
@@ -38,7 +39,7 @@ class EagerProgram:
             self._paths.append(path)
         self._program = compile(replaced(outputs, instead), inputs)
 
-    def run(self, arguments: Arguments) -> list[Storage]:
+    def run(self, arguments: Arguments) -> Run:
         """The values of the outputs of a graph with these arguments; the caller holds the pool's lock."""
         leaves, constants, slices = arguments
         addresses = [leaf.value.address for leaf in leaves]  # type: ignore[union-attr]
@@ -71,7 +72,7 @@ def _place_numbers(constants: Sequence[Node], instead: dict[Node, Node]) -> list
             leaves[dtype] = p.buffer(Storage.of(np.zeros(len(constants), dtype.storage), dtype, name="numbers"))
         number = p.reshape(p.slice_(leaves[dtype], (place,), (place + 1,), (1,)), ())
         instead[node] = number if dtype is node.dtype else p.cast(number, node.dtype)
-        memory.append(leaves[dtype].attributes[0].memory)
+        memory.append(leaves[dtype].attributes[0].flat())
     return memory
 
 

@@ -12,9 +12,10 @@ import numpy as np
 
 from trainer.engine.graph.node import Node
 from trainer.engine.graph.sequence import tick
-from trainer.engine.graph.storage import Layout, Storage, aligned_empty
+from trainer.engine.graph.storage import Layout, Storage, aligned_empty, moves
 from trainer.engine.program.plan import MemoryPlan, plan_memory
 from trainer.engine.program.work import Buffer
+from trainer.engine.targets import Run
 from trainer.engine.targets.cpu.arena import Arena
 from trainer.engine.targets.cpu.barriers import barriers
 from trainer.engine.targets.cpu.control import REPEAT
@@ -122,7 +123,7 @@ class Program:
         self._tape = aligned_empty(max(1, len(self.launches)) * RECORD_WORDS, np.dtype(np.int64))
         self._tape[:] = 0
         self._patch = memoryview(self._words.data).cast("B").cast("q")
-        self._keep: list[_Hold] = []
+        self._keep: list[np.ndarray] = []
         self.constant = lowered.constant
         constant = [buffer.storage for launch in self.launches[: self.constant] for buffer in launch.reads]
         self._constant_of = [storage for storage in dict.fromkeys(constant) if storage is not None]
@@ -180,10 +181,11 @@ class Program:
     ) -> None:
         patched = {node.attributes[0]: index for index, node in enumerate(inputs)}
         self._inputs: list[tuple[tuple[int, int], ...]] = [()] * len(inputs)
+        self._bound: list[tuple[Storage, list[tuple[int, int]]]] = []
         for buffer, places in by_buffer.items():
             if buffer.kept:
                 own = aligned_empty(buffer.size, buffer.dtype.storage)
-                self._keep.append(_Hold(own))
+                self._keep.append(own)
                 for position, offset in places:
                     self._words[position] = own.ctypes.data + offset
             if buffer.storage is None:
@@ -192,36 +194,35 @@ class Program:
             if index is not None:
                 self._inputs[index] += tuple(places)
                 continue
-            assert buffer.storage.memory is not None
-            address = buffer.storage.memory.ctypes.data
-            self._keep.append(_Hold(buffer.storage.memory))
-            for position, offset in places:
-                self._words[position] = address + offset
+            self._bound.append((buffer.storage, places))
+        self._bind_storages()
         self._results = [
             _Result(shape, buffer, layout, tuple(by_buffer.get(buffer, ())), [])
             for shape, buffer, layout in zip(shapes, lowered.results, lowered.layouts, strict=True)
         ]
 
-    def run(self, inputs: Sequence[Storage]) -> list[Storage]:
+    def run(self, inputs: Sequence[Storage]) -> Run:
         """Run on `inputs`; returns the results' storages, whose memory is theirs until they are let go."""
         with self.device.pool.lock:
             return self.run_at([storage.address for storage in inputs])
 
-    def run_at(self, inputs: Sequence[int]) -> list[Storage]:
+    def run_at(self, inputs: Sequence[int]) -> Run:
         """As `run`, on inputs that lie at these addresses; the caller holds the pool's lock."""
         if self._arena_generation != self.device.arena.generation or self.memory.size > self.device.arena.size:
             self._bind_arena()
+        if self._moves != moves[0]:
+            self._bind_storages()
         words = self._patch
         for places, address in zip(self._inputs, inputs, strict=True):
             for position, offset in places:
                 words[position] = address + offset
-        results = []
+        results = Run()
         for result in self._results:
             slot = _free_slot(result)
             for position, offset in result.places:
                 words[position] = slot.address + offset
             storage = Storage(result.shape, result.buffer.dtype)
-            storage.put(slot.lease(), slot.address, result.layout)
+            storage.put(slot.lease(), result.layout, address=slot.address)
             results.append(storage)
         if self.device.poison:
             self.device.arena.poison()
@@ -262,6 +263,13 @@ class Program:
         if crowding is not None and not together:
             crowding.took(spent)
         return ProgramRun(self, stamps, start, spent)
+
+    def _bind_storages(self) -> None:
+        """Take the addresses of states and captured values, which move to the host."""
+        for storage, places in self._bound:
+            for position, offset in places:
+                self._words[position] = storage.address + offset
+        self._moves, self._versions = moves[0], None
 
     def _bind_arena(self) -> None:
         arena = self.device.arena
@@ -304,11 +312,6 @@ def _repeat_record(
         table += 8 * len(part.words)
     entries = (block + 8 * len(launch.words) - table) // 16
     return body, [body.ctypes.data, table, launch.work.spec.count, len(launch.body), entries]
-
-
-@dataclass(frozen=True, slots=True)
-class _Hold:
-    memory: np.ndarray
 
 
 def _free_slot(result: _Result) -> _Slot:

@@ -1,0 +1,133 @@
+"""Evaluating a task on a loader's batches: metrics, samples and the worst items. It needs no training."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from trainer import engine
+from trainer.learner.measuring import Measuring, Occasion, report_folder
+from trainer.learner.meters import Meter
+from trainer.learner.phases import phase
+from trainer.learner.programs import evaluation_program, set_mode
+from trainer.learner.running import Runner
+from trainer.learner.samples import write_samples
+from trainer.learner.tally import Handed
+from trainer.learner.task import DataSplits, Task
+from trainer.learner.worst import ITEMS, WORST_ITEMS, Scoring, Search, worst_items_report
+from trainer.rundir import EventSink, RunPaths, WarningEvent
+
+if TYPE_CHECKING:
+    from trainer.datasets import Loader
+
+
+class Evaluator:
+    """Evaluates the model as it is.
+
+    Args:
+        between: called before each batch and each picture; what it raises ends the evaluation.
+        paths: where samples and reports go; without a run directory there are none.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        measuring: Measuring,
+        run: Runner,
+        tell: EventSink,
+        paths: RunPaths | None,
+        between: Callable[[], None],
+    ) -> None:
+        self.task, self._measuring, self._run, self._tell, self._paths = task, measuring, run, tell, paths
+        self._between = between
+        self._limit = task.config.validate.worst_items
+        self._scoring = Scoring() if self._limit and paths is not None else None
+        self._programs = {
+            meter: evaluation_program(task, meter.tally, run.compiling, self._scoring)
+            for meter in (measuring.valid, measuring.test)
+        }
+
+    def __call__(
+        self, loader: Loader, occasion: Occasion, *, name: str, limit: int | None = None, finds_worst: bool = True
+    ) -> dict[str, float]:
+        """The metrics of the loader's batches (of the first `limit`). `name` is the phase's."""
+        total = min(loader.steps_per_epoch, limit or loader.steps_per_epoch)
+        meter = self._meter(occasion.split)
+        program = self._programs[meter]
+        with phase(name, self._tell, unit="batch") as running, loader.epoch(0) as batches:
+            program.prepare()
+            meter.reset()
+            search = Search(self._scoring, self._limit) if self._scoring is not None and finds_worst else None
+
+            def take(handed: Handed, number: int, weight: np.ndarray) -> None:
+                part = handed.pop(ITEMS, {})
+                if search is not None:
+                    search.add(part, loader.items_of(0, number), weight)
+                meter.hand_over(handed, (occasion.split, 0, number))
+
+            for number, batch in zip(range(total), batches, strict=False):
+                self._between()
+                weight = np.array(batch["weight"])  # the batch's memory is used again
+                self._run(program, "validation step", batch, then=partial(take, number=number, weight=weight))
+                running.progress(number + 1, total)
+            self._run.late.settle()
+            values = self._measuring.take(meter, occasion)
+            if search is not None:
+                running.progress(total, total, "pictures of the worst items")
+                self._show_worst(search, loader, occasion)
+            return values
+
+    def rehearse(self, loader: Loader) -> None:
+        """Run the step once, so that it is compiled."""
+        program = self._programs[self._measuring.valid]
+        program.prepare()
+        self._run(program, "validation step", loader.batch(0, 0), then=lambda handed: None)
+
+    def check_metrics(self, splits: DataSplits) -> None:
+        """Refuse metrics that can't be computed from what an evaluation step gives.
+
+        The step is not compiled and computes nothing for it: it only builds a graph, of one batch.
+
+        Raises:
+            TrainerError: with the metric's place in the config.
+        """
+        checked: set[Meter] = set()
+        for split, loader in {"valid": splits.valid, **splits.tests()}.items():
+            meter = self._meter(split)
+            if loader is None or meter in checked or not meter.tally.wanted:
+                continue
+            checked.add(meter)
+            set_mode(self.task, is_training=False)
+            batch = {name: engine.asarray(values) for name, values in loader.batch(0, 0).items()}
+            with engine.autocast(self.task.config.train.precision):
+                meter.tally.check(self.task.valid_step(batch), by=f"{type(self.task).__name__}.valid_step")
+
+    @property
+    def has_samples(self) -> bool:
+        """Whether there is anything to show and a place for it."""
+        return self._paths is not None and type(self.task).samples is not Task.samples
+
+    def show_samples(self, loader: Loader, *, step: int) -> None:
+        """Write the task's samples of the loader's first batch."""
+        assert self._paths is not None
+        set_mode(self.task, is_training=False)
+        batch = {name: engine.asarray(values) for name, values in loader.batch(0, 0).items()}
+        write_samples(list(self.task.samples(batch)), self._paths, self._tell, step=step, split="valid")
+
+    def _meter(self, split: str) -> Meter:
+        return self._measuring.valid if split == "valid" else self._measuring.test
+
+    def _show_worst(self, search: Search, loader: Loader, occasion: Occasion) -> None:
+        """Write and tell of the items that an evaluation found worst; the model is still as it was evaluated."""
+        worst, score = search.found, self._scoring.score if self._scoring is not None else None
+        if score is None or self._paths is None or not len(worst.items):
+            return
+        report = worst_items_report(
+            worst, score, self.task, loader,
+            report_folder(self._paths, occasion) / f"{occasion.prefix}{WORST_ITEMS}", self._paths.root,
+            before_each=self._between, complain=lambda why: self._tell(WarningEvent(why)),
+        )  # fmt: skip
+        self._measuring.report({WORST_ITEMS: report}, occasion)

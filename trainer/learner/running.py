@@ -1,0 +1,58 @@
+"""Running a task's programs: their first runs as phases, and what follows from a run once that has ended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from trainer.learner.failures import out_of_memory
+from trainer.learner.late import Late
+from trainer.learner.phases import CompilePhases
+from trainer.learner.programs import Program
+from trainer.learner.stopwatch import Stopwatch
+from trainer.learner.tally import Handed
+from trainer.rundir import EventSink
+
+if TYPE_CHECKING:
+    from trainer.configs import RunConfig
+
+
+class Runner:
+    """Runs programs.
+
+    Args:
+        check: called while a program is compiled; what it raises ends that.
+
+    Attributes:
+        stopwatch: counts the time of steps; compilation is left out.
+        late: what waits for the last run.
+    """
+
+    def __init__(self, config: RunConfig, tell: EventSink, check: Callable[[], None]) -> None:
+        self.stopwatch, self.late = Stopwatch(), Late()
+        self._config, self._check, self._phases = config, check, CompilePhases(tell)
+
+    def __call__(
+        self, program: Program, name: str, batch: Mapping[str, Any], *flags: bool, then: Callable[[Handed], None]
+    ) -> None:
+        """Run a program on a batch, and have `then` called with what it hands over (see `Late`)."""
+        handed = self._run(program, name, batch, flags)
+        self.late.submitted(program.fence)
+        self.late.add(partial(then, handed))
+
+    def compiling(self, done: int, total: int, now: str) -> None:
+        """Tell of the progress of compilation."""
+        self._phases.report(done, total, now)
+        self._check()
+
+    def _run(self, program: Program, name: str, batch: Mapping[str, Any], flags: tuple[bool, ...]) -> Handed:
+        try:
+            if program.has_run(*flags):
+                handed = program(batch, *flags)
+                self.stopwatch.count(len(next(iter(batch.values()))))
+                return handed
+            with self.stopwatch.apart(), self._phases.watching(name):
+                return program(batch, *flags)
+        except MemoryError as error:
+            raise out_of_memory(name, program.memory(), self._config) from error
