@@ -14,7 +14,7 @@ import numpy as np
 from trainer.engine.graph import dtypes, half
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.errors import describe, refusal
-from trainer.engine.graph.node import Node, Primitive, Shape, make_node
+from trainer.engine.graph.node import Node, Shape, make_node
 from trainer.engine.graph.primitives.table import FLOAT, NUMERIC, DTypeRule, first_dtype, register
 
 Pair = tuple[int, int]
@@ -61,9 +61,7 @@ def _matmul_reference(attributes: tuple[Any, ...], a: np.ndarray, b: np.ndarray)
 
 
 _MATMUL = register(
-    Primitive(
-        "matmul", "contraction", _matmul_shape, _result_dtype("matmul", NUMERIC, 0), _matmul_reference, ("precision",)
-    )
+    "matmul", "contraction", _matmul_shape, _result_dtype("matmul", NUMERIC, 0), _matmul_reference, ("precision",)
 )
 
 
@@ -213,34 +211,28 @@ def _weight_gradient_reference(attributes: tuple[Any, ...], x: np.ndarray, dy: n
 
 
 _CONVOLUTION = register(
-    Primitive(
-        "convolution",
-        "contraction",
-        _convolution_shape,
-        _result_dtype("convolution", FLOAT, 4),
-        _convolution_reference,
-        _GEOMETRY,
-    )
+    "convolution",
+    "contraction",
+    _convolution_shape,
+    _result_dtype("convolution", FLOAT, 4),
+    _convolution_reference,
+    _GEOMETRY,
 )
 _INPUT_GRADIENT = register(
-    Primitive(
-        "convolution_input_gradient",
-        "contraction",
-        _input_gradient_shape,
-        _result_dtype("convolution_input_gradient", FLOAT, 4),
-        _input_gradient_reference,
-        (*_GEOMETRY, "spatial"),
-    )
+    "convolution_input_gradient",
+    "contraction",
+    _input_gradient_shape,
+    _result_dtype("convolution_input_gradient", FLOAT, 4),
+    _input_gradient_reference,
+    (*_GEOMETRY, "spatial"),
 )
 _WEIGHT_GRADIENT = register(
-    Primitive(
-        "convolution_weight_gradient",
-        "contraction",
-        _weight_gradient_shape,
-        _result_dtype("convolution_weight_gradient", FLOAT, 4),
-        _weight_gradient_reference,
-        (*_GEOMETRY, "window"),
-    )
+    "convolution_weight_gradient",
+    "contraction",
+    _weight_gradient_shape,
+    _result_dtype("convolution_weight_gradient", FLOAT, 4),
+    _weight_gradient_reference,
+    (*_GEOMETRY, "window"),
 )
 
 

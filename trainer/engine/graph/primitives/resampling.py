@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from trainer.engine.graph.errors import describe, refusal
-from trainer.engine.graph.node import Node, Primitive, Shape, make_node
-from trainer.engine.graph.primitives.table import FLOAT, first_dtype, register
+from trainer.engine.graph.node import Node, Shape, make_node
+from trainer.engine.graph.primitives.table import FLOAT, register
 
 Run = tuple[int, tuple[float, ...]]
 """Where neighbours begin, and their weights; none gives 0."""
@@ -45,9 +45,7 @@ def _reference(attributes: tuple[Any, ...], x: np.ndarray) -> np.ndarray:
     return y
 
 
-_RESAMPLE = register(
-    Primitive("resample", "window", _shape, first_dtype("resample", FLOAT), _reference, ("rows", "columns"))
-)
+_RESAMPLE = register("resample", "window", _shape, FLOAT, _reference, ("rows", "columns"))
 
 
 def resample(x: Node, rows: Band, columns: Band) -> Node:

@@ -10,9 +10,11 @@ import numpy as np
 from trainer.engine.graph import dtypes
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.errors import describe, refusal
-from trainer.engine.graph.node import Node, Primitive, Shape, make_node
+from trainer.engine.graph.node import Node, Shape, make_node
 from trainer.engine.graph.primitives.contraction import Padding, Pair, window_extents
 from trainer.engine.graph.primitives.table import FLOAT, NUMERIC, first_dtype, register
+
+_GEOMETRY = ("window", "strides", "padding", "dilation")
 
 
 def _shape(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> Shape:
@@ -57,16 +59,7 @@ def _reference(attributes: tuple[Any, ...], x: np.ndarray) -> np.ndarray:
     return best
 
 
-_WINDOW_ARGMAX = register(
-    Primitive(
-        "window_argmax",
-        "window",
-        _shape,
-        first_dtype("window_argmax", NUMERIC, dtypes.int32),
-        _reference,
-        ("window", "strides", "padding", "dilation"),
-    )
-)
+_WINDOW_ARGMAX = register("window_argmax", "window", _shape, NUMERIC, _reference, _GEOMETRY, result=dtypes.int32)
 
 
 def window_argmax(x: Node, window: Pair, strides: Pair, padding: Padding, dilation: Pair) -> Node:
@@ -88,16 +81,7 @@ def _max_reference(attributes: tuple[Any, ...], x: np.ndarray) -> np.ndarray:
     )
 
 
-_WINDOW_MAX = register(
-    Primitive(
-        "window_max",
-        "window",
-        _shape,
-        first_dtype("window_max", NUMERIC),
-        _max_reference,
-        ("window", "strides", "padding", "dilation"),
-    )
-)
+_WINDOW_MAX = register("window_max", "window", _shape, NUMERIC, _max_reference, _GEOMETRY)
 
 
 def window_max(x: Node, window: Pair, strides: Pair, padding: Padding, dilation: Pair) -> Node:
@@ -132,14 +116,7 @@ def _gradient_reference(attributes: tuple[Any, ...], dy: np.ndarray, places: np.
 
 
 _WINDOW_MAX_GRADIENT = register(
-    Primitive(
-        "window_max_gradient",
-        "window",
-        _gradient_shape,
-        _gradient_dtype,
-        _gradient_reference,
-        ("window", "strides", "padding", "dilation", "spatial"),
-    )
+    "window_max_gradient", "window", _gradient_shape, _gradient_dtype, _gradient_reference, (*_GEOMETRY, "spatial")
 )
 
 
