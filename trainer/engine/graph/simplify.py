@@ -80,7 +80,7 @@ def _array(value: bool | int | float | None, dtype: DType) -> np.ndarray:
 
 def _is_subnormal(array: np.ndarray, dtype: DType) -> bool:
     computed = np.float64 if dtype is float64 else np.float32  # 16-bit floats are computed with as float32
-    return dtype.is_float and 0.0 < abs(float(array)) < np.finfo(computed).tiny
+    return dtype.is_float and 0.0 < abs(float(array)) < float(np.finfo(computed).tiny)
 
 
 def _is_flushed(node: Node) -> bool:
