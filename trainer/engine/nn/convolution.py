@@ -9,6 +9,7 @@ from trainer.engine import functions
 from trainer.engine.nn.initializers import fan_in_bias, kaiming_uniform
 from trainer.engine.nn.module import Module
 from trainer.engine.nn.parameter import declare
+from trainer.engine.nn.statistics import per_channel
 from trainer.engine.tensor import Tensor
 
 Pair = int | tuple[int, int]
@@ -44,17 +45,10 @@ class _Convolution(Module):
         self.bias = declare((out_channels,), fan_in_bias(weight_shape)) if bias else None
 
     def _with_bias(self, y: Tensor) -> Tensor:
-        if self.bias is None:
-            return y
-        return (y + functions.reshape(self.bias, (1, self.out_channels, 1, 1))).astype(y.dtype)
+        return y if self.bias is None else (y + per_channel(self.bias, y)).astype(y.dtype)
 
     def _check(self, x: Tensor) -> None:
-        if x.ndim != 4 or x.shape[1] != self.in_channels:
-            raise TrainerError(
-                f"{self.path or type(self).__name__} got another number of channels",
-                found=f"shape {x.shape}",
-                expected=f"[N, {self.in_channels}, H, W]",
-            )
+        self._check_shape(x.ndim == 4 and x.shape[1] == self.in_channels, x, f"[N, {self.in_channels}, H, W]")
 
     def extra_repr(self) -> str:
         window = f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
