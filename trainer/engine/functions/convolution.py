@@ -27,9 +27,7 @@ def convolution(
     name = "convolution"
     tensor, filters = _operands(name, x, weight)
     if tensor.ndim == 3:
-        flat = [reshape(each, (*each.shape[:2], 1, each.shape[2])) for each in (tensor, filters)]
-        result = convolution(*flat, groups=groups, **_line_geometry(stride, padding, dilation))
-        return reshape(result, (*result.shape[:2], result.shape[3]))
+        return _in_line(convolution, tensor, filters, stride, padding, dilation, groups=groups)
     strides, dilations = pair(name, "stride", stride), pair(name, "dilation", dilation)
     precision, paddings = precision_of(tensor.dtype, filters.dtype), padding_pairs(name, padding)
     node = p.convolution(tensor.node, filters.node, strides, paddings, dilations, groups, precision)
@@ -55,10 +53,8 @@ def convolution_transpose(
     name = "convolution_transpose"
     tensor, filters = _operands(name, x, weight)
     if tensor.ndim == 3:
-        flat = [reshape(each, (*each.shape[:2], 1, each.shape[2])) for each in (tensor, filters)]
-        geometry = _line_geometry(stride, padding, dilation)
-        result = convolution_transpose(*flat, groups=groups, output_padding=(0, _single(output_padding)), **geometry)
-        return reshape(result, (*result.shape[:2], result.shape[3]))
+        further = {"output_padding": (0, _single(output_padding)), "groups": groups}
+        return _in_line(convolution_transpose, tensor, filters, stride, padding, dilation, **further)
     strides, dilations = pair(name, "stride", stride), pair(name, "dilation", dilation)
     paddings, extra = padding_pairs(name, padding), pair(name, "output_padding", output_padding)
     spatial = tuple(
@@ -162,9 +158,14 @@ def _operands(name: str, x: Any, weight: Any) -> tuple[Tensor, Tensor]:
     return tensor.astype(dtype), filters.astype(dtype)
 
 
-def _line_geometry(stride: Any, padding: Any, dilation: Any) -> dict[str, Any]:
-    """The geometry of one dimension as that of rows of one pixel's height."""
-    return {"stride": (1, _single(stride)), "padding": _line_padding(padding), "dilation": (1, _single(dilation))}
+def _in_line(
+    function: Any, x: Tensor, weight: Tensor, stride: Any, padding: Any, dilation: Any, **further: Any
+) -> Tensor:
+    """`function` of lines, as of pictures of one pixel's height."""
+    flat = [reshape(each, (*each.shape[:2], 1, each.shape[2])) for each in (x, weight)]
+    geometry = {"stride": (1, _single(stride)), "padding": _line_padding(padding), "dilation": (1, _single(dilation))}
+    result = function(*flat, **geometry, **further)
+    return reshape(result, (*result.shape[:2], result.shape[3]))
 
 
 def _single(value: Any) -> int:

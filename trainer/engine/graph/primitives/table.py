@@ -45,10 +45,10 @@ def register(
     return primitive
 
 
-def named(name: str, build: Callable[..., Node]) -> Callable[..., Node]:
-    """`build` under the name of its primitive."""
-    build.__name__ = build.__qualname__ = name
-    return build
+def named(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """`function` under the name that errors and documentation give it."""
+    function.__name__ = function.__qualname__ = name
+    return function
 
 
 def first_shape(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> Shape:
