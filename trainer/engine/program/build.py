@@ -10,7 +10,7 @@ from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.node import Node, Shape, topological
 from trainer.engine.graph.primitives import outputs_of
 from trainer.engine.graph.storage import Layout, Storage
-from trainer.engine.program.body import Body, Load, load_dtypes
+from trainer.engine.program.body import Body, Load, load_dtypes, tidy
 from trainer.engine.program.copies import parts_of_concatenate, parts_of_pad
 from trainer.engine.program.epilogues import Fused, fuse_epilogues
 from trainer.engine.program.group import Group, group
@@ -19,7 +19,6 @@ from trainer.engine.program.partition import COPIED, Partition, Policy, partitio
 from trainer.engine.program.prologues import applied_to
 from trainer.engine.program.spec import Instruction
 from trainer.engine.program.target import Target
-from trainer.engine.program.tidy import tidy
 from trainer.engine.program.views import identity, is_dense, strides_over
 from trainer.engine.program.work import KINDS, NOTHING, Buffer, Call, Reduce, View, Work
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from trainer.engine.graph.dtypes import float32
 from trainer.engine.graph.node import Node
-from trainer.engine.program.body import Body, Load, addressing, prune, renumbered
-from trainer.engine.program.epilogue import Epilogue, EpilogueOperand
+from trainer.engine.program.body import Body, Load, as_epilogue
+from trainer.engine.program.epilogue import Epilogue
 from trainer.engine.program.layouts import CHANNELS_LAST
 from trainer.engine.program.views import NodeView
 
@@ -43,30 +43,12 @@ def applied_to(node: Node, views: Mapping[Node, NodeView]) -> Applied | None:
     if node.dtype != float32 or node.ndim != 4:
         return None
     body = Body(node.shape, dict(views))
-    position = body.root(node)
-    kept, place = prune(body.instructions, [position])
-    if place[position] != len(kept) - 1:
+    found = as_epilogue(node, body, CHANNELS_LAST, _CHANNEL, lambda load, how: how == "same")
+    if found is None or len(found[1]) != 1:
         return None
-    source: Load | None = None
-    number: dict[int, int] = {}
-    operands: list[EpilogueOperand] = []
-    loads: list[Load] = []
-    for step in kept:
-        if step.operation != "load" or step.attributes[0] in number:
-            continue
-        load = body.loads[step.attributes[0]]
-        how = addressing(load, node.shape, CHANNELS_LAST, _CHANNEL)
-        if how is None or (how == "same" and (source is not None or step.dtype != float32)):
-            return None
-        if how == "same":
-            source, number[step.attributes[0]] = load, 0
-            continue
-        operands.append(EpilogueOperand(step.dtype, how))
-        loads.append(load)
-        number[step.attributes[0]] = len(loads)
-    if source is None:
-        return None
-    return Applied(Epilogue(tuple(operands), tuple(renumbered(kept, number))), source, tuple(loads))
+    prologue, (source,), loads = found
+    assert source.base is not None
+    return Applied(prologue, source, loads) if source.base.dtype == float32 else None
 
 
 def is_all_that_is_read(node: Node, views: Mapping[Node, NodeView], users: Mapping[Node, Sequence[Node]]) -> bool:
