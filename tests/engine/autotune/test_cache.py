@@ -115,7 +115,7 @@ def test_the_key_holds_all_that_a_decision_depends_on(monkeypatch: pytest.Monkey
     monkeypatch.setattr(cache_module, "templates_hash", lambda: "another source")
     keys.add(decision_key(SPEC, target, 2))
     monkeypatch.undo()
-    monkeypatch.setattr(cache_module, "_versions", lambda: ("9.9",))
+    monkeypatch.setattr(cache_module, "_VERSIONS", ("9.9",))
     keys.add(decision_key(SPEC, target, 2))
     assert len(keys) == 8
     monkeypatch.undo()
