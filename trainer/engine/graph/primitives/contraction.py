@@ -19,6 +19,7 @@ from trainer.engine.graph.primitives.table import FLOAT, NUMERIC, DTypeRule, fir
 
 Pair = tuple[int, int]
 Padding = tuple[Pair, Pair]
+_NONE: Padding = ((0, 0), (0, 0))
 _GEOMETRY = ("strides", "padding", "dilation", "groups", "precision")
 
 
@@ -89,17 +90,19 @@ def window_extents(
             found=f"{describe(found)}, window {window}, strides {strides}, padding {padding}, dilation {dilation}",
             expected="two spatial axes; window, strides and dilation of at least 1, padding of at least 0",
         )
-    extents = []
-    for extent, size, stride, (low, high), spacing in zip(*fields, strict=True):
-        room = extent + low + high - (spacing * (size - 1) + 1)
-        if room < 0:
-            raise refusal(
-                name,
-                "the window is larger than the padded input",
-                found=f"input {list(spatial)}, window {list(window)}, padding {padding}, dilation {dilation}",
-            )
-        extents.append(room // stride + 1)
-    return tuple(extents)
+    extents = extents_of(*fields)
+    if min(extents) < 1:
+        given = f"input {list(spatial)}, window {list(window)}, padding {padding}, dilation {dilation}"
+        raise refusal(name, "the window is larger than the padded input", found=given)
+    return extents
+
+
+def extents_of(spatial: Shape, window: Shape, strides: Pair, padding: Padding, dilation: Pair) -> Shape:
+    """As `window_extents`, of a geometry that is known to fit."""
+    return tuple(
+        (extent + low + high - spacing * (size - 1) - 1) // stride + 1
+        for extent, size, stride, (low, high), spacing in zip(spatial, window, strides, padding, dilation, strict=True)
+    )
 
 
 def _check(name: str, holds: bool, inputs: Sequence[Node], expected: str) -> None:
@@ -168,17 +171,10 @@ def _grouped(x: np.ndarray, groups: int, axis: int) -> np.ndarray:
     return x.reshape(*x.shape[:axis], groups, x.shape[axis] // groups, *x.shape[axis + 1 :])
 
 
-def _extents(x: np.ndarray, window: Shape, strides: Pair, dilation: Pair) -> Shape:
-    return tuple(
-        (extent - spacing * (size - 1) - 1) // stride + 1
-        for extent, size, stride, spacing in zip(x.shape[2:], window, strides, dilation, strict=True)
-    )
-
-
 def _convolution_reference(attributes: tuple[Any, ...], x: np.ndarray, w: np.ndarray) -> np.ndarray:
     strides, padding, dilation, groups, precision = attributes
     x, w = _padded(_widened(x, precision), padding), _grouped(_widened(w, precision), groups, 0)
-    extents = _extents(x, w.shape[3:], strides, dilation)
+    extents = extents_of(x.shape[2:], w.shape[3:], strides, _NONE, dilation)  # x is padded
     result = np.zeros((x.shape[0], groups, w.shape[1], *extents))
     for r, s, place in _places(w.shape[3:], strides, dilation, extents):
         pixels = _grouped(x[:, :, *place], groups, 1)

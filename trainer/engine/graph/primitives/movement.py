@@ -110,9 +110,13 @@ def _pad_shape(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> Shape:
             found=f"{describe(inputs)}, low {list(low)}, high {list(high)}, interior {list(interior)}",
             expected="for each axis three numbers of at least 0",
         )
+    return _padded(x.shape, low, high, interior)
+
+
+def _padded(shape: Shape, low: Ints, high: Ints, interior: Ints) -> Shape:
     return tuple(
         before + after + extent + between * max(0, extent - 1)
-        for extent, before, after, between in zip(x.shape, low, high, interior, strict=True)
+        for extent, before, after, between in zip(shape, low, high, interior, strict=True)
     )
 
 
@@ -126,11 +130,7 @@ def inside(shape: Shape, low: Ints, interior: Ints) -> tuple[slice, ...]:
 
 def _pad_reference(attributes: tuple[Any, ...], x: np.ndarray) -> np.ndarray:
     low, high, interior, value = attributes
-    shape = [
-        before + after + extent + between * max(0, extent - 1)
-        for extent, before, after, between in zip(x.shape, low, high, interior, strict=True)
-    ]
-    result = np.full(shape, value, x.dtype)
+    result = np.full(_padded(x.shape, low, high, interior), value, x.dtype)
     result[inside(x.shape, low, interior)] = x
     return result
 

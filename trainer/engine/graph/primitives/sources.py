@@ -56,19 +56,12 @@ def canonical(value: Any, dtype: DType) -> bool | int | float:
     return math.nan if number != number else number
 
 
-def _buffer_shape(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> Shape:
-    return attributes[0].shape
-
-
-def _buffer_dtype(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> DType:
-    return attributes[0].dtype
-
-
-def _buffer_reference(attributes: tuple[Any, ...]) -> np.ndarray:
-    return half.widened(attributes[0].view(), attributes[0].dtype)
-
-
-BUFFER = register("buffer", "leaf", _buffer_shape, _buffer_dtype, _buffer_reference, ("storage",))
+BUFFER = register(
+    "buffer", "leaf",
+    lambda inputs, attributes: attributes[0].shape,
+    lambda inputs, attributes: attributes[0].dtype,
+    lambda attributes: half.widened(attributes[0].view(), attributes[0].dtype), ("storage",),
+)  # fmt: skip
 
 CONSTANT = register(
     "constant",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ from trainer.engine.graph import dtypes
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.errors import describe, refusal
 from trainer.engine.graph.node import Node, Shape, make_node
-from trainer.engine.graph.primitives.contraction import Padding, Pair, window_extents
+from trainer.engine.graph.primitives.contraction import Padding, Pair, extents_of, window_extents
 from trainer.engine.graph.primitives.table import FLOAT, NUMERIC, first_dtype, register
 
 _GEOMETRY = ("window", "strides", "padding", "dilation")
@@ -38,11 +39,7 @@ def _shape(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> Shape:
 def _reference(attributes: tuple[Any, ...], x: np.ndarray) -> np.ndarray:
     window, strides, padding, dilation = attributes
     height, width = x.shape[2:]
-    fields = (x.shape[2:], window, strides, padding, dilation)
-    rows, columns = (
-        (extent + low + high - spacing * (size - 1) - 1) // stride + 1
-        for extent, size, stride, (low, high), spacing in zip(*fields, strict=True)
-    )
+    rows, columns = extents_of(x.shape[2:], window, strides, padding, dilation)
     best = np.zeros((*x.shape[:2], rows, columns), np.int32)
     found = np.zeros(best.shape, np.bool_)
     value = np.zeros(best.shape, x.dtype)
@@ -75,10 +72,8 @@ def window_argmax(x: Node, window: Pair, strides: Pair, padding: Padding, dilati
 
 def _max_reference(attributes: tuple[Any, ...], x: np.ndarray) -> np.ndarray:
     places = _reference(attributes, x)
-    pixels = x.reshape(*x.shape[:2], x.shape[2] * x.shape[3])
-    return np.take_along_axis(pixels, places.reshape(*places.shape[:2], places.shape[2] * places.shape[3]), 2).reshape(
-        places.shape
-    )
+    pixels, flat = (each.reshape(*each.shape[:2], math.prod(each.shape[2:])) for each in (x, places))
+    return np.take_along_axis(pixels, flat, 2).reshape(places.shape)
 
 
 _WINDOW_MAX = register("window_max", "window", _shape, NUMERIC, _max_reference, _GEOMETRY)
