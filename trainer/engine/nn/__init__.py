@@ -3,18 +3,7 @@
 # ruff: noqa: F401
 
 from trainer.engine.nn import functional, initializers
-from trainer.engine.nn.activations import (
-    ELU,
-    GELU,
-    LeakyReLU,
-    LogSoftmax,
-    ReLU,
-    Sigmoid,
-    SiLU,
-    Softmax,
-    Softplus,
-    Tanh,
-)
+from trainer.engine.nn.activations import ELU, GELU, LeakyReLU, LogSoftmax, ReLU, Sigmoid, SiLU, Softmax, Softplus, Tanh
 from trainer.engine.nn.boxes import (
     box_area,
     box_iou,

@@ -233,13 +233,7 @@ _WEIGHT_GRADIENT = register(
 
 
 def convolution(
-    x: Node,
-    w: Node,
-    strides: Pair,
-    padding: Padding,
-    dilation: Pair,
-    groups: int,
-    precision: DType | None = None,
+    x: Node, w: Node, strides: Pair, padding: Padding, dilation: Pair, groups: int, precision: DType | None = None
 ) -> Node:
     """Cross-correlation of x [N, C, H, W] with w [K, C/groups, R, S]: y [N, K, P, Q]."""
     return make_node(_CONVOLUTION, (x, w), (strides, padding, dilation, groups, precision))
