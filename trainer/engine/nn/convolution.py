@@ -21,17 +21,18 @@ def pair(value: Pair) -> tuple[int, int]:
 
 
 class _Convolution(Module):
+    is_transposed = False
+
     def __init__(
         self,
         in_channels: int,
         out_channels: int,
         kernel_size: Pair,
-        stride: Pair,
-        padding: Pair,
-        dilation: Pair,
-        groups: int,
-        weight_shape: tuple[int, ...],
-        bias: bool,
+        stride: Pair = 1,
+        padding: Pair = 0,
+        dilation: Pair = 1,
+        groups: int = 1,
+        bias: bool = True,
     ) -> None:
         if groups < 1 or in_channels % groups or out_channels % groups:
             raise TrainerError(
@@ -41,6 +42,8 @@ class _Convolution(Module):
             )
         self.in_channels, self.out_channels, self.groups = in_channels, out_channels, groups
         self.kernel_size, self.stride, self.padding, self.dilation = map(pair, (kernel_size, stride, padding, dilation))
+        rows, columns = (in_channels, out_channels) if self.is_transposed else (out_channels, in_channels)
+        weight_shape = (rows, columns // groups, *self.kernel_size)
         self.weight = declare(weight_shape, kaiming_uniform(math.sqrt(5)))
         self.bias = declare((out_channels,), fan_in_bias(weight_shape)) if bias else None
 
@@ -58,20 +61,6 @@ class _Convolution(Module):
 class Conv2d(_Convolution):
     """Convolution of x [N, C, H, W] with weight [K, C/groups, R, S] and bias [K]."""
 
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: Pair,
-        stride: Pair = 1,
-        padding: Pair = 0,
-        dilation: Pair = 1,
-        groups: int = 1,
-        bias: bool = True,
-    ) -> None:
-        weight_shape = (out_channels, in_channels // max(1, groups), *pair(kernel_size))
-        super().__init__(in_channels, out_channels, kernel_size, stride, padding, dilation, groups, weight_shape, bias)
-
     def forward(self, x: Tensor) -> Tensor:
         self._check(x)
         y = functions.convolution(
@@ -86,6 +75,8 @@ class ConvTranspose2d(_Convolution):
     The result's extent is (H − 1)·stride − 2·padding + dilation·(R − 1) + output_padding + 1.
     """
 
+    is_transposed = True
+
     def __init__(
         self,
         in_channels: int,
@@ -98,8 +89,7 @@ class ConvTranspose2d(_Convolution):
         bias: bool = True,
         dilation: Pair = 1,
     ) -> None:
-        weight_shape = (in_channels, out_channels // max(1, groups), *pair(kernel_size))
-        super().__init__(in_channels, out_channels, kernel_size, stride, padding, dilation, groups, weight_shape, bias)
+        super().__init__(in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias)
         self.output_padding = pair(output_padding)
 
     def forward(self, x: Tensor) -> Tensor:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from trainer.engine.graph import dtypes
-from trainer.engine.graph.node import Node, Shape
+from trainer.engine.graph.node import Node, Shape, reached
 from trainer.engine.graph.storage import Layout
 from trainer.engine.program.epilogue import Addressing, Epilogue, EpilogueOperand
 from trainer.engine.program.spec import Instruction
@@ -142,13 +142,7 @@ def _addressing(load: Load, shape: Shape, layout: Layout, channel: int) -> Addre
 
 def _pruned(instructions: Sequence[Instruction], wanted: Sequence[int]) -> tuple[list[Instruction], dict[int, int]]:
     """Only what `wanted` depends on, and where each kept instruction went."""
-    keep: set[int] = set()
-    stack = list(wanted)
-    while stack:
-        position = stack.pop()
-        if position not in keep:
-            keep.add(position)
-            stack.extend(instructions[position].arguments)
+    keep = reached(wanted, lambda position: instructions[position].arguments)
     place = {old: new for new, old in enumerate(sorted(keep))}
     kept = [
         Instruction(step.operation, tuple(place[argument] for argument in step.arguments), step.dtype, step.attributes)

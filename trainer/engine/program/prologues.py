@@ -6,11 +6,11 @@ read as the convolution before it left it, by the forward pass and by the weight
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from trainer.engine.graph.dtypes import float32
-from trainer.engine.graph.node import Node
+from trainer.engine.graph.node import Node, reached
 from trainer.engine.program.body import Body, Load, as_epilogue
 from trainer.engine.program.epilogue import Epilogue
 from trainer.engine.program.layouts import CHANNELS_LAST
@@ -53,24 +53,12 @@ def applied_to(node: Node, views: Mapping[Node, NodeView]) -> Applied | None:
 
 def is_all_that_is_read(node: Node, views: Mapping[Node, NodeView], users: Mapping[Node, Sequence[Node]]) -> bool:
     """Whether only `node` is computed from a contraction's result: then its epilogue stores `node` for nothing."""
-    inside, stack = {node}, [node]
-    while stack:
-        for source in stack.pop().inputs:
-            if source not in inside and source not in views:
-                inside.add(source)
-                stack.append(source)
+    inside = reached([node], lambda each: [source for source in each.inputs if source not in views]).keys()
     bases = {views[source].base for each in inside for source in each.inputs if source in views}
     return any(base.operation.family == "contraction" and not _escapes(base, node, inside, users) for base in bases)
 
 
-def _escapes(base: Node, node: Node, inside: set[Node], users: Mapping[Node, Sequence[Node]]) -> bool:
+def _escapes(base: Node, node: Node, inside: Set[Node], users: Mapping[Node, Sequence[Node]]) -> bool:
     """Whether something else than `node` reads `base`, or what is computed of it on the way to `node`."""
-    stack, seen = [base], {base}
-    while stack:
-        for user in users[stack.pop()]:
-            if user not in inside:
-                return True
-            if user is not node and user not in seen:
-                seen.add(user)
-                stack.append(user)
-    return False
+    way = reached([base], lambda each: [user for user in users[each] if user is not node and user in inside])
+    return any(user not in inside for each in way for user in users[each])
