@@ -109,6 +109,13 @@ def max_pool(x: Any, /, window: Any, stride: Any = None, padding: Any = 0, dilat
 
 def average_pool(x: Any, /, window: Any, stride: Any = None, padding: Any = 0) -> Tensor:
     """The mean of each window of x [N, C, H, W], padding counted as zeros; `stride` defaults to the window."""
+    return averaged(x, window, stride, padding, None)
+
+
+def averaged(x: Any, window: Any, stride: Any, padding: Any, counted: Any) -> Tensor:
+    """As `average_pool`, over what lies in the picture and in `counted` places of padding: (before, after) for each
+    axis, None for all.
+    """
     name = "average_pool"
     tensor = _images(name, x)
     if not tensor.dtype.is_float:
@@ -119,13 +126,17 @@ def average_pool(x: Any, /, window: Any, stride: Any = None, padding: Any = 0) -
     if min(*sizes, *strides) < 1:
         raise refusal(name, "window and stride are positive", found=f"window {sizes}, stride {strides}")
     bands = []
-    for extent, size, step, (low, high) in zip(tensor.shape[2:], sizes, strides, low_high, strict=True):
+    geometry = (tensor.shape[2:], sizes, strides, low_high, counted or low_high)
+    for extent, size, step, (low, high), (before, after) in zip(*geometry, strict=True):
         if extent + low + high < size:
             found = f"{describe([tensor])}, window {sizes}, padding {low_high}"
             raise refusal(name, "the window is larger than the padded input", found=found)
-        firsts = range(-low, extent + high - size + 1, step)
-        inside = [(max(0, first), min(extent, first + size)) for first in firsts]
-        bands.append((extent, tuple((first, (1.0 / size,) * (stop - first)) for first, stop in inside)))
+        runs = []
+        for first in range(-low, extent + high - size + 1, step):
+            terms = min(first + size, extent + after) - max(first, -before)
+            begin, stop = max(0, first), min(extent, first + size)
+            runs.append((begin, (1.0 / terms,) * (stop - begin)))
+        bands.append((extent, tuple(runs)))
     return wrapped(p.resample(tensor.node, *bands), tensor)
 
 

@@ -14,9 +14,8 @@ from trainer.engine.graph.primitives.compose import add_all
 
 
 def gradients(output: Node, wrt: Sequence[Node], cotangent: Node) -> list[Node | None]:
-    """The cotangents of `wrt`, given `output`'s; None for a node that `output` does not depend on.
-
-    Zeros where it is used but its derivative vanishes everywhere (as floor's does).
+    """The cotangents of `wrt`, given `output`'s: None for a node that `output` does not depend on, zeros for one that
+    is used but whose derivative vanishes everywhere (as floor's does).
 
     Only nodes on a path from one of `wrt` to `output` are visited. Equal nodes count as one, but none of `wrt` as
     another one. Cotangents that meet are added in the order from the last use to the first.

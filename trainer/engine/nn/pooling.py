@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from trainer.engine import functions
+from trainer.engine.functions.convolution import averaged
 from trainer.engine.nn.convolution import Pair, pair
 from trainer.engine.nn.module import Module
 from trainer.engine.nn.resampling import area, parts_of
@@ -74,22 +75,8 @@ class AvgPool2d(_Pool):
 
     def forward(self, x: Tensor) -> Tensor:
         padding = self._extra(x, (1, 1))
-        y = functions.average_pool(x, self.kernel_size, stride=self.stride, padding=padding)
-        counted = self.padding if self.count_include_pad else (0, 0)
-        if all(pads == (own, own) for pads, own in zip(padding, counted, strict=True)):
-            return y
-        bands = []
-        sizes = (x.shape[-2:], self.kernel_size, self.stride, padding, counted, y.shape[-2:])
-        for extent, size, step, (before, _), own, count in zip(*sizes, strict=True):
-            bands.append((extent, tuple(_window(number * step - before, size, extent, own) for number in range(count))))
-        return functions.resample(x, *bands)
-
-
-def _window(first: int, size: int, extent: int, counted: int) -> tuple[int, tuple[float, ...]]:
-    """A window's mean along an axis: of what lies in the picture, or in `counted` places of padding around it."""
-    terms = min(first + size, extent + counted) - max(first, -counted)
-    begin, stop = max(0, first), min(extent, first + size)
-    return begin, (1 / terms,) * (stop - begin)
+        counted = [(own, own) if self.count_include_pad else (0, 0) for own in self.padding]
+        return averaged(x, self.kernel_size, self.stride, padding, counted)
 
 
 class _AdaptivePool(Module):
