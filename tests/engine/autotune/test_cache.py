@@ -73,14 +73,6 @@ def test_a_file_of_superseded_lines_is_written_anew(path: Path) -> None:
     assert len(path.read_text().splitlines()) == 1
 
 
-def test_clearing_forgets_on_disk_too(path: Path) -> None:
-    cache = TuningCache(path)
-    cache.add(ENTRY)
-    assert cache.clear() == 1
-    assert cache.entries() == TuningCache(path).entries() == []
-    assert cache.clear() == 0
-
-
 def test_a_folder_that_others_may_write_to_is_not_used(path: Path) -> None:
     path.parent.mkdir(parents=True)
     path.parent.chmod(0o777)

@@ -97,14 +97,6 @@ class TuningCache:
         """All decisions, oldest first."""
         return list(self._entries.values())
 
-    def clear(self) -> int:
-        """Forget all decisions, on disk too; how many there were."""
-        count = len(self._entries)
-        self._entries = {}
-        with _locked(self.path):
-            self.path.unlink(missing_ok=True)
-        return count
-
     def _load(self) -> dict[str, Entry]:
         if native.private_directory(self.path.parent) is None:
             return {}

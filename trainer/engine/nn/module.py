@@ -142,10 +142,6 @@ class Module:
         """This module and all below it."""
         return (module for _, module in self.named_modules())
 
-    def children(self) -> Iterator[Module]:
-        """The modules directly below."""
-        return iter(self._children.values())
-
     def named_states(self) -> dict[str, State]:
         """Parameters and buffers by name, each object once: what a state dictionary holds."""
         states: dict[State, str] = {}
