@@ -6,6 +6,7 @@
 
 # ruff: noqa: F403
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 from trainer.engine import functions, random
@@ -44,25 +45,20 @@ __all__ = [
 __all__ += functions.__all__
 
 _LAZY = {
-    "trace": "trainer.engine.tracing.trace",
-    "Traced": "trainer.engine.tracing.trace",
-    "tuning": "trainer.engine.autotune.tuner",
-    "explain": "trainer.engine.profiling.explain",
-    "MemoryReport": "trainer.engine.profiling.memory",
-    "memory_report": "trainer.engine.profiling.memory",
-    "nn": "trainer.engine.nn",
-    "profile": "trainer.engine.profiling",
-    "Profile": "trainer.engine.profiling",
-    "LoadedProgram": "trainer.engine.export",
-    "load_program": "trainer.engine.export",
-    "save_program": "trainer.engine.export",
+    "autotune.tuner": ("tuning",),
+    "export": ("LoadedProgram", "load_program", "save_program"),
+    "profiling": ("Profile", "profile"),
+    "profiling.explain": ("explain",),
+    "profiling.memory": ("MemoryReport", "memory_report"),
+    "tracing.trace": ("Traced", "trace"),
 }
+"""Modules that are loaded when one of these names is first asked for; so is `nn`."""
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _LAZY:
-        raise AttributeError(f"module 'trainer.engine' has no attribute {name!r}")
-    import importlib
-
-    module = importlib.import_module(_LAZY[name])
-    return module if name == "nn" else getattr(module, name)
+    if name == "nn":
+        return importlib.import_module("trainer.engine.nn")
+    for module, names in _LAZY.items():
+        if name in names:
+            return getattr(importlib.import_module(f"trainer.engine.{module}"), name)
+    raise AttributeError(f"module 'trainer.engine' has no attribute {name!r}")

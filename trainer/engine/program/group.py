@@ -19,6 +19,7 @@ LARGEST_INSTRUCTIONS = 200
 LARGEST_OPERANDS = 24
 OPEN_GROUPS = 12
 SMALL = 1024
+_CALLED = ("contraction", "window", "index", "bundle")
 
 
 @dataclass(eq=False, slots=True)
@@ -73,14 +74,9 @@ def iteration_shape(root: Node) -> Shape:
 
 
 def _single(root: Node, plan: Partition) -> Group:
-    if root.is_bundle:
-        return Group("call", [root, *plan.users[root]], None, call_reads(root, plan))
-    if (
-        root.name in COPIED
-        or root.operation.family in ("contraction", "window", "index")
-        or root.name == "cumulative_sum"
-    ):
-        return Group("call", [root], None, call_reads(root, plan))
+    if root.operation.family in _CALLED or root.name in COPIED or root.name == "cumulative_sum":
+        outputs = plan.users[root] if root.is_bundle else ()
+        return Group("call", [root, *outputs], None, call_reads(root, plan))
     body = Body(iteration_shape(root), plan.views)
     if root.name in REDUCTIONS:
         body.value(root.inputs[0], identity(body.shape))
