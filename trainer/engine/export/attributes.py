@@ -21,7 +21,7 @@ Refuse = Callable[[str, object, str], TrainerError]
 
 
 class _Unfit(Exception):
-    """What was found is not (found, expected)."""
+    """An attribute is not of its kind; the arguments are what was found and what was expected."""
 
 
 def to_json(value: Any) -> Any:

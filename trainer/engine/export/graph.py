@@ -32,8 +32,8 @@ MOST_WINDOW_PLACES = 1 << 22
 
 @dataclass(frozen=True)
 class ProgramGraph:
-    """Nodes in order, of which inputs and arrays are leaves without memory; the latter, outputs and the new values of
-    arrays by name.
+    """Nodes in order; by name the inputs and the arrays, which are leaves without memory, the outputs, and the new
+    values of arrays.
     """
 
     nodes: tuple[Node, ...]

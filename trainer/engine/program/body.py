@@ -179,8 +179,8 @@ def tidy(body: Body, stored: Sequence[int]) -> tuple[list[Instruction], list[Loa
 def as_epilogue(
     root: Node, body: Body, layout: Layout, channel: int, is_main: Callable[[Load, Addressing | None], bool]
 ) -> tuple[Epilogue, list[Load], tuple[Load, ...]] | None:
-    """What computes `root`, which lies in `layout`, from the loads that `is_main` says stand for the array at hand: the
-    epilogue, these loads, and its further operands; None where no kernel finds one of those.
+    """The epilogue (or prologue) that computes `root`, stored in `layout`, from the array whose loads `is_main` takes;
+    these loads; and the further operands. None where a kernel can't address one of those.
     """
     position = body.root(root)
     kept, place = _pruned(body.instructions, [position])

@@ -34,7 +34,6 @@ _TREE = frozenset({"_states", "_children", "_parent"})
 """Attributes of an `nn.Module` whose entries are guarded by themselves."""
 
 _FUNCTIONS = (types.FunctionType, property, staticmethod, classmethod)
-_DESCRIPTORS = (property, staticmethod, classmethod, functools.cached_property, functools.partialmethod)
 
 
 @dataclass
@@ -121,11 +120,14 @@ class Reach:
             self._function(value, where)
         elif isinstance(value, types.MethodType):
             self._waiting += [(value.__self__, f"{where}.__self__", True), (value.__func__, where, True)]
+        elif isinstance(value, property):
+            self._waiting.append((value.fget, where, True))
+        elif isinstance(value, staticmethod | classmethod):
+            self._waiting.append((value.__func__, where, True))
+        elif isinstance(value, functools.cached_property | functools.partialmethod):
+            self._waiting.append((value.func, where, True))
         elif isinstance(value, functools.partial):
             self._waiting += [(getattr(value, name), f"{where}.{name}", True) for name in ("keywords", "args", "func")]
-        elif isinstance(value, _DESCRIPTORS):
-            name = next(name for name in ("fget", "__func__", "func") if hasattr(value, name))
-            self._waiting.append((getattr(value, name), where, True))
         elif isinstance(value, types.ModuleType):
             self._module(value, where)
         elif isinstance(value, type):
