@@ -4,11 +4,12 @@
 `trace` turns a function into one compiled program; `device` says where things are computed.
 """
 
-# ruff: noqa: F403, F405
+# ruff: noqa: F403
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
-from trainer.engine import random
+from trainer.engine import functions, random
 from trainer.engine.autocast import autocast
 from trainer.engine.functions import *
 from trainer.engine.gradients import gradients
@@ -36,44 +37,28 @@ bool = bool_
 e, pi, inf, nan, newaxis = 2.718281828459045, 3.141592653589793, float("inf"), float("nan"), None
 
 __all__ = [
-    "DType", "LoadedProgram", "MemoryReport", "Profile", "State", "Tensor", "Traced", "abs", "add", "all", "any",
-    "arange", "argmax", "argmin", "argsort", "asarray", "astype", "autocast", "average_pool", "barrier", "bfloat16",
-    "bincount", "bitwise_and", "bitwise_invert", "bitwise_left_shift", "bitwise_or", "bitwise_right_shift",
-    "bitwise_xor", "bool", "bool_", "broadcast_arrays", "broadcast_to", "can_cast", "ceil", "clip", "concat",
-    "convolution", "convolution_transpose", "cos", "cumulative_sum", "device", "divide", "e", "empty", "empty_like",
-    "equal", "erf", "evaluate", "exp", "expand_dims", "explain", "expm1", "eye", "flip", "float16", "float32",
-    "float64", "floor", "floor_divide", "from_dlpack", "full", "full_like", "gradients", "greater", "greater_equal",
-    "host_call", "inf", "int32", "int64", "isfinite", "isinf", "isnan", "less", "less_equal", "linspace",
-    "load_program", "log", "log1p", "logical_and", "logical_not", "logical_or", "logical_xor", "logistic", "matmul",
-    "matrix_transpose", "max", "max_pool", "maximum", "mean", "memory_report", "min", "minimum", "moments", "moveaxis",
-    "multiply", "nan", "negative", "newaxis", "nn", "not_equal", "one_hot", "ones", "ones_like", "pad", "permute_dims",
-    "pi", "positive", "pow", "prod", "profile", "random", "reciprocal", "remainder", "repeat", "resample", "reshape",
-    "result_type", "roll", "round", "save_program", "set_default_device", "sign", "sin", "sort", "sqrt", "square",
-    "squeeze", "stack", "std", "stop_gradient", "subtract", "sum", "suppress", "take", "take_along_axis", "tanh",
-    "tensordot", "tile", "top_k", "trace", "tril", "triu", "trunc", "tuning", "uint8", "unstack", "var", "vecdot",
-    "where", "zeros", "zeros_like",
+    "DType", "LoadedProgram", "MemoryReport", "Profile", "State", "Tensor", "Traced", "autocast", "bfloat16",
+    "bool", "bool_", "can_cast", "device", "e", "evaluate", "explain", "float16", "float32", "float64", "gradients",
+    "inf", "int32", "int64", "load_program", "memory_report", "nan", "newaxis", "nn", "pi", "profile", "random",
+    "result_type", "save_program", "set_default_device", "trace", "tuning", "uint8",
 ]  # fmt: skip
+__all__ += functions.__all__
 
 _LAZY = {
-    "trace": "trainer.engine.tracing.trace",
-    "Traced": "trainer.engine.tracing.trace",
-    "tuning": "trainer.engine.autotune.tuner",
-    "explain": "trainer.engine.profiling.explain",
-    "MemoryReport": "trainer.engine.profiling.memory",
-    "memory_report": "trainer.engine.profiling.memory",
-    "nn": "trainer.engine.nn",
-    "profile": "trainer.engine.profiling",
-    "Profile": "trainer.engine.profiling",
-    "LoadedProgram": "trainer.engine.export",
-    "load_program": "trainer.engine.export",
-    "save_program": "trainer.engine.export",
+    "autotune.tuner": ("tuning",),
+    "export": ("LoadedProgram", "load_program", "save_program"),
+    "profiling": ("Profile", "profile"),
+    "profiling.explain": ("explain",),
+    "profiling.memory": ("MemoryReport", "memory_report"),
+    "tracing.trace": ("Traced", "trace"),
 }
+"""Modules that are loaded when one of these names is first asked for; so is `nn`."""
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _LAZY:
-        raise AttributeError(f"module 'trainer.engine' has no attribute {name!r}")
-    import importlib
-
-    module = importlib.import_module(_LAZY[name])
-    return module if name == "nn" else getattr(module, name)
+    if name == "nn":
+        return importlib.import_module("trainer.engine.nn")
+    for module, names in _LAZY.items():
+        if name in names:
+            return getattr(importlib.import_module(f"trainer.engine.{module}"), name)
+    raise AttributeError(f"module 'trainer.engine' has no attribute {name!r}")

@@ -37,18 +37,15 @@ def gradients(output: Tensor, wrt: Sequence[Tensor], *, cotangent: Tensor | None
     results = []
     for position, (tensor, node) in enumerate(zip(wrt, found, strict=True)):
         if node is None:
-            raise _independent(position, tensor)
+            name = getattr(tensor, "name", "")
+            raise refusal(
+                "gradients",
+                "the output does not depend on what it is derived by",
+                found=f"number {position} of `wrt`: {name + ', ' if name else ''}{describe([tensor])}",
+                expected="floating-point values on a path to the output that no stop_gradient, rounding or comparison "
+                "cuts",
+                hint="A state that was assigned to since has another value: take gradients before assigning.",
+            )
         anchored = p.anchor(node, output.node)  # where the derivative is constant, its own derivatives are zero
         results.append(wrapped(anchored, output, *(() if cotangent is None else (cotangent,))))
     return results
-
-
-def _independent(position: int, tensor: Tensor) -> Exception:
-    name = getattr(tensor, "name", "")
-    return refusal(
-        "gradients",
-        "the output does not depend on what it is derived by",
-        found=f"number {position} of `wrt`: {name + ', ' if name else ''}{describe([tensor])}",
-        expected="floating-point values on a path to the output that no stop_gradient, rounding or comparison cuts",
-        hint="A state that was assigned to since has another value: take gradients before assigning.",
-    )

@@ -26,6 +26,9 @@ from trainer.engine.tensor import Tensor, as_tensor, wrapped
 
 Extents = int | Sequence[int]
 
+_DIGITS = {"float32": 24, "float16": 11, "bfloat16": 8}
+"""Binary digits that a dtype holds."""
+
 
 def key_for(*parts: str | int) -> np.ndarray:
     """A key (int32 [2]) from names and numbers, such as (seed, path of a module, which draw): a hash of them."""
@@ -84,13 +87,10 @@ def _uniform(words: tuple[Node, Node], shape: Shape, dtype: DType, word: int) ->
         high, low = _top_bits(words, shape, word, 5), _top_bits(words, shape, word + 1, 6)
         scaled = p.multiply(p.cast(high, dtype), p.full(shape, 2.0**26, dtype))
         return p.multiply(p.add(scaled, p.cast(low, dtype)), p.full(shape, 2.0**-53, dtype))
-    if dtype is dtypes.bfloat16:
-        return p.multiply(p.cast(_top_bits(words, shape, word, 24), dtype), p.full(shape, 2.0**-8, dtype))
-    if dtype is dtypes.float16:
-        return p.multiply(p.cast(_top_bits(words, shape, word, 21), dtype), p.full(shape, 2.0**-11, dtype))
-    if dtype is not dtypes.float32:
+    if dtype.name not in _DIGITS:
         raise refusal("random", "only floating-point dtypes", found=repr(dtype))
-    return p.multiply(p.cast(_top_bits(words, shape, word, 8), dtype), p.full(shape, 2.0**-24, dtype))
+    digits = _DIGITS[dtype.name]
+    return p.multiply(p.cast(_top_bits(words, shape, word, 32 - digits), dtype), p.full(shape, 2.0**-digits, dtype))
 
 
 def _top_bits(words: tuple[Node, Node], shape: Shape, word: int, dropped: int) -> Node:

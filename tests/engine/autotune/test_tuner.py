@@ -270,7 +270,7 @@ def test_steps_that_decide_nothing_are_left_alone(monkeypatch: pytest.MonkeyPatc
         for _ in range(4):
             training.step()
         assert stamped == [True, False, False, False]  # the first shows what each kernel costs
-        assert not tuner.done and not any(helper.is_busy for helper in tuner._queue._helpers)
+        assert not tuner.done and not tuner._queue.is_trying
 
 
 class AlwaysCrowded(Crowding):

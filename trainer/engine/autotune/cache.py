@@ -31,6 +31,7 @@ from trainer.engine.targets.cpu import native
 from trainer.engine.targets.cpu.identity import templates_hash
 
 FORMAT = 1
+_VERSIONS = __version__, llvmlite.__version__, np.__version__
 _COMPACTED_FROM = 512
 """Lines from which on a file is written anew when more than half of it is superseded."""
 
@@ -96,56 +97,41 @@ class TuningCache:
         """All decisions, oldest first."""
         return list(self._entries.values())
 
-    def clear(self) -> int:
-        """Forget all decisions, on disk too; how many there were."""
-        count = len(self._entries)
-        self._entries = {}
-        with _locked(self.path):
-            self.path.unlink(missing_ok=True)
-        return count
-
     def _load(self) -> dict[str, Entry]:
         if native.private_directory(self.path.parent) is None:
             return {}
         try:
-            lines = self.path.read_text("utf-8", errors="replace").splitlines()
+            entries, lines = self._read(warns=True)
         except OSError:
             return {}
+        if lines > max(_COMPACTED_FROM, 2 * len(entries)):
+            with suppress(OSError), _locked(self.path):  # write it anew, without what is superseded or unreadable
+                temporary = self.path.with_suffix(f".{os.getpid()}")
+                temporary.write_text("".join(entry.line for entry in self._read(warns=False)[0].values()), "utf-8")
+                os.replace(temporary, self.path)
+        return entries
+
+    def _read(self, *, warns: bool) -> tuple[dict[str, Entry], int]:
+        """The entries of the file, those that came last at the end, and how many lines it has."""
         entries: dict[str, Entry] = {}
+        lines = self.path.read_text("utf-8", errors="replace").splitlines()
         for number, line in enumerate(lines, 1):
             if not line.strip():
                 continue
             try:
                 entry = Entry.parse(line)
             except (ValueError, TypeError) as error:
-                warnings.warn(
-                    f"{self.path}:{number}: passed over, this line is no tuning decision ({error}); "
-                    "`trainer doctor cache` can clear the file",
-                    RuntimeWarning,
-                    stacklevel=4,
-                )
+                if warns:
+                    warnings.warn(
+                        f"{self.path}:{number}: passed over, this line is no tuning decision ({error}); "
+                        "`trainer doctor cache` can clear the file",
+                        RuntimeWarning,
+                        stacklevel=5,
+                    )
                 continue
-            entries.pop(entry.key, None)  # the latest comes last
+            entries.pop(entry.key, None)
             entries[entry.key] = entry
-        if len(lines) > max(_COMPACTED_FROM, 2 * len(entries)):
-            self._compact()
-        return entries
-
-    def _compact(self) -> None:
-        """Write the file anew, without what is superseded or unreadable."""
-        try:
-            with _locked(self.path):
-                kept: dict[str, str] = {}
-                for line in self.path.read_text("utf-8", errors="replace").splitlines():
-                    try:
-                        kept[Entry.parse(line).key] = line
-                    except (ValueError, TypeError):
-                        continue
-                temporary = self.path.with_suffix(f".{os.getpid()}")
-                temporary.write_text("".join(f"{line}\n" for line in kept.values()), "utf-8")
-                os.replace(temporary, self.path)
-        except OSError:
-            return
+        return entries, len(lines)
 
 
 def _ends_a_line(file: Any) -> bool:
@@ -183,10 +169,5 @@ def _device_name() -> str:
 
 def decision_key(spec: Any, target: native.Target, threads: int) -> str:
     """What a decision is kept under."""
-    parts = (FORMAT, repr(spec), templates_hash(), target.key, threads, *_versions())
+    parts = (FORMAT, repr(spec), templates_hash(), target.key, threads, *_VERSIONS)
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:32]
-
-
-@functools.cache
-def _versions() -> tuple[str, ...]:
-    return __version__, llvmlite.__version__, np.__version__

@@ -58,11 +58,6 @@ class Helper:
         self._spent = 0.0
         self._asked: float | None = None
 
-    @property
-    def is_busy(self) -> bool:
-        """Whether an answer is awaited."""
-        return self._asked is not None
-
     def ask(self, job: Job) -> None:
         """Send a job; `poll` gives the answer."""
         if self._process is None:

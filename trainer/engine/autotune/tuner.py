@@ -27,7 +27,7 @@ from trainer.engine import targets
 from trainer.engine.autotune.allowance import Allowance, idle_seconds
 from trainer.engine.autotune.cache import Entry, TuningCache, cache_path, decision_key
 from trainer.engine.autotune.contest import Contest
-from trainer.engine.autotune.process import Helper
+from trainer.engine.autotune.process import MEMORY_BYTES, Helper
 from trainer.engine.autotune.queue import Decision, Queue
 from trainer.engine.autotune.record import MODES, Mode, OnProgress, OnRecord, OnStepTime, Source, StepTime, TuneRecord
 from trainer.engine.targets.cpu import choices
@@ -100,10 +100,7 @@ def tuning(
     if not 0 < share <= 1:
         raise TrainerError("the tuner's share of wall time is no share", found=repr(share), expected="0 < share <= 1")
     found = targets.current() if device is None else targets.get(device)
-    return Tuner(
-        found, mode, share=share, on_record=on_record, on_progress=on_progress, on_step_time=on_step_time,
-        negligible=NEGLIGIBLE,
-    )  # fmt: skip
+    return Tuner(found, mode, share=share, on_record=on_record, on_progress=on_progress, on_step_time=on_step_time)
 
 
 class Tuner:
@@ -122,7 +119,7 @@ class Tuner:
         on_progress: OnProgress | None = None,
         on_step_time: OnStepTime | None = None,
         candidates: Callable[[Any], Sequence[Any]] = choices.candidates,
-        memory: int | None = None,
+        memory: int = MEMORY_BYTES,
         deadline: float = DEADLINE_SECONDS,
         negligible: float = NEGLIGIBLE,
     ) -> None:
@@ -150,8 +147,7 @@ class Tuner:
             raise TrainerError("this device is being tuned already", hint="Close its tuner first.")
         threads = device.pool.threads
         idle, count = (True, 1) if mode == "background" else (False, threads)
-        options = {} if memory is None else {"memory": memory}
-        helpers = [Helper(idle=idle, **options) for _ in range(count)]
+        helpers = [Helper(idle=idle, memory=memory) for _ in range(count)]
         patience = PATIENCE if mode == "background" else None
         self._queue = Queue(helpers, device.kernels.target, threads, deadline, patience)
         self._cache = TuningCache(cache_path())

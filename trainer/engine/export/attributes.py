@@ -20,6 +20,10 @@ Refuse = Callable[[str, object, str], TrainerError]
 """Makes the error for (attribute, found, expected)."""
 
 
+class _Unfit(Exception):
+    """An attribute is not of its kind; the arguments are what was found and what was expected."""
+
+
 def to_json(value: Any) -> Any:
     """An attribute as JSON: numbers, texts, lists of them; dtypes by name, what JSON has no number for by its name."""
     if isinstance(value, DType):
@@ -41,118 +45,99 @@ def from_json(name: str, value: Any, dtype: DType | None, refuse: Refuse) -> Any
     Raises:
         TrainerError: it is not of the attribute's kind.
     """
-    return _KINDS[name](name, value, dtype, refuse)
+    try:
+        return _number(value, dtype) if name == "value" else KINDS[name](value)
+    except _Unfit as error:
+        raise refuse(name, *error.args) from None
 
 
-def known(name: str) -> bool:
-    """Whether the format has the attribute."""
-    return name in _KINDS
+def _need(holds: bool, found: object, expected: str) -> None:
+    if not holds:
+        raise _Unfit(found, expected)
 
 
-def _count(name: str, value: Any, dtype: DType | None, refuse: Refuse) -> int:
-    if not is_counts([value]):
-        raise refuse(name, value, "a whole number of at least 0")
+def _count(value: Any) -> int:
+    _need(is_counts([value]), value, "a whole number of at least 0")
     return int(value)
 
 
-def _counts(name: str, value: Any, dtype: DType | None, refuse: Refuse) -> tuple[int, ...]:
-    if not is_counts(value):
-        raise refuse(name, value, "whole numbers of at least 0")
+def _counts(value: Any) -> tuple[int, ...]:
+    _need(is_counts(value), value, "whole numbers of at least 0")
     return tuple(value)
 
 
-def _pair(name: str, value: Any, dtype: DType | None, refuse: Refuse) -> tuple[int, ...]:
-    if not is_counts(value) or len(value) != 2:
-        raise refuse(name, value, "two whole numbers of at least 0")
+def _pair(value: Any) -> tuple[int, ...]:
+    _need(is_counts(value) and len(value) == 2, value, "two whole numbers of at least 0")
     return tuple(value)
 
 
-def _pairs(name: str, value: Any, dtype: DType | None, refuse: Refuse) -> tuple[tuple[int, ...], ...]:
-    if not isinstance(value, list) or len(value) != 2:
-        raise refuse(name, value, "two pairs of whole numbers")
-    return tuple(_pair(name, item, dtype, refuse) for item in value)
+def _pairs(value: Any) -> tuple[tuple[int, ...], ...]:
+    _need(isinstance(value, list) and len(value) == 2, value, "two pairs of whole numbers")
+    return tuple(map(_pair, value))
 
 
-def dtype_from(name: str, value: Any, dtype: DType | None, refuse: Refuse) -> DType:
+def _dtype(value: Any) -> DType:
     """The element type of that name."""
-    if not isinstance(value, str) or value not in dtypes.BY_NAME:
-        raise refuse(name, value, ", ".join(dtypes.BY_NAME))
+    _need(isinstance(value, str) and value in dtypes.BY_NAME, value, ", ".join(dtypes.BY_NAME))
     return dtypes.BY_NAME[value]
 
 
-def _band(name: str, value: Any, dtype: DType | None, refuse: Refuse) -> tuple[Any, ...]:
+def _precision(value: Any) -> DType | None:
+    return None if value is None else _dtype(value)
+
+
+def _band(value: Any) -> tuple[Any, ...]:
     """The rows of a banded matrix: [extent, [[start, [weights]], …]]."""
-    if not isinstance(value, list) or len(value) != 2 or not isinstance(value[1], list):
-        raise refuse(name, value, "an extent and its runs")
-    runs = []
-    for run in value[1]:
-        if not isinstance(run, list) or len(run) != 2 or not isinstance(run[1], list):
-            raise refuse(name, run, "where a run begins, and its weights")
-        if any(type(weight) not in (int, float) or not abs(weight) <= _LARGEST_WEIGHT for weight in run[1]):
-            raise refuse(name, run, "finite numbers")
-        runs.append((_count(name, run[0], dtype, refuse), tuple(map(float, run[1]))))
-    return _count(name, value[0], dtype, refuse), tuple(runs)
+    _need(isinstance(value, list) and len(value) == 2 and isinstance(value[1], list), value, "an extent and its runs")
+    return _count(value[0]), tuple(map(_run, value[1]))
 
 
-def _precision(name: str, value: Any, dtype: DType | None, refuse: Refuse) -> DType | None:
-    return None if value is None else dtype_from(name, value, dtype, refuse)
+def _run(run: Any) -> tuple[int, tuple[float, ...]]:
+    is_run = isinstance(run, list) and len(run) == 2 and isinstance(run[1], list)
+    _need(is_run, run, "where a run begins, and its weights")
+    is_finite = all(type(weight) in (int, float) and abs(weight) <= _LARGEST_WEIGHT for weight in run[1])
+    _need(is_finite, run, "finite numbers")
+    return _count(run[0]), tuple(map(float, run[1]))
 
 
-def _tag(name: str, value: Any, dtype: DType | None, refuse: Refuse) -> str | int:
-    if type(value) is not str and type(value) is not int:
-        raise refuse(name, value, "a text or a whole number")
+def _tag(value: Any) -> str | int:
+    _need(type(value) is str or type(value) is int, value, "a text or a whole number")
     return value
 
 
-def _flag(name: str, value: Any, dtype: DType | None, refuse: Refuse) -> bool:
-    if type(value) is not bool:
-        raise refuse(name, value, "true or false")
-    return value
+def _flag(value: Any) -> bool:
+    _need(type(value) is bool, value, "true or false")
+    return bool(value)
 
 
-def _number(name: str, value: Any, dtype: DType | None, refuse: Refuse) -> bool | int | float:
+def _number(value: Any, dtype: DType | None) -> bool | int | float:
     """A number that `dtype` has exactly."""
     if dtype is None:
-        raise refuse(name, value, "a number of a known dtype")
+        raise _Unfit(value, "a number of a known dtype")
     if dtype.is_float and isinstance(value, str):
-        if value not in _NOT_FINITE:
-            raise refuse(name, value, "a number, or nan, inf or -inf")
+        _need(value in _NOT_FINITE, value, "a number, or nan, inf or -inf")
         return canonical(_NOT_FINITE[value], dtype)
     wanted = {"bool": (bool,), "float": (int, float)}.get(dtype.kind, (int,))
-    if type(value) not in wanted:
-        raise refuse(name, value, f"a number of {dtype}")
+    _need(type(value) in wanted, value, f"a number of {dtype}")
     try:
         number = canonical(value, dtype)
     except OverflowError:
         number = math.inf
-    if float(number) != value if dtype.is_float else number != value:
-        raise refuse(name, value, f"a number that {dtype} has exactly")
+    is_exact = float(number) == value if dtype.is_float else number == value
+    _need(is_exact, value, f"a number that {dtype} has exactly")
     return number
 
 
-_KINDS: dict[str, Callable[[str, Any, DType | None, Refuse], Any]] = {
-    "axes": _counts,
-    "axis": _count,
-    "columns": _band,
+KINDS: dict[str, Callable[..., Any]] = {
+    **dict.fromkeys(("axis", "groups", "size", "word"), _count),
+    **dict.fromkeys(("axes", "high", "interior", "low", "shape", "start", "step", "stop"), _counts),
+    **dict.fromkeys(("dilation", "spatial", "strides", "window"), _pair),
+    **dict.fromkeys(("columns", "rows"), _band),
     "descending": _flag,
-    "dilation": _pair,
-    "dtype": dtype_from,
-    "groups": _count,
-    "high": _counts,
-    "interior": _counts,
-    "low": _counts,
+    "dtype": _dtype,
     "padding": _pairs,
     "precision": _precision,
-    "rows": _band,
-    "shape": _counts,
-    "size": _count,
-    "spatial": _pair,
-    "start": _counts,
-    "step": _counts,
-    "stop": _counts,
-    "strides": _pair,
     "tag": _tag,
     "value": _number,
-    "window": _pair,
-    "word": _count,
 }
+"""What reads each attribute; of a `value` the dtype must be known, too."""

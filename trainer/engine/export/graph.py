@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from trainer import TrainerError
-from trainer.engine.export.attributes import dtype_from, from_json, known
+from trainer.engine.export.attributes import from_json
 from trainer.engine.graph import primitives as p
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.node import Node, Primitive, make_node
@@ -31,55 +31,35 @@ MOST_WINDOW_PLACES = 1 << 22
 
 
 @dataclass(frozen=True)
-class Entry:
-    """A node of the file: an input or array of that name, or a primitive on earlier entries."""
-
-    primitive: Primitive | None
-    name: str
-    inputs: tuple[int, ...]
-    attributes: tuple[Any, ...]
-    dtype: DType
-    shape: tuple[int, ...]
-
-    @property
-    def nbytes(self) -> int:
-        return math.prod(self.shape) * self.dtype.itemsize
-
-
-@dataclass(frozen=True)
 class ProgramGraph:
-    """Entries in order, inputs and arrays by name, outputs by name, and the new values of arrays."""
+    """Nodes in order; by name the inputs and the arrays, which are leaves without memory, the outputs, and the new
+    values of arrays.
+    """
 
-    entries: tuple[Entry, ...]
-    inputs: dict[str, int]
-    arrays: dict[str, int]
-    outputs: dict[str, int]
-    updates: dict[str, int]
-
-    def nodes(self, leaves: dict[int, Node]) -> list[Node]:
-        """The entries as nodes; `leaves` are the nodes of inputs and arrays."""
-        made: list[Node] = []
-        for index, entry in enumerate(self.entries):
-            if entry.primitive is None:
-                made.append(leaves[index])
-            else:
-                made.append(make_node(entry.primitive, tuple(made[i] for i in entry.inputs), entry.attributes))
-        return made
+    nodes: tuple[Node, ...]
+    inputs: dict[str, Node]
+    arrays: dict[str, Node]
+    outputs: dict[str, Node]
+    updates: dict[str, Node]
 
     def peak_bytes(self) -> int:
         """What all values that are needed at once take, none fused into another: more than it will be."""
-        last = dict(enumerate(range(len(self.entries))))
-        for index, entry in enumerate(self.entries):
-            last.update((source, index) for source in entry.inputs)
-        last.update((index, len(self.entries)) for index in (*self.outputs.values(), *self.updates.values()))
-        ending: dict[int, int] = {}
+        last = {node: node for node in self.nodes}
+        for node in self.nodes:
+            last.update((source, node) for source in node.inputs)
+        ending: dict[Node, int] = {}
+        for node in last.keys() - {*self.outputs.values(), *self.updates.values()}:
+            ending[last[node]] = ending.get(last[node], 0) + _nbytes(node)
         peak = live = 0
-        for index, entry in enumerate(self.entries):
-            live += entry.nbytes
+        for node in self.nodes:
+            live += _nbytes(node)
             peak = max(peak, live)
-            ending[last[index]] = ending.get(last[index], 0) + entry.nbytes
-            live -= ending.pop(index, 0)
+            live -= ending.get(node, 0)
         return peak
+
+
+def _nbytes(node: Node) -> int:
+    return math.prod(node.shape) * node.dtype.itemsize
 
 
 def graph_of(document: Any, arrays: Arrays, where: str) -> ProgramGraph:
@@ -94,10 +74,9 @@ def graph_of(document: Any, arrays: Arrays, where: str) -> ProgramGraph:
 class _Reader:
     def __init__(self, arrays: Arrays, where: str) -> None:
         self.stored, self.where = arrays, where
-        self.entries: list[Entry] = []
         self.nodes: list[Node] = []
-        self.inputs: dict[str, int] = {}
-        self.arrays: dict[str, int] = {}
+        self.inputs: dict[str, Node] = {}
+        self.arrays: dict[str, Node] = {}
 
     def refused(self, problem: str, found: object = None, expected: object = None, at: str = "") -> TrainerError:
         return TrainerError(
@@ -122,16 +101,16 @@ class _Reader:
             raise self.refused(problem, sorted(missing or extra))
         outputs = self._named_nodes(document["outputs"], "outputs", "name")
         updates = self._named_nodes(document["updates"], "updates", "array")
-        for name, index in updates.items():
+        for name, new in updates.items():
             if name not in self.arrays:
                 raise self.refused("an update of no array", name, at="updates")
-            old, new = self.entries[self.arrays[name]], self.entries[index]
+            old = self.arrays[name]
             if (old.shape, old.dtype) != (new.shape, new.dtype):
                 raise self.refused(
                     "an update of another shape or dtype", f"{new.dtype}{list(new.shape)}",
                     f"{old.dtype}{list(old.shape)}", f"updates of {name!r}",
                 )  # fmt: skip
-        return ProgramGraph(tuple(self.entries), self.inputs, self.arrays, outputs, updates)
+        return ProgramGraph(tuple(self.nodes), self.inputs, self.arrays, outputs, updates)
 
     def _read_node(self, index: int, node: Any) -> None:
         at = f"node {index}"
@@ -146,31 +125,32 @@ class _Reader:
         own = {"name"} if is_leaf else {"inputs", "attributes"}
         self._fields(node, {"operation", "dtype", "shape"} | own, at)
         refuse = functools.partial(self._refuse_attribute, at)
-        dtype = dtype_from("dtype", node["dtype"], None, refuse)
+        dtype = from_json("dtype", node["dtype"], None, refuse)
         if not is_counts(node["shape"]) or len(node["shape"]) > MOST_AXES:
             raise self.refused("the shape", node["shape"], f"at most {MOST_AXES} whole numbers of at least 0", at)
         shape = tuple(node["shape"])
         if primitive is None:
-            self._read_leaf(index, node["name"], operation, dtype, shape, at)
-            self.entries.append(Entry(None, node["name"], (), (), dtype, shape))
+            made = self._read_leaf(node["name"], operation, dtype, shape, at)
         else:
-            self._read_primitive(primitive, node, dtype, shape, at, refuse)
+            made = self._read_primitive(primitive, node, at, refuse)
+        if (made.shape, made.dtype) != (shape, dtype):
+            found, expected = f"{dtype}{list(shape)}", f"{made.dtype}{list(made.shape)}"
+            raise self.refused("shape or dtype is not what the operation gives", found, expected, at)
+        self.nodes.append(made)
 
-    def _read_leaf(self, index: int, name: Any, kind: str, dtype: DType, shape: tuple[int, ...], at: str) -> None:
+    def _read_leaf(self, name: Any, kind: str, dtype: DType, shape: tuple[int, ...], at: str) -> Node:
         known_names = self.inputs if kind == INPUT else self.arrays
         if not isinstance(name, str) or not name or name in known_names:
             raise self.refused("a name", name, "a text, once", at)
-        known_names[name] = index
         if kind == ARRAY and name in self.stored:
             values, stored = self.stored[name]
             if (values.shape, stored) != (shape, dtype):
                 found, expected = f"{stored}{list(values.shape)}", f"{dtype}{list(shape)}"
                 raise self.refused(f"array {name!r} is another", found, expected, at)
-        self.nodes.append(p.buffer(Storage(shape, dtype, name=name)))
+        leaf = known_names[name] = p.buffer(Storage(shape, dtype, name=name))
+        return leaf
 
-    def _read_primitive(
-        self, primitive: Primitive, node: dict[str, Any], dtype: DType, shape: tuple[int, ...], at: str, refuse: Any
-    ) -> None:
+    def _read_primitive(self, primitive: Primitive, node: dict[str, Any], at: str, refuse: Any) -> Node:
         numbers, given = node["inputs"], node["attributes"]
         if not is_counts(numbers) or any(number >= len(self.nodes) for number in numbers):
             raise self.refused("inputs", numbers, "numbers of nodes before this one", at)
@@ -181,31 +161,26 @@ class _Reader:
             raise self.refused("attributes", given, "an object", at)
         self._fields(given, set(primitive.attributes), at)
         inputs = tuple(self.nodes[number] for number in numbers)
-        of = dtype if primitive.name == "constant" else inputs[0].dtype if inputs else None
+        of = inputs[0].dtype if inputs else from_json("dtype", node["dtype"], None, refuse)
         attributes = tuple(from_json(name, given[name], of, refuse) for name in primitive.attributes)
         if "window" in primitive.attributes and primitive.family == "window":
             self._check_window(inputs[0], dict(zip(primitive.attributes, attributes, strict=True)), at)
         try:
-            made = make_node(primitive, inputs, attributes)
+            return make_node(primitive, inputs, attributes)
         except TrainerError as error:
             raise self.refused(error.message, error.found, error.expected, at) from error
         except (ValueError, TypeError, IndexError, ArithmeticError, RecursionError) as error:
             raise self.refused("it doesn't fit together", f"{type(error).__name__}: {error}", at=at) from error
-        if (made.shape, made.dtype) != (shape, dtype):
-            found, expected = f"{dtype}{list(shape)}", f"{made.dtype}{list(made.shape)}"
-            raise self.refused("shape or dtype is not what the operation gives", found, expected, at)
-        self.nodes.append(made)
-        self.entries.append(Entry(primitive, "", tuple(numbers), attributes, dtype, shape))
 
     def _check_window(self, x: Node, attributes: dict[str, Any], at: str) -> None:
         for extent, window, padding in zip(x.shape[2:], attributes["window"], attributes["padding"], strict=False):
             if (extent + sum(padding)) * window > MOST_WINDOW_PLACES:
                 raise self.refused("a window too large to check", attributes, at=at)
 
-    def _named_nodes(self, value: Any, field: str, name: str) -> dict[str, int]:
+    def _named_nodes(self, value: Any, field: str, name: str) -> dict[str, Node]:
         if not isinstance(value, list):
             raise self.refused(field, value, "a list")
-        found: dict[str, int] = {}
+        found: dict[str, Node] = {}
         for position, item in enumerate(value):
             at = f"{field}[{position}]"
             if not isinstance(item, dict):
@@ -213,9 +188,9 @@ class _Reader:
             self._fields(item, {name, "node"}, at)
             if not isinstance(item[name], str) or not item[name] or item[name] in found:
                 raise self.refused(f"a {name}", item[name], "a text, once", at)
-            if not is_counts([item["node"]]) or item["node"] >= len(self.entries):
-                raise self.refused("a node", item["node"], f"below {len(self.entries)}", at)
-            found[item[name]] = item["node"]
+            if not is_counts([item["node"]]) or item["node"] >= len(self.nodes):
+                raise self.refused("a node", item["node"], f"below {len(self.nodes)}", at)
+            found[item[name]] = self.nodes[item["node"]]
         return found
 
     def _fields(self, value: dict[str, Any], wanted: set[str], at: str) -> None:
@@ -233,8 +208,3 @@ def _arity(primitive: Primitive) -> tuple[int, float]:
     if any(parameter.kind is inspect.Parameter.VAR_POSITIONAL for parameter in parameters):
         return 1, math.inf
     return len(parameters), len(parameters)
-
-
-def is_covered(primitive: Primitive) -> bool:
-    """Whether the format has all attributes of the primitive."""
-    return all(known(name) for name in primitive.attributes)

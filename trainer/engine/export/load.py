@@ -12,7 +12,7 @@ from trainer import TrainerError
 from trainer.engine.export.graph import PROGRAM, ProgramGraph, graph_of
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.errors import user_line
-from trainer.engine.graph.node import Node
+from trainer.engine.graph.rewrite import replaced
 from trainer.engine.safetensors import decoded, parsed
 from trainer.engine.state import State
 from trainer.engine.tensor import Tensor, as_tensor
@@ -29,13 +29,10 @@ class LoadedProgram:
     def __init__(self, graph: ProgramGraph, arrays: dict[str, State]) -> None:
         self._graph = graph
         self.arrays = arrays
-        self.inputs = {name: self._kind(index) for name, index in graph.inputs.items()}
-        self.outputs = {name: self._kind(index) for name, index in graph.outputs.items()}
+        self.inputs = {name: (node.dtype, node.shape) for name, node in graph.inputs.items()}
+        self.outputs = {name: (node.dtype, node.shape) for name, node in graph.outputs.items()}
         self.updated = tuple(graph.updates)
         self._step = trace(self._replay)
-
-    def _kind(self, index: int) -> tuple[DType, tuple[int, ...]]:
-        return self._graph.entries[index].dtype, self._graph.entries[index].shape
 
     def __call__(self, *args: Any, **kwargs: Any) -> dict[str, Tensor]:
         """Run the program.
@@ -62,12 +59,12 @@ class LoadedProgram:
 
     def _replay(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
         graph = self._graph
-        leaves: dict[int, Node] = {index: inputs[name].node for name, index in graph.inputs.items()}
-        leaves |= {index: self.arrays[name].node for name, index in graph.arrays.items()}
-        nodes = graph.nodes(leaves)
-        for name, index in graph.updates.items():
-            self.arrays[name].assign(Tensor(nodes[index]))
-        return {name: Tensor(nodes[index]) for name, index in graph.outputs.items()}
+        instead = {leaf: inputs[name].node for name, leaf in graph.inputs.items()}
+        instead |= {leaf: self.arrays[name].node for name, leaf in graph.arrays.items()}
+        news = iter(replaced([*graph.updates.values(), *graph.outputs.values()], instead))
+        for name in graph.updates:
+            self.arrays[name].assign(Tensor(next(news)))
+        return {name: Tensor(next(news)) for name in graph.outputs}
 
     def __repr__(self) -> str:
         def listed(kinds: dict[str, tuple[DType, tuple[int, ...]]]) -> str:

@@ -18,10 +18,10 @@ from trainer.engine.export.graph import ARRAY, FORMAT, INPUT, PROGRAM, VERSION
 from trainer.engine.graph.common import merged
 from trainer.engine.graph.errors import user_line
 from trainer.engine.graph.node import Node, topological
-from trainer.engine.safetensors import Arrays, encoded
+from trainer.engine.safetensors import encoded
 from trainer.engine.tensor import Tensor
 from trainer.engine.tracing.arguments import as_storage, name_of
-from trainer.engine.tracing.recorder import Recorder, detached
+from trainer.engine.tracing.recorder import detached
 from trainer.engine.tracing.structure import flatten
 from trainer.engine.tracing.trace import Traced
 
@@ -68,19 +68,26 @@ def save_program(
     results = [*outputs.values(), *(recorder.assigned[state] for state in updated)]
     results = merged(detached(results, {*placeholders, *recorder.leaves.values()}))
     outputs, news = dict(zip(outputs, results, strict=False)), results[len(outputs) :]
-    order = _in_order(results)
+    order = _in_order([*results, *(recorder.leaves[state] for state in updated)])
     if recorder.effects or any(node.is_bundle for node in order):
         raise TrainerError(
             "save_program: a host call runs Python code, which a program's file does not hold", where=user_line()
         )
     inputs = dict(zip(placeholders, _unique(names), strict=True))
-    arrays, array_names = _arrays(order, inputs, recorder)
-    document = _document(order, inputs, array_names, outputs)
-    number = {node: index for index, node in enumerate(_numbered(order, inputs))}
-    document["updates"] = [
-        {"array": array_names[recorder.leaves[state]], "node": number[node]}
-        for state, node in zip(updated, news, strict=True)
-    ]
+    own = [node for node in order if node.operation.family == "leaf" and node not in inputs]
+    array_names = dict(zip(own, _unique([node.attributes[0].name or "constant" for node in own]), strict=True))
+    arrays = {name: (np.array(node.attributes[0].view()), node.dtype) for node, name in array_names.items()}
+    number = {node: index for index, node in enumerate(dict.fromkeys((*inputs, *order)))}  # inputs that are unused, too
+    document = {
+        "format": FORMAT,
+        "version": VERSION,
+        "nodes": [_entry(node, number, inputs, array_names) for node in number],
+        "outputs": [{"name": name, "node": number[node]} for name, node in outputs.items()],
+        "updates": [
+            {"array": array_names[recorder.leaves[state]], "node": number[node]}
+            for state, node in zip(updated, news, strict=True)
+        ],
+    }
     recorder.close()
     _write(Path(path), encoded(arrays, {PROGRAM: json.dumps(document, separators=(",", ":"))}))
 
@@ -137,47 +144,19 @@ def _unique(names: Sequence[str]) -> list[str]:
     return result
 
 
-def _numbered(order: Sequence[Node], inputs: Mapping[Node, str]) -> list[Node]:
-    """All nodes of the file: every input, used or not, then the rest, each after what it reads."""
-    return [*inputs, *(node for node in order if node not in inputs)]
-
-
-def _arrays(order: Sequence[Node], inputs: Mapping[Node, str], recorder: Recorder) -> tuple[Arrays, dict[Node, str]]:
-    """The arrays that the program reads, and what each leaf is called: states by their names."""
-    leaves = [node for node in order if node.operation.family == "leaf" and node not in inputs]
-    leaves += [node for node in recorder.leaves.values() if node not in leaves and _is_assigned(node, recorder)]
-    names = _unique([node.attributes[0].name or "constant" for node in leaves])
-    arrays = {name: (np.array(node.attributes[0].view()), node.dtype) for name, node in zip(names, leaves, strict=True)}
-    return arrays, dict(zip(leaves, names, strict=True))
-
-
-def _is_assigned(node: Node, recorder: Recorder) -> bool:
-    return any(recorder.leaves[state] is node for state in recorder.updated())
-
-
-def _document(
-    order: Sequence[Node], inputs: Mapping[Node, str], arrays: Mapping[Node, str], outputs: Mapping[str, Node]
+def _entry(
+    node: Node, number: Mapping[Node, int], inputs: Mapping[Node, str], arrays: Mapping[Node, str]
 ) -> dict[str, Any]:
-    numbered = _numbered(order, inputs)
-    number = {node: index for index, node in enumerate(numbered)}
-    nodes = []
-    for node in numbered:
-        entry: dict[str, Any] = {"operation": node.name, "dtype": node.dtype.name, "shape": list(node.shape)}
-        if node in inputs:
-            entry |= {"operation": INPUT, "name": inputs[node]}
-        elif node in arrays:
-            entry |= {"operation": ARRAY, "name": arrays[node]}
-        else:
-            values = zip(node.operation.attributes, node.attributes, strict=True)
-            entry["inputs"] = [number[source] for source in node.inputs]
-            entry["attributes"] = {name: to_json(value) for name, value in values}
-        nodes.append(entry)
-    return {
-        "format": FORMAT,
-        "version": VERSION,
-        "nodes": nodes,
-        "outputs": [{"name": name, "node": number[node]} for name, node in outputs.items()],
-    }
+    """A node as the file has it."""
+    if node in inputs:
+        own: dict[str, Any] = {"operation": INPUT, "name": inputs[node]}
+    elif node in arrays:
+        own = {"operation": ARRAY, "name": arrays[node]}
+    else:
+        values = zip(node.operation.attributes, node.attributes, strict=True)
+        own = {"inputs": [number[source] for source in node.inputs]}
+        own["attributes"] = {name: to_json(value) for name, value in values}
+    return {"operation": node.name, "dtype": node.dtype.name, "shape": list(node.shape)} | own
 
 
 def _write(path: Path, content: bytes) -> None:

@@ -27,9 +27,7 @@ def convolution(
     name = "convolution"
     tensor, filters = _operands(name, x, weight)
     if tensor.ndim == 3:
-        flat = [reshape(each, (*each.shape[:2], 1, each.shape[2])) for each in (tensor, filters)]
-        result = convolution(*flat, groups=groups, **_line_geometry(stride, padding, dilation))
-        return reshape(result, (*result.shape[:2], result.shape[3]))
+        return _in_line(convolution, tensor, filters, stride, padding, dilation, groups=groups)
     strides, dilations = pair(name, "stride", stride), pair(name, "dilation", dilation)
     precision, paddings = precision_of(tensor.dtype, filters.dtype), padding_pairs(name, padding)
     node = p.convolution(tensor.node, filters.node, strides, paddings, dilations, groups, precision)
@@ -55,10 +53,8 @@ def convolution_transpose(
     name = "convolution_transpose"
     tensor, filters = _operands(name, x, weight)
     if tensor.ndim == 3:
-        flat = [reshape(each, (*each.shape[:2], 1, each.shape[2])) for each in (tensor, filters)]
-        geometry = _line_geometry(stride, padding, dilation)
-        result = convolution_transpose(*flat, groups=groups, output_padding=(0, _single(output_padding)), **geometry)
-        return reshape(result, (*result.shape[:2], result.shape[3]))
+        further = {"output_padding": (0, _single(output_padding)), "groups": groups}
+        return _in_line(convolution_transpose, tensor, filters, stride, padding, dilation, **further)
     strides, dilations = pair(name, "stride", stride), pair(name, "dilation", dilation)
     paddings, extra = padding_pairs(name, padding), pair(name, "output_padding", output_padding)
     spatial = tuple(
@@ -113,6 +109,13 @@ def max_pool(x: Any, /, window: Any, stride: Any = None, padding: Any = 0, dilat
 
 def average_pool(x: Any, /, window: Any, stride: Any = None, padding: Any = 0) -> Tensor:
     """The mean of each window of x [N, C, H, W], padding counted as zeros; `stride` defaults to the window."""
+    return averaged(x, window, stride, padding, None)
+
+
+def averaged(x: Any, window: Any, stride: Any, padding: Any, counted: Any) -> Tensor:
+    """As `average_pool`, over what lies in the picture and in `counted` places of padding: (before, after) for each
+    axis, None for all.
+    """
     name = "average_pool"
     tensor = _images(name, x)
     if not tensor.dtype.is_float:
@@ -123,13 +126,17 @@ def average_pool(x: Any, /, window: Any, stride: Any = None, padding: Any = 0) -
     if min(*sizes, *strides) < 1:
         raise refusal(name, "window and stride are positive", found=f"window {sizes}, stride {strides}")
     bands = []
-    for extent, size, step, (low, high) in zip(tensor.shape[2:], sizes, strides, low_high, strict=True):
+    geometry = (tensor.shape[2:], sizes, strides, low_high, counted or low_high)
+    for extent, size, step, (low, high), (before, after) in zip(*geometry, strict=True):
         if extent + low + high < size:
             found = f"{describe([tensor])}, window {sizes}, padding {low_high}"
             raise refusal(name, "the window is larger than the padded input", found=found)
-        firsts = range(-low, extent + high - size + 1, step)
-        inside = [(max(0, first), min(extent, first + size)) for first in firsts]
-        bands.append((extent, tuple((first, (1.0 / size,) * (stop - first)) for first, stop in inside)))
+        runs = []
+        for first in range(-low, extent + high - size + 1, step):
+            terms = min(first + size, extent + after) - max(first, -before)
+            begin, stop = max(0, first), min(extent, first + size)
+            runs.append((begin, (1.0 / terms,) * (stop - begin)))
+        bands.append((extent, tuple(runs)))
     return wrapped(p.resample(tensor.node, *bands), tensor)
 
 
@@ -162,9 +169,14 @@ def _operands(name: str, x: Any, weight: Any) -> tuple[Tensor, Tensor]:
     return tensor.astype(dtype), filters.astype(dtype)
 
 
-def _line_geometry(stride: Any, padding: Any, dilation: Any) -> dict[str, Any]:
-    """The geometry of one dimension as that of rows of one pixel's height."""
-    return {"stride": (1, _single(stride)), "padding": _line_padding(padding), "dilation": (1, _single(dilation))}
+def _in_line(
+    function: Any, x: Tensor, weight: Tensor, stride: Any, padding: Any, dilation: Any, **further: Any
+) -> Tensor:
+    """`function` of lines, as of pictures of one pixel's height."""
+    flat = [reshape(each, (*each.shape[:2], 1, each.shape[2])) for each in (x, weight)]
+    geometry = {"stride": (1, _single(stride)), "padding": _line_padding(padding), "dilation": (1, _single(dilation))}
+    result = function(*flat, **geometry, **further)
+    return reshape(result, (*result.shape[:2], result.shape[3]))
 
 
 def _single(value: Any) -> int:

@@ -11,6 +11,7 @@ from trainer.engine.graph import primitives as p
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.errors import refusal
 from trainer.engine.graph.node import Node
+from trainer.engine.graph.primitives.table import named
 from trainer.engine.promotion import check_scalar
 from trainer.engine.tensor import NUMBERS, Tensor, as_tensor, broadcast_shape, operands, wrapped
 
@@ -55,54 +56,26 @@ def _binary(build: Callable[[Node, Node], Node], purpose: str, name: str = "") -
 
 
 def _documented(function: Any, name: str, purpose: str) -> Any:
-    function.__name__ = function.__qualname__ = name
     function.__doc__ = purpose
-    return function
+    return named(name, function)
 
 
 def _by_kind(logical: Callable[..., Node], numeric: Callable[..., Node], name: str) -> Callable[..., Node]:
     """Bools take the logical primitive, numbers the other one."""
-
-    def build(*nodes: Node) -> Node:
-        return (logical if nodes[0].dtype is dtypes.bool_ else numeric)(*nodes)
-
-    build.__name__ = name
-    return build
+    return named(name, lambda *nodes: (logical if nodes[0].dtype is dtypes.bool_ else numeric)(*nodes))
 
 
 def _for_integers_same(build: Callable[[Node], Node]) -> Callable[[Node], Node]:
     """Rounding leaves integers as they are."""
-
-    def rounding(x: Node) -> Node:
-        return x if x.dtype.is_integer else build(x)
-
-    rounding.__name__ = build.__name__
-    return rounding
+    return named(build.__name__, lambda x: x if x.dtype.is_integer else build(x))
 
 
 def _classifying(build: Callable[[Node], Node], of_integers: bool) -> Callable[[Node], Node]:
     """Integers are finite."""
+    return named(
+        build.__name__, lambda x: p.full(x.shape, of_integers, dtypes.bool_) if x.dtype.is_integer else build(x)
+    )
 
-    def classify(x: Node) -> Node:
-        return p.full(x.shape, of_integers, dtypes.bool_) if x.dtype.is_integer else build(x)
-
-    classify.__name__ = build.__name__
-    return classify
-
-
-def _swapped(build: Callable[[Node, Node], Node]) -> Callable[[Node, Node], Node]:
-    return lambda a, b: build(b, a)
-
-
-def _reciprocal(x: Node) -> Node:
-    return p.divide(p.full(x.shape, 1, x.dtype), x)
-
-
-def _square(x: Node) -> Node:
-    return p.multiply(x, x)
-
-
-_reciprocal.__name__, _square.__name__ = "reciprocal", "square"
 
 negative = _unary(p.negative, "-x.")
 abs = _unary(p.abs, "The magnitude.")
@@ -112,8 +85,8 @@ expm1 = _unary(p.expm1, "exp(x) - 1, exact near 0.", wide=True)
 log = _unary(p.log, "The natural logarithm.", wide=True)
 log1p = _unary(p.log1p, "log(1 + x), exact near 0.", wide=True)
 sqrt = _unary(p.sqrt, "The square root.")
-square = _unary(_square, "x * x.")
-reciprocal = _unary(_reciprocal, "1 / x.", wide=True)
+square = _unary(named("square", lambda x: p.multiply(x, x)), "x * x.")
+reciprocal = _unary(named("reciprocal", lambda x: p.divide(p.full(x.shape, 1, x.dtype), x)), "1 / x.", wide=True)
 sin = _unary(p.sin, "The sine of radians.")
 cos = _unary(p.cos, "The cosine of radians.")
 tanh = _unary(p.tanh, "The hyperbolic tangent.")
@@ -147,8 +120,8 @@ equal = _binary(p.equal, "Whether x1 == x2.")
 not_equal = _binary(p.not_equal, "Whether x1 != x2.")
 less = _binary(p.less, "Whether x1 < x2.")
 less_equal = _binary(p.less_equal, "Whether x1 <= x2.")
-greater = _binary(_swapped(p.less), "Whether x1 > x2.", "greater")
-greater_equal = _binary(_swapped(p.less_equal), "Whether x1 >= x2.", "greater_equal")
+greater = _binary(lambda a, b: p.less(b, a), "Whether x1 > x2.", "greater")
+greater_equal = _binary(lambda a, b: p.less_equal(b, a), "Whether x1 >= x2.", "greater_equal")
 logical_and = _binary(p.logical_and, "Whether both (bool) are true.")
 logical_or = _binary(p.logical_or, "Whether either (bool) is true.")
 logical_xor = _binary(p.logical_xor, "Whether one (bool) is true and the other is not.")

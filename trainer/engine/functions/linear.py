@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -31,7 +32,7 @@ def matmul(x1: Any, x2: Any, /) -> Tensor:
     left = p.reshape(left, (1, *first)) if len(first) == 1 else left
     right = p.reshape(right, (*second, 1)) if len(second) == 1 else right
     if left.ndim > 2 and right.ndim == 2:  # one tall product instead of many small ones
-        rows = p.reshape(left, (_product(left.shape[:-1]), left.shape[-1]))
+        rows = p.reshape(left, (math.prod(left.shape[:-1]), left.shape[-1]))
         result = p.reshape(p.matmul(rows, right, precision), (*left.shape[:-1], right.shape[-1]))
     else:
         batch = broadcast_shape("matmul", [left.shape[:-2], right.shape[:-2]])
@@ -79,16 +80,9 @@ def tensordot(x1: Any, x2: Any, /, *, axes: int | tuple[Sequence[int], Sequence[
         raise refusal("tensordot", "shapes don't fit", found=f"{describe([a, b])}, axes {axes}")
     kept_left = tuple(axis for axis in range(a.ndim) if axis not in left)
     kept_right = tuple(axis for axis in range(b.ndim) if axis not in right)
-    shared = _product(tuple(a.shape[axis] for axis in left))
+    shared = math.prod(tuple(a.shape[axis] for axis in left))
     shape_left = tuple(a.shape[axis] for axis in kept_left)
     shape_right = tuple(b.shape[axis] for axis in kept_right)
-    rows = reshape(permute_dims(a, kept_left + left), (_product(shape_left), shared))
-    columns = reshape(permute_dims(b, right + kept_right), (shared, _product(shape_right)))
+    rows = reshape(permute_dims(a, kept_left + left), (math.prod(shape_left), shared))
+    columns = reshape(permute_dims(b, right + kept_right), (shared, math.prod(shape_right)))
     return reshape(matmul(rows, columns), shape_left + shape_right)
-
-
-def _product(extents: tuple[int, ...]) -> int:
-    result = 1
-    for extent in extents:
-        result *= extent
-    return result

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from trainer.engine.autocast import widened
@@ -13,9 +14,10 @@ from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.errors import describe, refusal
 from trainer.engine.graph.node import Node
 from trainer.engine.graph.primitives.compose import keep_axes
-from trainer.engine.tensor import Tensor, as_tensor, wrapped
+from trainer.engine.tensor import Tensor, as_tensor, cast, wrapped
 
 Axis = int | Sequence[int] | None
+Axes = tuple[int, ...]
 
 
 def sum(x: Any, /, *, axis: Axis = None, dtype: DType | None = None, keepdims: bool = False) -> Tensor:
@@ -50,9 +52,12 @@ def any(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
 
 def mean(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """The arithmetic mean of floating-point elements; 16-bit floats are summed in float32."""
-    tensor = _floating("mean", x)
-    axes = rising_axes("mean", axis, tensor.ndim)
-    return wrapped(_kept(_narrowed(_mean(_widened(tensor.node), axes), tensor.dtype), axes, tensor, keepdims), tensor)
+
+    def build(node: Node, axes: Axes) -> Node:
+        total = _in_stages(p.reduce_sum, _widened(node), axes)
+        return cast(p.divide(total, p.full_like(total, float(_count(node, axes)))), node.dtype)
+
+    return _over("mean", _floating("mean", x), axis, keepdims, build)
 
 
 def var(x: Any, /, *, axis: Axis = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
@@ -79,7 +84,7 @@ def moments(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> tuple[Te
     """
     tensor = _floating("moments", x)
     axes = rising_axes("moments", axis, tensor.ndim)
-    _not_empty("moments", tensor, axes)
+    _not_empty("moments", tensor.node, axes)
     node = _widened(tensor.node)
     mean, deviations = p.reduce_mean(node, axes), p.reduce_deviations(node, axes)
     variance = p.divide(deviations, p.full_like(deviations, float(_count(node, axes))))
@@ -120,23 +125,26 @@ def cumulative_sum(
 # --- what they share --------------------------------------------------------------------------------------------------
 
 
-def _kept(node: Node, axes: tuple[int, ...], tensor: Tensor, keepdims: bool) -> Node:
+def _over(name: str, tensor: Tensor, axis: Axis, keepdims: bool, build: Callable[[Node, Axes], Node]) -> Tensor:
+    """What `build` makes of the tensor's node along axes that are plain."""
+    axes = rising_axes(name, axis, tensor.ndim)
+    return wrapped(_kept(build(tensor.node, axes), axes, tensor, keepdims), tensor)
+
+
+def _kept(node: Node, axes: Axes, tensor: Tensor, keepdims: bool) -> Node:
     return keep_axes(node, axes, tensor.shape) if keepdims else node
 
 
 def _summable(node: Node, dtype: DType | None) -> Node:
-    target = dtype or (node.dtype if node.dtype.is_float else dtypes.int64)
-    return node if node.dtype is target else p.cast(node, target)
+    return cast(node, dtype or (node.dtype if node.dtype.is_float else dtypes.int64))
 
 
 def _total(name: str, build: Any, x: Any, axis: Axis, dtype: DType | None, keepdims: bool) -> Tensor:
     tensor = widened(as_tensor(x, operation=name))
-    axes = rising_axes(name, axis, tensor.ndim)
-    total = _in_stages(build, _summable(tensor.node, dtype), axes)
-    return wrapped(_kept(total, axes, tensor, keepdims), tensor)
+    return _over(name, tensor, axis, keepdims, lambda node, axes: _in_stages(build, _summable(node, dtype), axes))
 
 
-def _in_stages(build: Any, node: Node, axes: tuple[int, ...]) -> Node:
+def _in_stages(build: Any, node: Node, axes: Axes) -> Node:
     """A reduction of images [N, C, H, W] over channels and pixels: each channel's pixels first.
 
     The order in which numbers are added is part of the result. This one runs through memory as it lies, be it row by
@@ -147,32 +155,32 @@ def _in_stages(build: Any, node: Node, axes: tuple[int, ...]) -> Node:
     return build(node, axes)
 
 
-def _reduced(name: str, build: Any, x: Any, axis: Axis, keepdims: bool) -> Tensor:
-    tensor = as_tensor(x, operation=name)
-    axes = rising_axes(name, axis, tensor.ndim)
-    _not_empty(name, tensor, axes)
-    extremum = _narrowed(build(_ordered(tensor), axes), tensor.dtype)
-    return wrapped(_kept(extremum, axes, tensor, keepdims), tensor)
+def _reduced(name: str, reduce: Any, x: Any, axis: Axis, keepdims: bool) -> Tensor:
+    def build(node: Node, axes: Axes) -> Node:
+        _not_empty(name, node, axes)
+        return cast(reduce(_ordered(node), axes), node.dtype)
+
+    return _over(name, as_tensor(x, operation=name), axis, keepdims, build)
 
 
-def _ordered(tensor: Tensor) -> Node:
+def _ordered(node: Node) -> Node:
     """Bools as numbers, which primitives compare."""
-    return p.cast(tensor.node, dtypes.uint8) if tensor.dtype is dtypes.bool_ else tensor.node
+    return cast(node, dtypes.uint8) if node.dtype is dtypes.bool_ else node
 
 
-def _not_empty(name: str, tensor: Tensor, axes: tuple[int, ...]) -> None:
-    if 0 in [tensor.shape[axis] for axis in axes]:
-        raise refusal(name, "of no elements", found=describe([tensor]), expected=f"elements along axes {list(axes)}")
+def _not_empty(name: str, node: Node, axes: Axes) -> None:
+    if not _count(node, axes):
+        raise refusal(name, "of no elements", found=describe([node]), expected=f"elements along axes {list(axes)}")
 
 
-def _of_bools(name: str, build: Any, x: Any, axis: Axis, keepdims: bool, *, empty: bool) -> Tensor:
-    tensor = as_tensor(x, operation=name)
-    axes = rising_axes(name, axis, tensor.ndim)
-    if 0 in [tensor.shape[each] for each in axes]:
-        rest = tuple(extent for each, extent in enumerate(tensor.shape) if each not in axes)
-        return wrapped(_kept(p.full(rest, empty, dtypes.bool_), axes, tensor, keepdims), tensor)
-    truth = p.cast(p.cast(tensor.node, dtypes.bool_), dtypes.uint8)
-    return wrapped(_kept(p.cast(build(truth, axes), dtypes.bool_), axes, tensor, keepdims), tensor)
+def _of_bools(name: str, reduce: Any, x: Any, axis: Axis, keepdims: bool, *, empty: bool) -> Tensor:
+    def build(node: Node, axes: Axes) -> Node:
+        if not _count(node, axes):
+            rest = tuple(extent for each, extent in enumerate(node.shape) if each not in axes)
+            return p.full(rest, empty, dtypes.bool_)
+        return p.cast(reduce(p.cast(p.cast(node, dtypes.bool_), dtypes.uint8), axes), dtypes.bool_)
+
+    return _over(name, as_tensor(x, operation=name), axis, keepdims, build)
 
 
 def _floating(name: str, x: Any) -> Tensor:
@@ -187,39 +195,26 @@ def _widened(node: Node) -> Node:
     return p.cast(node, dtypes.float32) if node.dtype.is_half else node
 
 
-def _narrowed(node: Node, dtype: DType) -> Node:
-    return node if node.dtype is dtype else p.cast(node, dtype)
-
-
-def _count(node: Node, axes: tuple[int, ...]) -> int:
-    count = 1
-    for axis in axes:
-        count *= node.shape[axis]
-    return count
-
-
-def _mean(node: Node, axes: tuple[int, ...]) -> Node:
-    total = _in_stages(p.reduce_sum, node, axes)
-    return p.divide(total, p.full_like(total, float(_count(node, axes))))
+def _count(node: Node, axes: Axes) -> int:
+    return math.prod([node.shape[axis] for axis in axes])
 
 
 def _variance(name: str, x: Any, axis: Axis, correction: float, keepdims: bool, finish: Any) -> Tensor:
-    tensor = _floating(name, x)
-    axes = rising_axes(name, axis, tensor.ndim)
-    node = _widened(tensor.node)
-    count = _count(node, axes)
-    total = p.reduce_deviations(node, axes) if count else p.reduce_sum(node, axes)
-    freedom = count - correction
-    result = finish(p.divide(total, p.full_like(total, freedom if freedom > 0 else 0.0)))
-    return wrapped(_kept(_narrowed(result, tensor.dtype), axes, tensor, keepdims), tensor)
+    def build(node: Node, axes: Axes) -> Node:
+        wide, count = _widened(node), _count(node, axes)
+        total = p.reduce_deviations(wide, axes) if count else p.reduce_sum(wide, axes)
+        freedom = count - correction if count > correction else 0.0
+        return cast(finish(p.divide(total, p.full_like(total, freedom))), node.dtype)
+
+    return _over(name, _floating(name, x), axis, keepdims, build)
 
 
 def _position(name: str, build: Any, x: Any, axis: int | None, keepdims: bool) -> Tensor:
     tensor = as_tensor(x, operation=name)
     if axis is None:
-        _not_empty(name, tensor, tuple(range(tensor.ndim)))
-        found = build(p.reshape(_ordered(tensor), (tensor.size,)), 0)
+        _not_empty(name, tensor.node, tuple(range(tensor.ndim)))
+        found = build(p.reshape(_ordered(tensor.node), (tensor.size,)), 0)
         return wrapped(p.reshape(found, (1,) * tensor.ndim) if keepdims else found, tensor)
     number = one_axis(name, axis, tensor.ndim)
-    _not_empty(name, tensor, (number,))
-    return wrapped(_kept(build(_ordered(tensor), number), (number,), tensor, keepdims), tensor)
+    _not_empty(name, tensor.node, (number,))
+    return wrapped(_kept(build(_ordered(tensor.node), number), (number,), tensor, keepdims), tensor)

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from trainer.engine.graph import primitives as p
-from trainer.engine.graph.lines import inherited
-from trainer.engine.graph.node import Node, equality_key, make_node, topological
+from trainer.engine.graph.node import Node, equality_key
+from trainer.engine.graph.rewrite import on, rebuilt
 
 
 class Common:
@@ -25,8 +25,7 @@ class Common:
         key = equality_key(node, inputs)
         found = self._known.get(key)
         if found is None:
-            found = node if inputs == node.inputs else make_node(node.operation, inputs, node.attributes)
-            self._known[key] = found
+            found = self._known[key] = on(node, inputs)
             self._members.add(found)
         return found
 
@@ -34,12 +33,8 @@ class Common:
 def merged(outputs: Sequence[Node]) -> list[Node]:
     """`outputs` of a graph in which no two nodes compute the same, without what only derivatives need."""
     common = Common()
-    fresh: dict[Node, Node] = {}
-    for node in inherited(topological(outputs)):
-        inputs = tuple([fresh[source] for source in node.inputs])
-        if node.name == "anchor" or p.is_alias(node):
-            fresh[node] = inputs[0]
-        else:
-            same = inputs == node.inputs
-            fresh[node] = common.of(node if same else make_node(node.operation, inputs, node.attributes))
-    return [fresh[node] for node in outputs]
+
+    def rule(node: Node, inputs: tuple[Node, ...]) -> Node:
+        return inputs[0] if node.name == "anchor" or p.is_alias(node) else common.of(on(node, inputs))
+
+    return rebuilt(outputs, rule)

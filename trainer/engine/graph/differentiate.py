@@ -9,12 +9,13 @@ from collections.abc import Mapping, Sequence
 
 from trainer.engine.graph import primitives as p
 from trainer.engine.graph.derivatives import GRADIENTS
-from trainer.engine.graph.node import Node, equality_key, topological
+from trainer.engine.graph.node import Node, equality_key, reached, topological
 from trainer.engine.graph.primitives.compose import add_all
 
 
 def gradients(output: Node, wrt: Sequence[Node], cotangent: Node) -> list[Node | None]:
-    """The cotangents of `wrt`, given `output`'s; None for a node that `output` does not depend on.
+    """The cotangents of `wrt`, given `output`'s: None for a node that `output` does not depend on, zeros for one that
+    is used but whose derivative vanishes everywhere (as floor's does).
 
     Only nodes on a path from one of `wrt` to `output` are visited. Equal nodes count as one, but none of `wrt` as
     another one. Cotangents that meet are added in the order from the last use to the first.
@@ -44,8 +45,8 @@ def gradients(output: Node, wrt: Sequence[Node], cotangent: Node) -> list[Node |
         if gradient is None or not any(source in varying for source in sources[node]):
             continue
         _add_parts(cotangents, sources[node], varying, gradient(node, total))
-    reached = _reached(output, sources, varying) if len(found) < len(targets) else set()
-    return [_or_zero(found.get(node), node, reached) for node in wrt]
+    used = _reached(output, sources, varying) if len(found) < len(targets) else set()
+    return [found.get(node) or (p.full(node.shape, 0.0, node.dtype) if node in used else None) for node in wrt]
 
 
 def _add_parts(
@@ -98,21 +99,11 @@ def _varying(sources: Mapping[Node, Sequence[Node]], targets: set[Node]) -> set[
     return varying
 
 
-def _or_zero(found: Node | None, node: Node, reached: set[Node]) -> Node | None:
-    """Zeros where `node` is used but its derivative vanishes everywhere (as floor's does)."""
-    if found is not None:
-        return found
-    return p.full(node.shape, 0.0, node.dtype) if node in reached else None
-
-
 def _reached(output: Node, sources: Mapping[Node, Sequence[Node]], varying: set[Node]) -> set[Node]:
     """The nodes of `varying` that `output` depends on by a path that gradients can pass; and `output`."""
-    stack, seen = [output], {output}
-    while stack:
-        node = stack.pop()
-        if GRADIENTS[node.name] is not None:
-            for source in sources.get(node, ()):
-                if source in varying and source not in seen:
-                    seen.add(source)
-                    stack.append(source)
-    return seen
+
+    def passed(node: Node) -> list[Node]:
+        is_open = GRADIENTS[node.name] is not None
+        return [source for source in sources.get(node, ()) if is_open and source in varying]
+
+    return set(reached([output], passed))

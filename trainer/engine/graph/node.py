@@ -5,14 +5,15 @@ to a user who differentiates with respect to one of them. `graph.common` merges 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from trainer.engine.graph import lines, sequence
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.storage import Shape, Storage
 
+_Element = TypeVar("_Element")
 Outputs = tuple[tuple[Shape, DType], ...]
 Family = Literal[
     "leaf", "source", "elementwise", "movement", "reduction", "contraction", "window", "index", "marker",
@@ -142,6 +143,18 @@ def topological(outputs: Sequence[Node], since: int = 0) -> list[Node]:
                 seen.add(child)
                 stack.append(child)
     return sorted(seen, key=_SEQUENCE)
+
+
+def reached(starts: Iterable[_Element], following: Callable[[_Element], Iterable[_Element]]) -> dict[_Element, None]:
+    """`starts` and whatever follows them, each once, the nearest first."""
+    found = dict.fromkeys(starts)
+    waiting = list(found)
+    for each in waiting:  # which grows
+        for other in following(each):
+            if other not in found:
+                found[other] = None
+                waiting.append(other)
+    return found
 
 
 def uncomputed(outputs: Sequence[Node]) -> list[Node]:

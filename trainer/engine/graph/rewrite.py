@@ -1,12 +1,25 @@
-"""Whole-graph helpers: rebuilding with some nodes replaced, and attributes as keys."""
+"""Whole-graph helpers: rebuilding node by node or with some nodes replaced, and attributes as keys."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from trainer.engine.graph.lines import inherited
-from trainer.engine.graph.node import Node, make_node, uncomputed
+from trainer.engine.graph.node import Node, make_node, topological, uncomputed
+
+
+def on(node: Node, inputs: tuple[Node, ...]) -> Node:
+    """A node that computes of `inputs` what `node` does of its own; `node` itself on its own."""
+    return node if inputs == node.inputs else make_node(node.operation, inputs, node.attributes)
+
+
+def rebuilt(outputs: Sequence[Node], rule: Callable[[Node, tuple[Node, ...]], Node]) -> list[Node]:
+    """`outputs` with every node replaced by what `rule` makes of it and of its new inputs."""
+    fresh: dict[Node, Node] = {}
+    for node in inherited(topological(outputs)):
+        fresh[node] = rule(node, tuple([fresh[source] for source in node.inputs]))
+    return [fresh[node] for node in outputs]
 
 
 def replaced(outputs: Sequence[Node], instead: Mapping[Node, Node]) -> list[Node]:
@@ -17,8 +30,8 @@ def replaced(outputs: Sequence[Node], instead: Mapping[Node, Node]) -> list[Node
     fresh: dict[Node, Node] = dict(instead)
     for node in inherited(uncomputed(outputs)):
         if node not in fresh:
-            inputs = node.inputs if node.value is not None else tuple([fresh[source] for source in node.inputs])
-            fresh[node] = node if inputs == node.inputs else make_node(node.operation, inputs, node.attributes)
+            is_known = node.value is not None
+            fresh[node] = node if is_known else on(node, tuple([fresh[source] for source in node.inputs]))
     return [fresh[node] for node in outputs]
 
 

@@ -16,10 +16,10 @@ import numpy as np
 from trainer.engine.graph import half
 from trainer.engine.graph import primitives as p
 from trainer.engine.graph.common import Common
-from trainer.engine.graph.dtypes import DType
-from trainer.engine.graph.lines import inherited
-from trainer.engine.graph.node import Node, make_node, topological
+from trainer.engine.graph.dtypes import DType, float64
+from trainer.engine.graph.node import Node
 from trainer.engine.graph.primitives import NEGATIVE_ZERO
+from trainer.engine.graph.rewrite import on, rebuilt
 
 Rule = Callable[[Node], Node | None]  # a node whose inputs are simplified already -> what it equals, or None
 
@@ -34,31 +34,21 @@ becomes of any other number does not depend on which it is.
 """
 
 _COPIES = frozenset({"reshape", "permute", "expand", "slice", "flip", "barrier", "stop_gradient"})
-_SMALLEST = {
-    "float64": float(np.finfo(np.float64).tiny)
-}  # of normal numbers; 16-bit floats are computed with as float32
-_SMALLEST_SINGLE = float(np.finfo(np.float32).tiny)
 
 
 def simplify(outputs: Sequence[Node]) -> list[Node]:
     """The nodes that stand for `outputs` in the simpler graph, in their order."""
     common = Common()
-    fresh: dict[Node, Node] = {}
-    for node in inherited(topological(outputs)):
-        inputs = tuple([fresh[source] for source in node.inputs])
-        current = node if inputs == node.inputs else make_node(node.operation, inputs, node.attributes)
-        fresh[node] = common.of(_simplified(common.of(current)))
-    return [fresh[node] for node in outputs]
+    return rebuilt(outputs, lambda node, inputs: common.of(_simplified(common.of(on(node, inputs)))))
 
 
 def _simplified(node: Node) -> Node:
-    if node.name in _FOLDED:
-        folded = _folded(node)
-        if folded is not None:
-            return folded
-    rule = _RULES.get(node.name)
-    found = rule(node) if rule is not None else None
-    return node if found is None else found
+    rules = _RULES.get(node.name, ())
+    for rule in (_folded, *rules) if node.name in _FOLDED else rules:
+        found = rule(node)
+        if found is not None:
+            return found
+    return node
 
 
 def uniform_value(node: Node) -> bool | int | float | None:
@@ -89,8 +79,8 @@ def _array(value: bool | int | float | None, dtype: DType) -> np.ndarray:
 
 
 def _is_subnormal(array: np.ndarray, dtype: DType) -> bool:
-    smallest = _SMALLEST.get(dtype.name, _SMALLEST_SINGLE)
-    return dtype.is_float and 0.0 < abs(float(array)) < smallest
+    computed = np.float64 if dtype is float64 else np.float32  # 16-bit floats are computed with as float32
+    return dtype.is_float and 0.0 < abs(float(array)) < float(np.finfo(computed).tiny)
 
 
 def _is_flushed(node: Node) -> bool:
@@ -103,33 +93,31 @@ def _is_flushed(node: Node) -> bool:
 # --- arithmetic with neutral elements ---------------------------------------------------------------------------------
 
 
-def _add(node: Node) -> Node | None:
-    a, b = node.inputs
-    for kept, other in ((a, b), (b, a)):
-        value = uniform_value(other)
-        is_neutral = value is NEGATIVE_ZERO if node.dtype.is_float else value == 0
-        if value is not None and is_neutral and _is_flushed(kept):
-            return kept
-    return None
+def _without(is_neutral: Callable[[bool | int | float, DType], bool], *sides: int) -> Rule:
+    """The rule that the other input stands for the node where that at one of `sides` is a neutral number."""
+
+    def rule(node: Node) -> Node | None:
+        for side in sides:
+            kept, value = node.inputs[1 - side], uniform_value(node.inputs[side])
+            if value is not None and is_neutral(value, node.dtype) and _is_flushed(kept):
+                return kept
+        return None
+
+    return rule
 
 
-def _subtract(node: Node) -> Node | None:
-    a, b = node.inputs
-    value = uniform_value(b)
-    return a if value is not None and value is not NEGATIVE_ZERO and value == 0 and _is_flushed(a) else None
+def _logical(decisive: bool) -> Rule:
+    """The rule of `and` and `or`: where one input is `decisive` everywhere so is the result, else it is the other."""
 
+    def rule(node: Node) -> Node | None:
+        a, b = node.inputs
+        for kept, other in ((a, b), (b, a)):
+            value = uniform_value(other)
+            if value is not None:
+                return other if bool(value) is decisive else kept
+        return a if a is b else None
 
-def _multiply(node: Node) -> Node | None:
-    a, b = node.inputs
-    for kept, other in ((a, b), (b, a)):
-        if uniform_value(other) == 1 and _is_flushed(kept):
-            return kept
-    return None
-
-
-def _divide(node: Node) -> Node | None:
-    a, b = node.inputs
-    return a if uniform_value(b) == 1 and _is_flushed(a) else None
+    return rule
 
 
 def _negative(node: Node) -> Node | None:
@@ -143,24 +131,6 @@ def _where(node: Node) -> Node | None:
     if value is None:
         return a if a is b else None
     return a if value else b
-
-
-def _logical_and(node: Node) -> Node | None:
-    a, b = node.inputs
-    for kept, other in ((a, b), (b, a)):
-        value = uniform_value(other)
-        if value is not None:
-            return kept if value else other
-    return a if a is b else None
-
-
-def _logical_or(node: Node) -> Node | None:
-    a, b = node.inputs
-    for kept, other in ((a, b), (b, a)):
-        value = uniform_value(other)
-        if value is not None:
-            return other if value else kept
-    return a if a is b else None
 
 
 # --- casts ------------------------------------------------------------------------------------------------------------
@@ -193,14 +163,22 @@ def _cast(node: Node) -> Node | None:
 # --- movement ---------------------------------------------------------------------------------------------------------
 
 
+def _unmoved(node: Node) -> Node | None:
+    """What moves nothing where it keeps the shape."""
+    return node.inputs[0] if node.inputs[0].shape == node.shape else None
+
+
+def _uniform(node: Node) -> Node | None:
+    """One number moved anywhere, as a constant of the new shape."""
+    value = uniform_value(node.inputs[0])
+    return None if value is None else p.full(node.shape, value, node.dtype)
+
+
 def _reshape(node: Node) -> Node | None:
     inner = node.inputs[0]
-    if inner.shape == node.shape:
-        return inner
     if inner.name == "reshape":
         return p.reshape(inner.inputs[0], node.shape)
-    value = uniform_value(inner) if inner.name == "expand" else None
-    return None if value is None else p.full(node.shape, value, node.dtype)
+    return _uniform(node) if inner.name == "expand" else None
 
 
 def _permute(node: Node) -> Node | None:
@@ -210,23 +188,12 @@ def _permute(node: Node) -> Node | None:
     if inner.name == "permute":
         first = inner.attributes[0]
         return _simplified(p.permute(inner.inputs[0], tuple([first[axis] for axis in axes])))
-    value = uniform_value(inner)
-    return None if value is None else p.full(node.shape, value, node.dtype)
+    return _uniform(node)
 
 
 def _expand(node: Node) -> Node | None:
     inner = node.inputs[0]
-    if inner.shape == node.shape:
-        return inner
     return p.expand(inner.inputs[0], node.shape) if inner.name == "expand" else None
-
-
-def _slice(node: Node) -> Node | None:
-    inner = node.inputs[0]
-    if inner.shape == node.shape:
-        return inner
-    value = uniform_value(inner)
-    return None if value is None else p.full(node.shape, value, node.dtype)
 
 
 def _flip(node: Node) -> Node | None:
@@ -234,11 +201,6 @@ def _flip(node: Node) -> Node | None:
     if inner.name == "flip" and inner.attributes == node.attributes:
         return inner.inputs[0]
     return inner if uniform_value(inner) is not None else None
-
-
-def _pad(node: Node) -> Node | None:
-    inner = node.inputs[0]
-    return inner if inner.shape == node.shape else None
 
 
 def _concatenate(node: Node) -> Node | None:
@@ -249,22 +211,22 @@ def _concatenate(node: Node) -> Node | None:
     return p.concatenate(parts, axis) if parts and len(parts) < len(node.inputs) else None
 
 
-_RULES: dict[str, Rule] = {
-    "anchor": lambda node: node.inputs[0],
-    "add": _add,
-    "subtract": _subtract,
-    "multiply": _multiply,
-    "divide": _divide,
-    "negative": _negative,
-    "where": _where,
-    "logical_and": _logical_and,
-    "logical_or": _logical_or,
-    "cast": _cast,
-    "reshape": _reshape,
-    "permute": _permute,
-    "expand": _expand,
-    "slice": _slice,
-    "flip": _flip,
-    "pad": _pad,
-    "concatenate": _concatenate,
+_RULES: dict[str, tuple[Rule, ...]] = {
+    "anchor": (lambda node: node.inputs[0],),
+    "add": (_without(lambda value, dtype: value is NEGATIVE_ZERO if dtype.is_float else value == 0, 1, 0),),
+    "subtract": (_without(lambda value, dtype: value is not NEGATIVE_ZERO and value == 0, 1),),
+    "multiply": (_without(lambda value, dtype: value == 1, 1, 0),),
+    "divide": (_without(lambda value, dtype: value == 1, 1),),
+    "negative": (_negative,),
+    "where": (_where,),
+    "logical_and": (_logical(decisive=False),),
+    "logical_or": (_logical(decisive=True),),
+    "cast": (_cast,),
+    "reshape": (_unmoved, _reshape),
+    "permute": (_permute,),
+    "expand": (_unmoved, _expand),
+    "slice": (_unmoved, _uniform),
+    "flip": (_flip,),
+    "pad": (_unmoved,),
+    "concatenate": (_concatenate,),
 }

@@ -1,18 +1,9 @@
 """Layers, losses and initialisers, under the field's usual names, shapes and defaults."""
 
+# ruff: noqa: F401
+
 from trainer.engine.nn import functional, initializers
-from trainer.engine.nn.activations import (
-    ELU,
-    GELU,
-    LeakyReLU,
-    LogSoftmax,
-    ReLU,
-    Sigmoid,
-    SiLU,
-    Softmax,
-    Softplus,
-    Tanh,
-)
+from trainer.engine.nn.activations import ELU, GELU, LeakyReLU, LogSoftmax, ReLU, Sigmoid, SiLU, Softmax, Softplus, Tanh
 from trainer.engine.nn.boxes import (
     box_area,
     box_iou,
@@ -35,63 +26,3 @@ from trainer.engine.nn.pooling import AdaptiveAvgPool2d, AdaptiveMaxPool2d, AvgP
 from trainer.engine.nn.random import RandomState
 from trainer.engine.nn.resampling import PixelShuffle, PixelUnshuffle, Upsample
 from trainer.engine.nn.sample_normalization import GroupNorm, LayerNorm, RMSNorm
-
-__all__ = [
-    "ELU",
-    "GELU",
-    "AdaptiveAvgPool2d",
-    "AdaptiveMaxPool2d",
-    "AvgPool2d",
-    "BatchNorm1d",
-    "BatchNorm2d",
-    "Conv2d",
-    "ConvTranspose2d",
-    "Declaration",
-    "Dropout",
-    "Dropout2d",
-    "Embedding",
-    "Flatten",
-    "GroupNorm",
-    "Identity",
-    "InstanceNorm1d",
-    "InstanceNorm2d",
-    "LayerNorm",
-    "LeakyReLU",
-    "Linear",
-    "LoadReport",
-    "LogSoftmax",
-    "MaxPool2d",
-    "Module",
-    "ModuleList",
-    "Parameter",
-    "PixelShuffle",
-    "PixelUnshuffle",
-    "RMSNorm",
-    "RandomState",
-    "ReLU",
-    "Sequential",
-    "SiLU",
-    "Sigmoid",
-    "Softmax",
-    "Softplus",
-    "Tanh",
-    "Unflatten",
-    "Upsample",
-    "binary_cross_entropy_with_logits",
-    "box_area",
-    "box_iou",
-    "box_iou_loss",
-    "cross_entropy",
-    "declare",
-    "declare_buffer",
-    "dice_loss",
-    "distance_box_iou_loss",
-    "functional",
-    "generalized_box_iou_loss",
-    "initializers",
-    "l1_loss",
-    "mse_loss",
-    "nms",
-    "quality_focal_loss",
-    "sigmoid_focal_loss",
-]

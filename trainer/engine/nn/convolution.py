@@ -9,6 +9,7 @@ from trainer.engine import functions
 from trainer.engine.nn.initializers import fan_in_bias, kaiming_uniform
 from trainer.engine.nn.module import Module
 from trainer.engine.nn.parameter import declare
+from trainer.engine.nn.statistics import per_channel
 from trainer.engine.tensor import Tensor
 
 Pair = int | tuple[int, int]
@@ -20,49 +21,7 @@ def pair(value: Pair) -> tuple[int, int]:
 
 
 class _Convolution(Module):
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: Pair,
-        stride: Pair,
-        padding: Pair,
-        dilation: Pair,
-        groups: int,
-        weight_shape: tuple[int, ...],
-        bias: bool,
-    ) -> None:
-        if groups < 1 or in_channels % groups or out_channels % groups:
-            raise TrainerError(
-                f"{type(self).__name__}: channels can't be split into groups",
-                found=f"in_channels {in_channels}, out_channels {out_channels}, groups {groups}",
-                expected="both divisible by groups",
-            )
-        self.in_channels, self.out_channels, self.groups = in_channels, out_channels, groups
-        self.kernel_size, self.stride, self.padding, self.dilation = map(pair, (kernel_size, stride, padding, dilation))
-        self.weight = declare(weight_shape, kaiming_uniform(math.sqrt(5)))
-        self.bias = declare((out_channels,), fan_in_bias(weight_shape)) if bias else None
-
-    def _with_bias(self, y: Tensor) -> Tensor:
-        if self.bias is None:
-            return y
-        return (y + functions.reshape(self.bias, (1, self.out_channels, 1, 1))).astype(y.dtype)
-
-    def _check(self, x: Tensor) -> None:
-        if x.ndim != 4 or x.shape[1] != self.in_channels:
-            raise TrainerError(
-                f"{self.path or type(self).__name__} got another number of channels",
-                found=f"shape {x.shape}",
-                expected=f"[N, {self.in_channels}, H, W]",
-            )
-
-    def extra_repr(self) -> str:
-        window = f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
-        return f"{self.in_channels}, {self.out_channels}, {window}"
-
-
-class Conv2d(_Convolution):
-    """Convolution of x [N, C, H, W] with weight [K, C/groups, R, S] and bias [K]."""
+    is_transposed = False
 
     def __init__(
         self,
@@ -75,8 +34,32 @@ class Conv2d(_Convolution):
         groups: int = 1,
         bias: bool = True,
     ) -> None:
-        weight_shape = (out_channels, in_channels // max(1, groups), *pair(kernel_size))
-        super().__init__(in_channels, out_channels, kernel_size, stride, padding, dilation, groups, weight_shape, bias)
+        if groups < 1 or in_channels % groups or out_channels % groups:
+            raise TrainerError(
+                f"{type(self).__name__}: channels can't be split into groups",
+                found=f"in_channels {in_channels}, out_channels {out_channels}, groups {groups}",
+                expected="both divisible by groups",
+            )
+        self.in_channels, self.out_channels, self.groups = in_channels, out_channels, groups
+        self.kernel_size, self.stride, self.padding, self.dilation = map(pair, (kernel_size, stride, padding, dilation))
+        rows, columns = (in_channels, out_channels) if self.is_transposed else (out_channels, in_channels)
+        weight_shape = (rows, columns // groups, *self.kernel_size)
+        self.weight = declare(weight_shape, kaiming_uniform(math.sqrt(5)))
+        self.bias = declare((out_channels,), fan_in_bias(weight_shape)) if bias else None
+
+    def _with_bias(self, y: Tensor) -> Tensor:
+        return y if self.bias is None else (y + per_channel(self.bias, y)).astype(y.dtype)
+
+    def _check(self, x: Tensor) -> None:
+        self._check_shape(x.ndim == 4 and x.shape[1] == self.in_channels, x, f"[N, {self.in_channels}, H, W]")
+
+    def extra_repr(self) -> str:
+        window = f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
+        return f"{self.in_channels}, {self.out_channels}, {window}"
+
+
+class Conv2d(_Convolution):
+    """Convolution of x [N, C, H, W] with weight [K, C/groups, R, S] and bias [K]."""
 
     def forward(self, x: Tensor) -> Tensor:
         self._check(x)
@@ -92,6 +75,8 @@ class ConvTranspose2d(_Convolution):
     The result's extent is (H − 1)·stride − 2·padding + dilation·(R − 1) + output_padding + 1.
     """
 
+    is_transposed = True
+
     def __init__(
         self,
         in_channels: int,
@@ -104,8 +89,7 @@ class ConvTranspose2d(_Convolution):
         bias: bool = True,
         dilation: Pair = 1,
     ) -> None:
-        weight_shape = (in_channels, out_channels // max(1, groups), *pair(kernel_size))
-        super().__init__(in_channels, out_channels, kernel_size, stride, padding, dilation, groups, weight_shape, bias)
+        super().__init__(in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias)
         self.output_padding = pair(output_padding)
 
     def forward(self, x: Tensor) -> Tensor:

@@ -18,13 +18,15 @@ class Dropout(Module):
         self.p = p
 
     def forward(self, x: Tensor) -> Tensor:
-        return x if not self.training or self.p == 0 else self._drop(x, x.shape)
-
-    def _drop(self, x: Tensor, mask_shape: tuple[int, ...]) -> Tensor:
+        if not self.training or self.p == 0:
+            return x
         if self.p == 1:
             return functions.zeros_like(x)
-        keep = random.active().bernoulli(self.path, 1 - self.p, mask_shape)
+        keep = random.active().bernoulli(self.path, 1 - self.p, self._mask_shape(x))
         return functions.where(keep, x * (1 / (1 - self.p)), 0)
+
+    def _mask_shape(self, x: Tensor) -> tuple[int, ...]:
+        return x.shape
 
     def extra_repr(self) -> str:
         return f"{self.p}"
@@ -33,6 +35,5 @@ class Dropout(Module):
 class Dropout2d(Dropout):
     """Dropout of whole channels of x [N, C, ...]."""
 
-    def forward(self, x: Tensor) -> Tensor:
-        mask_shape = (*x.shape[:2], *(1,) * (x.ndim - 2))
-        return x if not self.training or self.p == 0 else self._drop(x, mask_shape)
+    def _mask_shape(self, x: Tensor) -> tuple[int, ...]:
+        return (*x.shape[:2], *(1,) * (x.ndim - 2))

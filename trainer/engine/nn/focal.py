@@ -38,12 +38,7 @@ def sigmoid_focal_loss(
 
 
 def quality_focal_loss(
-    logits: Tensor,
-    targets: Tensor,
-    *,
-    beta: float = 2.0,
-    reduction: str = "none",
-    sample_weight: Tensor | None = None,
+    logits: Tensor, targets: Tensor, *, beta: float = 2.0, reduction: str = "none", sample_weight: Tensor | None = None
 ) -> Tensor:
     """|y − p|^β times the cross entropy of p = σ(logits) with y (Li et al. 2020, generalised focal loss).
 

@@ -24,9 +24,7 @@ class Linear(Module):
         self.bias = declare((out_features,), fan_in_bias((out_features, in_features))) if bias else None
 
     def forward(self, x: Tensor) -> Tensor:
-        if x.ndim == 0 or x.shape[-1] != self.in_features:
-            raise TrainerError(f"{self.path or 'Linear'} got another number of features", found=f"shape {x.shape}",
-                               expected=f"[..., {self.in_features}]")  # fmt: skip
+        self._check_shape(x.shape[-1:] == (self.in_features,), x, f"[..., {self.in_features}]")
         rows = x if x.ndim == 2 else functions.reshape(x, (-1, self.in_features))
         y = functions.matmul(rows, functions.matrix_transpose(self.weight))
         if self.bias is not None:

@@ -41,12 +41,7 @@ def cross_entropy(
     """
     if logits.ndim >= 2 and labels.shape == logits.shape and labels.dtype.is_float:
         return _soft_cross_entropy(widened(logits), labels, weight, label_smoothing, reduction, sample_weight)
-    if logits.ndim < 2 or labels.shape != (logits.shape[0], *logits.shape[2:]) or not labels.dtype.is_integer:
-        raise TrainerError(
-            "cross_entropy can't match labels with logits",
-            found=f"logits {logits.shape} {logits.dtype}, labels {labels.shape} {labels.dtype}",
-            expected="logits [N, C, ...] and integer labels [N, ...], or floating shares [N, C, ...]",
-        )
+    check_labels("cross_entropy", logits, labels, ", or floating shares [N, C, ...]")
     logits = widened(logits)
     classes = logits.shape[1]
     one_class = (1, classes, *(1,) * (logits.ndim - 2))
@@ -127,6 +122,22 @@ def mse_loss(x: Tensor, y: Tensor, *, reduction: str = "mean", sample_weight: Te
     return reduced(difference * difference, None, reduction, sample_weight)
 
 
+def check_labels(name: str, logits: Tensor, labels: Tensor, alternative: str = "") -> None:
+    """Raise unless `labels` are a class number for each place of `logits`."""
+    if logits.ndim < 2 or labels.shape != (logits.shape[0], *logits.shape[2:]) or not labels.dtype.is_integer:
+        raise TrainerError(
+            f"{name} can't match labels with logits",
+            found=f"logits {logits.shape} {logits.dtype}, labels {labels.shape} {labels.dtype}",
+            expected=f"logits [N, C, ...] and integer labels [N, ...]{alternative}",
+        )
+
+
+def check_reduction(reduction: str) -> None:
+    """Raise unless there is such a reduction."""
+    if reduction not in ("mean", "sum", "none"):
+        raise TrainerError("unknown reduction", found=repr(reduction), expected="mean, sum or none")
+
+
 def _check_same(name: str, x: Tensor, y: Tensor) -> None:
     if x.shape != y.shape:
         raise TrainerError(f"{name} compares tensors of one shape", found=f"{x.shape} and {y.shape}")
@@ -134,8 +145,7 @@ def _check_same(name: str, x: Tensor, y: Tensor) -> None:
 
 def reduced(loss: Tensor, normalizer: Tensor | None, reduction: str, sample_weight: Tensor | None) -> Tensor:
     """`loss` [N, ...] as mean (over `normalizer`'s sum, or the number of elements), sum, or as it is."""
-    if reduction not in ("mean", "sum", "none"):
-        raise TrainerError("unknown reduction", found=repr(reduction), expected="mean, sum or none")
+    check_reduction(reduction)
     if sample_weight is not None:
         if sample_weight.shape != loss.shape[:1]:
             raise TrainerError(

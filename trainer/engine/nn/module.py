@@ -13,6 +13,7 @@ from trainer.engine.graph.dtypes import DType
 from trainer.engine.nn.initializers import generator_for
 from trainer.engine.nn.parameter import Declaration, Parameter
 from trainer.engine.state import State
+from trainer.engine.tensor import Tensor
 
 Self = TypeVar("Self", bound="Module")
 
@@ -51,6 +52,12 @@ class Module:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.forward(*args, **kwargs)
 
+    def _check_shape(self, holds: bool, x: Tensor, expected: str) -> None:
+        """Raise unless `holds`, what the layer expects of the shape of `x`."""
+        if not holds:
+            problem = f"{self.path or type(self).__name__} got a tensor of another shape"
+            raise TrainerError(problem, found=f"shape {x.shape}", expected=expected)
+
     # --- attributes -----------------------------------------------------------------------------------------------
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -88,7 +95,7 @@ class Module:
         state = self._states[name]
         if isinstance(state, Declaration):
             root, path = self._root_and_path()
-            full_name = f"{path}.{name}" if path else name
+            full_name = _joined(path, name)
             values = state.initializer(generator_for(root._seed, full_name), state.shape)
             state = self._states[name] = _made(state, values, full_name)
         return state
@@ -129,29 +136,18 @@ class Module:
                 continue
             seen.add(id(module))
             yield path, module
-            stack.extend(
-                (f"{path}.{name}" if path else name, child) for name, child in reversed(module._children.items())
-            )
+            stack.extend((_joined(path, name), child) for name, child in reversed(module._children.items()))
 
     def modules(self) -> Iterator[Module]:
         """This module and all below it."""
         return (module for _, module in self.named_modules())
 
-    def children(self) -> Iterator[Module]:
-        """The modules directly below."""
-        return iter(self._children.values())
-
     def named_states(self) -> dict[str, State]:
         """Parameters and buffers by name, each object once: what a state dictionary holds."""
-        states: dict[str, State] = {}
-        seen: set[int] = set()
-        for path, module in self.named_modules():
-            for name in module._states:
-                state = module._state(name)
-                if id(state) not in seen:
-                    seen.add(id(state))
-                    states[f"{path}.{name}" if path else name] = state
-        return states
+        states: dict[State, str] = {}
+        for name, module, attribute in self._places():
+            states.setdefault(module._state(attribute), name)
+        return {name: state for state, name in states.items()}
 
     def named_shapes(self, *, each_once: bool = False) -> dict[str, tuple[int, ...]]:
         """The shapes of parameters and buffers by name, without making them; what two modules share has both names, or
@@ -159,12 +155,18 @@ class Module:
         """
         shapes: dict[str, tuple[int, ...]] = {}
         seen: set[int] = set()
-        for path, module in self.named_modules():
-            for name, state in module._states.items():
-                if not each_once or id(state) not in seen:
-                    shapes[f"{path}.{name}" if path else name] = state.shape
-                seen.add(id(state))
+        for name, module, attribute in self._places():
+            state = module._states[attribute]
+            if not each_once or id(state) not in seen:
+                shapes[name] = state.shape
+            seen.add(id(state))
         return shapes
+
+    def _places(self) -> Iterator[tuple[str, Module, str]]:
+        """(name, module, attribute) of each parameter and buffer; what two modules share is there twice."""
+        for path, module in self.named_modules():
+            for attribute in module._states:
+                yield _joined(path, attribute), module, attribute
 
     def named_parameters(self) -> dict[str, Parameter]:
         """The parameters by name."""
@@ -222,18 +224,10 @@ class Module:
         Raises:
             TrainerError: a shape differs, or (with `strict`) a name is missing or unexpected. Nothing is changed then.
         """
-        places = {
-            (f"{path}.{name}" if path else name): (module, name)
-            for path, module in self.named_modules()
-            for name in module._states
-        }
-        report = LoadReport(
-            [name for name in places if name not in values], [name for name in values if name not in places]
-        )
-        problems = [f"missing: {name}" for name in report.missing] + [
-            f"unexpected: {name}" for name in report.unexpected
-        ]
-        problems = problems if strict else []
+        places = {name: (module, attribute) for name, module, attribute in self._places()}
+        missing = [name for name in places if name not in values]
+        report = LoadReport(missing, [name for name in values if name not in places])
+        problems = [f"{kind}: {name}" for kind, names in report._asdict().items() for name in names] if strict else []
         arrays = {name: np.asarray(values[name]) for name in places if name in values}
         for name, array in arrays.items():
             module, attribute = places[name]
@@ -263,6 +257,10 @@ class Module:
             return f"{type(self).__name__}({self.extra_repr()})"
         lines = [f"  ({name}): " + repr(child).replace("\n", "\n  ") for name, child in self._children.items()]
         return "\n".join([f"{type(self).__name__}({self.extra_repr()}", *lines, ")"])
+
+
+def _joined(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name
 
 
 def _made(declaration: Declaration, values: np.ndarray, name: str) -> State:

@@ -5,13 +5,16 @@ Ioffe & Szegedy 2015; Ulyanov, Vedaldi & Lempitsky 2016.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+
 from trainer import TrainerError
 from trainer.engine import functions
 from trainer.engine.graph.dtypes import int64
 from trainer.engine.nn import initializers
 from trainer.engine.nn.module import Module
 from trainer.engine.nn.parameter import declare, declare_buffer
-from trainer.engine.nn.statistics import Moments, moments, standardized
+from trainer.engine.nn.statistics import Moments, moments, per_channel, standardized
 from trainer.engine.tensor import Tensor
 
 
@@ -19,9 +22,18 @@ class _Tracked(Module):
     """What batch and instance norm share: weight, bias, and running statistics of each channel."""
 
     ranks: tuple[int, ...] = ()
+    first_axes: tuple[int, ...] = ()
+    """What statistics are taken over, in addition to the axes behind the channels."""
+    _track: Callable[[Moments, float], None]
+    """Moves the running statistics towards a batch's; the factor makes a variance unbiased."""
 
     def __init__(
-        self, num_features: int, eps: float, momentum: float | None, affine: bool, track_running_stats: bool
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
     ) -> None:
         self.num_features, self.eps, self.momentum = num_features, eps, momentum
         self.weight = declare((num_features,), initializers.ones) if affine else None
@@ -32,32 +44,26 @@ class _Tracked(Module):
             self.running_var = declare_buffer((num_features,), initializers.ones)
             self.num_batches_tracked = declare_buffer((), initializers.zeros, int64)
 
-    def _check(self, x: Tensor) -> None:
-        if x.ndim not in self.ranks or x.shape[1] != self.num_features:
+    def forward(self, x: Tensor) -> Tensor:
+        expected = f"{' or '.join(map(str, self.ranks))} axes, the second of {self.num_features}"
+        self._check_shape(x.ndim in self.ranks and x.shape[1] == self.num_features, x, expected)
+        if self.track_running_stats and not self.training:
+            mean, variance = per_channel(self.running_mean, x), per_channel(self.running_var, x)
+            return self._applied(Moments(x - mean, None, mean, variance), x)  # constants, which no gradient reaches
+        axes = (*self.first_axes, *range(2, x.ndim))
+        count = math.prod(x.shape[axis] for axis in axes)
+        if self.training and (count < 2 or not x.size):
             raise TrainerError(
-                f"{self.path or type(self).__name__} got another number of axes or channels",
-                found=f"shape {x.shape}",
-                expected=f"{' or '.join(map(str, self.ranks))} axes, the second of {self.num_features}",
+                f"{self.path or type(self).__name__} needs more than one value a channel in training",
+                found=f"shape {x.shape}: {count} along axes {list(axes)}",
             )
-
-    def _needs_values(self, count: int, of_what: str) -> None:
-        if count < 2:
-            raise TrainerError(
-                f"{self.path or type(self).__name__} needs more than one value {of_what} in training",
-                found=f"{count} value",
-            )
-
-    def _running(self, x: Tensor) -> Moments:
-        """The running statistics in the place of the batch's, as constants that no gradient reaches."""
-        mean, variance = (self._per_channel(state, x) for state in (self.running_mean, self.running_var))
-        return Moments(x - mean, None, mean, variance)
-
-    def _per_channel(self, values: Tensor, x: Tensor) -> Tensor:
-        return functions.reshape(values, (1, self.num_features, *(1,) * (x.ndim - 2)))
+        found = moments(x, axes)
+        if self.training and self.track_running_stats:
+            self._track(found, count / (count - 1))
+        return self._applied(found, x)
 
     def _applied(self, found: Moments, x: Tensor) -> Tensor:
-        weight, bias = (None if s is None else self._per_channel(s, x) for s in (self.weight, self.bias))
-        return standardized(found, self.eps, weight, bias, x.dtype)
+        return standardized(found, self.eps, per_channel(self.weight, x), per_channel(self.bias, x), x.dtype)
 
     def _move(self, mean: Tensor, variance: Tensor, share: Tensor | float) -> None:
         """The running statistics go `share` of the way to these, each [C]."""
@@ -79,31 +85,14 @@ class _BatchNorm(_Tracked):
     the batch's (variance unbiased); `momentum=None` gives their plain average over all batches.
     """
 
-    def __init__(
-        self,
-        num_features: int,
-        eps: float = 1e-5,
-        momentum: float | None = 0.1,
-        affine: bool = True,
-        track_running_stats: bool = True,
-    ) -> None:
-        super().__init__(num_features, eps, momentum, affine, track_running_stats)
+    first_axes = (0,)
 
-    def forward(self, x: Tensor) -> Tensor:
-        self._check(x)
-        if not self.training and self.track_running_stats:
-            return self._applied(self._running(x), x)
-        count = x.size // max(1, self.num_features)
-        if self.training:
-            self._needs_values(count, "a channel")
-        found = moments(x, (0, *range(2, x.ndim)))
-        if self.training and self.track_running_stats:
-            mean = functions.reshape(found.mean, (self.num_features,))
-            variance = functions.reshape(found.variance, (self.num_features,)) * (count / (count - 1))
-            tracked = self.num_batches_tracked + 1
-            self.num_batches_tracked.assign(tracked)
-            self._move(mean, variance, tracked if self.momentum is None else float(self.momentum))
-        return self._applied(found, x)
+    def _track(self, found: Moments, correction: float) -> None:
+        mean = functions.reshape(found.mean, (self.num_features,))
+        variance = functions.reshape(found.variance, (self.num_features,)) * correction
+        tracked = self.num_batches_tracked + 1
+        self.num_batches_tracked.assign(tracked)
+        self._move(mean, variance, tracked if self.momentum is None else float(self.momentum))
 
 
 class BatchNorm1d(_BatchNorm):
@@ -135,20 +124,11 @@ class _InstanceNorm(_Tracked):
     ) -> None:
         super().__init__(num_features, eps, momentum, affine, track_running_stats)
 
-    def forward(self, x: Tensor) -> Tensor:
-        self._check(x)
-        if not self.training and self.track_running_stats:
-            return self._applied(self._running(x), x)
-        count = x.size // max(1, x.shape[0] * self.num_features)
-        if self.training:
-            self._needs_values(count, "a channel of a sample")
-        found = moments(x, tuple(range(2, x.ndim)))
-        if self.training and self.track_running_stats:
-            axes = (0, *range(2, x.ndim))
-            mean, variance = functions.mean(found.mean, axis=axes), functions.mean(found.variance, axis=axes)
-            assert self.momentum is not None
-            self._move(mean, variance * (count / (count - 1)), float(self.momentum))
-        return self._applied(found, x)
+    def _track(self, found: Moments, correction: float) -> None:
+        axes = (0, *range(2, found.mean.ndim))
+        mean, variance = functions.mean(found.mean, axis=axes), functions.mean(found.variance, axis=axes)
+        assert self.momentum is not None
+        self._move(mean, variance * correction, float(self.momentum))
 
 
 class InstanceNorm1d(_InstanceNorm):

@@ -6,6 +6,7 @@ from trainer import TrainerError
 from trainer.engine import functions
 from trainer.engine.autocast import widened
 from trainer.engine.nn.functional import sigmoid, softmax
+from trainer.engine.nn.losses import check_labels, check_reduction
 from trainer.engine.tensor import Tensor
 
 
@@ -37,7 +38,10 @@ def dice_loss(
     Raises:
         TrainerError: shapes, dtypes or words do not go together.
     """
-    _check(logits, labels, over, reduction)
+    check_labels("dice_loss", logits, labels)
+    check_reduction(reduction)
+    if over not in ("batch", "sample"):
+        raise TrainerError("dice_loss sums over a batch or a sample", found=repr(over), expected="batch or sample")
     logits = widened(logits)
     classes, inner = logits.shape[1], (1,) * (logits.ndim - 2)
     kept = functions.expand_dims((labels != ignore_index).astype(logits.dtype), axis=1)
@@ -62,16 +66,3 @@ def dice_loss(
         return loss * counts
     total = functions.sum(loss * counts)
     return total if reduction == "sum" else total / functions.sum(counts)
-
-
-def _check(logits: Tensor, labels: Tensor, over: str, reduction: str) -> None:
-    if logits.ndim < 2 or labels.shape != (logits.shape[0], *logits.shape[2:]) or not labels.dtype.is_integer:
-        raise TrainerError(
-            "dice_loss can't match labels with logits",
-            found=f"logits {logits.shape} {logits.dtype}, labels {labels.shape} {labels.dtype}",
-            expected="logits [N, C, ...] and integer labels [N, ...]",
-        )
-    if over not in ("batch", "sample"):
-        raise TrainerError("dice_loss sums over a batch or a sample", found=repr(over), expected="batch or sample")
-    if reduction not in ("mean", "sum", "none"):
-        raise TrainerError("unknown reduction", found=repr(reduction), expected="mean, sum or none")

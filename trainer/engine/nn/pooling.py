@@ -4,26 +4,27 @@ from __future__ import annotations
 
 import numpy as np
 
-from trainer import TrainerError
 from trainer.engine import functions
+from trainer.engine.functions.convolution import averaged
 from trainer.engine.nn.convolution import Pair, pair
 from trainer.engine.nn.module import Module
+from trainer.engine.nn.resampling import area, parts_of
 from trainer.engine.tensor import Tensor
 
 
 class _Pool(Module):
-    kernel_size: tuple[int, int]
-    stride: tuple[int, int]
-    padding: tuple[int, int]
+    def __init__(self, kernel_size: Pair, stride: Pair | None, padding: Pair, ceil_mode: bool) -> None:
+        self.kernel_size, self.padding, self.ceil_mode = pair(kernel_size), pair(padding), ceil_mode
+        self.stride = self.kernel_size if stride is None else pair(stride)
 
-    def _extra(self, x: Tensor, dilation: tuple[int, int], ceil_mode: bool) -> tuple[tuple[int, int], ...]:
+    def _extra(self, x: Tensor, dilation: tuple[int, int]) -> tuple[tuple[int, int], ...]:
         """Padding (before, after) of each axis: with `ceil_mode` windows that begin inside the picture go beyond it."""
         result = []
         sizes = (x.shape[-2:], self.kernel_size, self.stride, self.padding, dilation)
         for extent, size, step, padding, spacing in zip(*sizes, strict=True):
             reach = spacing * (size - 1) + 1
             left = (extent + 2 * padding - reach) % step if extent + 2 * padding >= reach else 0
-            more = step - left if ceil_mode and left else 0
+            more = step - left if self.ceil_mode and left else 0
             if more and (extent + 2 * padding - reach) // step * step + step >= extent + padding:
                 more = 0  # the window would begin in the padding
             result.append((padding, padding + more))
@@ -47,12 +48,11 @@ class MaxPool2d(_Pool):
         dilation: Pair = 1,
         ceil_mode: bool = False,
     ) -> None:
-        self.kernel_size, self.padding = pair(kernel_size), pair(padding)
-        self.stride = self.kernel_size if stride is None else pair(stride)
-        self.dilation, self.ceil_mode = pair(dilation), ceil_mode
+        super().__init__(kernel_size, stride, padding, ceil_mode)
+        self.dilation = pair(dilation)
 
     def forward(self, x: Tensor) -> Tensor:
-        padding = self._extra(x, self.dilation, self.ceil_mode)
+        padding = self._extra(x, self.dilation)
         return functions.max_pool(x, self.kernel_size, stride=self.stride, padding=padding, dilation=self.dilation)
 
 
@@ -70,42 +70,23 @@ class AvgPool2d(_Pool):
         ceil_mode: bool = False,
         count_include_pad: bool = True,
     ) -> None:
-        self.kernel_size, self.padding = pair(kernel_size), pair(padding)
-        self.stride = self.kernel_size if stride is None else pair(stride)
-        self.ceil_mode, self.count_include_pad = ceil_mode, count_include_pad
+        super().__init__(kernel_size, stride, padding, ceil_mode)
+        self.count_include_pad = count_include_pad
 
     def forward(self, x: Tensor) -> Tensor:
-        padding = self._extra(x, (1, 1), self.ceil_mode)
-        y = functions.average_pool(x, self.kernel_size, stride=self.stride, padding=padding)
-        counted = self.padding if self.count_include_pad else (0, 0)
-        if all(pads == (own, own) for pads, own in zip(padding, counted, strict=True)):
-            return y
-        bands = []
-        sizes = (x.shape[-2:], self.kernel_size, self.stride, padding, counted, y.shape[-2:])
-        for extent, size, step, (before, _), own, count in zip(*sizes, strict=True):
-            bands.append((extent, tuple(_window(number * step - before, size, extent, own) for number in range(count))))
-        return functions.resample(x, *bands)
-
-
-def _window(first: int, size: int, extent: int, counted: int) -> tuple[int, tuple[float, ...]]:
-    """A window's mean along an axis: of what lies in the picture, or in `counted` places of padding around it."""
-    terms = min(first + size, extent + counted) - max(first, -counted)
-    begin, stop = max(0, first), min(extent, first + size)
-    return begin, (1 / terms,) * (stop - begin)
+        padding = self._extra(x, (1, 1))
+        counted = [(own, own) if self.count_include_pad else (0, 0) for own in self.padding]
+        return averaged(x, self.kernel_size, self.stride, padding, counted)
 
 
 class _AdaptivePool(Module):
     """Part i of n of an axis of H places goes from floor(i·H / n) to ceil((i + 1)·H / n)."""
 
     def __init__(self, output_size: int | tuple[int | None, int | None] | None = 1) -> None:
-        both = output_size if isinstance(output_size, tuple) else (output_size, output_size)
-        self.output_size = both
+        self.output_size = output_size if isinstance(output_size, tuple) else (output_size, output_size)
 
     def _parts(self, x: Tensor) -> tuple[int, int]:
-        if x.ndim != 4 or 0 in x.shape[-2:]:
-            raise TrainerError(
-                f"{self.path or type(self).__name__} takes pictures", found=f"shape {x.shape}", expected="[N, C, H, W]"
-            )
+        self._check_shape(x.ndim == 4 and 0 not in x.shape[-2:], x, "[N, C, H, W] of at least one pixel")
         rows, columns = (
             own if parts is None else parts for parts, own in zip(self.output_size, x.shape[-2:], strict=True)
         )
@@ -124,7 +105,7 @@ class AdaptiveAvgPool2d(_AdaptivePool):
             return functions.mean(x, axis=(-2, -1), keepdims=True)
         if height % rows == 0 and width % columns == 0:
             return functions.average_pool(x, (height // rows, width // columns))
-        return functions.resample(x, _means(height, rows), _means(width, columns))
+        return functions.resample(x, (height, area(height, rows)), (width, area(width, columns)))
 
 
 class AdaptiveMaxPool2d(_AdaptivePool):
@@ -143,19 +124,9 @@ class AdaptiveMaxPool2d(_AdaptivePool):
         return x
 
 
-def _parts(extent: int, parts: int) -> list[tuple[int, int]]:
-    """Where each part of an axis begins and ends."""
-    return [(number * extent // parts, -(-(number + 1) * extent // parts)) for number in range(parts)]
-
-
-def _means(extent: int, parts: int) -> tuple[int, tuple[tuple[int, tuple[float, ...]], ...]]:
-    """The mean of each part of an axis, as `engine.resample` takes it."""
-    return extent, tuple((first, (1 / (stop - first),) * (stop - first)) for first, stop in _parts(extent, parts))
-
-
 def _places(extent: int, parts: int) -> np.ndarray:
     """The places of each part [parts, longest], the last one repeated up to the longest."""
-    first, stop = np.array(_parts(extent, parts)).T
+    first, stop = np.array(parts_of(extent, parts)).T
     places = first[:, None] + np.arange((stop - first).max())
     return np.minimum(places, stop[:, None] - 1)
 

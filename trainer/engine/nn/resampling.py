@@ -13,14 +13,12 @@ import numpy as np
 
 from trainer import TrainerError
 from trainer.engine import functions
+from trainer.engine.graph.primitives.resampling import Run
 from trainer.engine.nn.module import Module
 from trainer.engine.tensor import Tensor
 
 Extents = int | Sequence[int]
 Factors = float | Sequence[float]
-
-Run = tuple[int, tuple[float, ...]]
-"""Where an output place begins to read, and the weights."""
 
 MODES = ("nearest", "nearest-exact", "linear", "bilinear", "bicubic", "area")
 _WITH_CORNERS = ("linear", "bilinear", "bicubic")
@@ -73,7 +71,7 @@ def interpolate(
         if mode.startswith("nearest"):
             bands.append((extent, _nearest(extent, count, step, exact=mode.endswith("exact"))))
         elif mode == "area":
-            bands.append((extent, _area(extent, count)))
+            bands.append((extent, area(extent, count)))
         else:
             runs = _cubic if mode == "bicubic" else _linear
             bands.append((extent, runs(extent, count, step, bool(align_corners))))
@@ -175,10 +173,7 @@ def _linear(extent: int, count: int, step: float, align_corners: bool) -> tuple[
     """The two neighbours of each output place and their shares; one at the edges."""
     runs: list[Run] = []
     for place in range(count):
-        if align_corners:
-            at = place * (extent - 1) / (count - 1) if count > 1 else 0.0
-        else:
-            at = max((place + 0.5) * step - 0.5, 0.0)
+        at = max(_center(place, extent, count, step, align_corners), 0.0)
         below = min(math.floor(at), extent - 1)
         share = at - below
         single = below == extent - 1 or share == 0
@@ -186,20 +181,28 @@ def _linear(extent: int, count: int, step: float, align_corners: bool) -> tuple[
     return tuple(runs)
 
 
-def _area(extent: int, count: int) -> tuple[Run, ...]:
+def parts_of(extent: int, count: int) -> list[tuple[int, int]]:
+    """Where each of `count` parts of an axis begins and ends: the pixels that it covers any of."""
+    return [(place * extent // count, -(-(place + 1) * extent // count)) for place in range(count)]
+
+
+def area(extent: int, count: int) -> tuple[Run, ...]:
     """The pixels that each output place covers any of, all alike (adaptive average pooling)."""
-    spans = [(place * extent // count, -(-(place + 1) * extent // count)) for place in range(count)]
-    return tuple((first, (1 / (end - first),) * (end - first)) for first, end in spans)
+    return tuple((first, (1 / (end - first),) * (end - first)) for first, end in parts_of(extent, count))
+
+
+def _center(place: int, extent: int, count: int, step: float, align_corners: bool) -> float:
+    """Where the center of an output place lies among the centers of the input's."""
+    if align_corners:
+        return place * (extent - 1) / (count - 1) if count > 1 else 0.0
+    return (place + 0.5) * step - 0.5
 
 
 def _cubic(extent: int, count: int, step: float, align_corners: bool) -> tuple[Run, ...]:
     """The four neighbours of each output place and their shares (Keys 1981); beyond the edge stands the last one."""
     runs: list[Run] = []
     for place in range(count):
-        if align_corners:
-            at = place * (extent - 1) / (count - 1) if count > 1 else 0.0
-        else:
-            at = (place + 0.5) * step - 0.5
+        at = _center(place, extent, count, step, align_corners)
         below = math.floor(at)
         shares: dict[int, float] = {}
         for neighbour in range(below - 1, below + 3):

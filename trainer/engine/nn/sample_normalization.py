@@ -11,7 +11,7 @@ from trainer.engine.graph.dtypes import float64
 from trainer.engine.nn import initializers
 from trainer.engine.nn.module import Module
 from trainer.engine.nn.parameter import declare
-from trainer.engine.nn.statistics import around, moments, standardized, wide
+from trainer.engine.nn.statistics import around, moments, per_channel, standardized, wide
 from trainer.engine.tensor import Tensor
 
 
@@ -24,12 +24,8 @@ class _OverLastAxes(Module):
 
     def _axes(self, x: Tensor) -> tuple[int, ...]:
         count = len(self.normalized_shape)
-        if x.shape[x.ndim - count :] != self.normalized_shape:
-            raise TrainerError(
-                f"{self.path or type(self).__name__} got other extents",
-                found=f"shape {x.shape}",
-                expected=f"[..., {', '.join(map(str, self.normalized_shape))}]",
-            )
+        expected = f"[..., {', '.join(map(str, self.normalized_shape))}]"
+        self._check_shape(x.shape[x.ndim - count :] == self.normalized_shape, x, expected)
         return tuple(range(x.ndim - count, x.ndim))
 
 
@@ -96,15 +92,9 @@ class GroupNorm(Module):
         self.bias = declare((num_channels,), initializers.zeros) if affine else None
 
     def forward(self, x: Tensor) -> Tensor:
-        if x.ndim < 2 or x.shape[1] != self.num_channels:
-            raise TrainerError(
-                f"{self.path or 'GroupNorm'} got another number of channels",
-                found=f"shape {x.shape}",
-                expected=f"[N, {self.num_channels}, ...]",
-            )
+        self._check_shape(x.ndim > 1 and x.shape[1] == self.num_channels, x, f"[N, {self.num_channels}, ...]")
         mean, variance = self._of_groups(x)
-        per_channel = (1, self.num_channels, *(1,) * (x.ndim - 2))
-        weight, bias = (None if s is None else functions.reshape(s, per_channel) for s in (self.weight, self.bias))
+        weight, bias = (per_channel(state, x) for state in (self.weight, self.bias))
         return standardized(around(x, mean, variance), self.eps, weight, bias, x.dtype)
 
     def _of_groups(self, x: Tensor) -> tuple[Tensor, Tensor]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from trainer.engine import functions
 from trainer.engine.graph.dtypes import DType, float32
@@ -36,6 +36,11 @@ def around(x: Tensor, mean: Tensor, variance: Tensor) -> Moments:
     """
     pivot = functions.stop_gradient(mean)
     return Moments(wide(x) - pivot, mean - pivot, mean, variance)
+
+
+def per_channel(values: Tensor | None, x: Tensor) -> Any:
+    """`values` [C] along the channels of x [N, C, ...]; None where there are none."""
+    return None if values is None else functions.reshape(values, (1, x.shape[1], *(1,) * (x.ndim - 2)))
 
 
 def wide(x: Tensor) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -98,9 +99,9 @@ def put_together(
     return Profile(
         len(calls),
         threads,
-        float(np.median([call.finished - call.begun for call in calls])),
-        float(np.median([sum(span.finished - span.begun for span in timeline.spans) for timeline in timelines])),
-        float(np.median([sum(span.waking for span in timeline.spans) for timeline in timelines])),
+        statistics.median(call.finished - call.begun for call in calls),
+        statistics.median(sum(span.finished - span.begun for span in timeline.spans) for timeline in timelines),
+        statistics.median(sum(span.waking for span in timeline.spans) for timeline in timelines),
         tuple(rows),
         limits,
         timelines,

@@ -39,7 +39,7 @@ def modules_of(launches: Sequence[Launch]) -> list[str]:
 
 
 def _operands(work: Work) -> tuple[Buffer, ...]:
-    return work.sources[:2] if work.kind == "contraction" else (*work.sources, *work.targets)
+    return work.sources[:2] if work.kind == "contraction" else work.buffers
 
 
 def _own(buffer: Buffer) -> set[str]:

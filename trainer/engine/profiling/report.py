@@ -75,15 +75,10 @@ class Profile:
 
     def to_json(self) -> dict[str, Any]:
         """Everything but the timelines as plain data. Seconds, bytes and operations are of one step."""
+        figures = ("steps", "threads", "seconds", "programs", "python", "waking", "waiting")
         return {
             "version": VERSION,
-            "steps": self.steps,
-            "threads": self.threads,
-            "seconds": self.seconds,
-            "programs": self.programs,
-            "python": self.python,
-            "waking": self.waking,
-            "waiting": self.waiting,
+            **{name: getattr(self, name) for name in figures},
             "peaks": asdict(self.peaks),
             "launches": [asdict(row) for row in self.rows],
         }

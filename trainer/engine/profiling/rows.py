@@ -64,18 +64,15 @@ def grouped(rows: Sequence[Row], by: By) -> list[Row]:
 def _merged(rows: Sequence[Row], by: By) -> Row:
     first = rows[0]
     known = [row.operations for row in rows if row.operations is not None]
-    busy = sum(row.busy for row in rows)
+    names = ("calls", "busy", "waiting", "nbytes", "roofline")
+    sums = {name: sum(getattr(row, name) for row in rows) for name in names}
     one_module = len({row.module for row in rows}) == 1
     return replace(
         first,
         kernel="" if by == "module" else first.kernel,
         shape="" if by == "module" else first.shape,
         module=first.module if one_module else "",
-        calls=sum(row.calls for row in rows),
-        busy=busy,
-        waiting=sum(row.waiting for row in rows),
-        imbalance=sum(row.imbalance * row.busy for row in rows) / busy if busy else 0.0,
-        nbytes=sum(row.nbytes for row in rows),
+        imbalance=sum(row.imbalance * row.busy for row in rows) / sums["busy"] if sums["busy"] else 0.0,
         operations=sum(known) if known else None,
-        roofline=sum(row.roofline for row in rows),
+        **sums,
     )

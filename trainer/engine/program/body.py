@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from trainer.engine.graph import dtypes
-from trainer.engine.graph.node import Node, Shape
+from trainer.engine.graph.node import Node, Shape, reached
 from trainer.engine.graph.storage import Layout
-from trainer.engine.program.epilogue import Addressing
+from trainer.engine.program.epilogue import Addressing, Epilogue, EpilogueOperand
 from trainer.engine.program.spec import Instruction
 from trainer.engine.program.views import Coordinates, Linear, NodeView, identity, through
 
@@ -125,7 +125,7 @@ class Body:
         return position
 
 
-def addressing(load: Load, shape: Shape, layout: Layout, channel: int) -> Addressing | None:
+def _addressing(load: Load, shape: Shape, layout: Layout, channel: int) -> Addressing | None:
     """How a contraction's kernel finds what `load` reads at each point of `shape`, which lies in `layout`; None where
     it does not.
     """
@@ -140,29 +140,18 @@ def addressing(load: Load, shape: Shape, layout: Layout, channel: int) -> Addres
     return "same" if steps == dense else None
 
 
-def prune(instructions: Sequence[Instruction], wanted: Sequence[int]) -> tuple[list[Instruction], dict[int, int]]:
+def _pruned(instructions: Sequence[Instruction], wanted: Sequence[int]) -> tuple[list[Instruction], dict[int, int]]:
     """Only what `wanted` depends on, and where each kept instruction went."""
-    keep: set[int] = set()
-    stack = list(wanted)
-    while stack:
-        position = stack.pop()
-        if position not in keep:
-            keep.add(position)
-            stack.extend(instructions[position].arguments)
+    keep = reached(wanted, lambda position: instructions[position].arguments)
     place = {old: new for new, old in enumerate(sorted(keep))}
     kept = [
-        Instruction(
-            instructions[old].operation,
-            tuple(place[argument] for argument in instructions[old].arguments),
-            instructions[old].dtype,
-            instructions[old].attributes,
-        )
-        for old in sorted(keep)
+        Instruction(step.operation, tuple(place[argument] for argument in step.arguments), step.dtype, step.attributes)
+        for step in (instructions[old] for old in place)
     ]
     return kept, place
 
 
-def renumbered(instructions: Sequence[Instruction], number: Mapping[int, int]) -> list[Instruction]:
+def _renumbered(instructions: Sequence[Instruction], number: Mapping[int, int]) -> list[Instruction]:
     """The instructions, with each operand that they load under its new `number`."""
     return [
         Instruction("load", (), step.dtype, (number[step.attributes[0]],)) if step.operation == "load" else step
@@ -177,3 +166,42 @@ def load_dtypes(body: Sequence[Instruction], count: int) -> list[dtypes.DType]:
         if instruction.operation == "load":
             found[instruction.attributes[0]] = instruction.dtype
     return found
+
+
+def tidy(body: Body, stored: Sequence[int]) -> tuple[list[Instruction], list[Load], list[int]]:
+    """Only the instructions and operands that the instructions in `stored` need, and these, renumbered."""
+    kept, place = _pruned(body.instructions, stored)
+    used = sorted({instruction.attributes[0] for instruction in kept if instruction.operation == "load"})
+    number = {old: new for new, old in enumerate(used)}
+    return _renumbered(kept, number), [body.loads[old] for old in used], [place[position] for position in stored]
+
+
+def as_epilogue(
+    root: Node, body: Body, layout: Layout, channel: int, is_main: Callable[[Load, Addressing | None], bool]
+) -> tuple[Epilogue, list[Load], tuple[Load, ...]] | None:
+    """The epilogue (or prologue) that computes `root`, stored in `layout`, from the array whose loads `is_main` takes;
+    these loads; and the further operands. None where a kernel can't address one of those.
+    """
+    position = body.root(root)
+    kept, place = _pruned(body.instructions, [position])
+    if place[position] != len(kept) - 1:
+        return None
+    number: dict[int, int] = {}
+    operands: list[EpilogueOperand] = []
+    mains: list[Load] = []
+    others: list[Load] = []
+    for step in kept:
+        if step.operation != "load" or step.attributes[0] in number:
+            continue
+        load = body.loads[step.attributes[0]]
+        how = _addressing(load, root.shape, layout, channel)
+        if is_main(load, how):
+            mains.append(load)
+            number[step.attributes[0]] = 0
+        elif how is None:
+            return None
+        else:
+            operands.append(EpilogueOperand(step.dtype, how))
+            others.append(load)
+            number[step.attributes[0]] = len(others)
+    return Epilogue(tuple(operands), tuple(_renumbered(kept, number))), mains, tuple(others)

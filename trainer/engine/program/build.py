@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.node import Node, Shape, topological
 from trainer.engine.graph.primitives import outputs_of
+from trainer.engine.graph.primitives.table import axes_of
 from trainer.engine.graph.storage import Layout, Storage
-from trainer.engine.program.body import Body, Load, load_dtypes
-from trainer.engine.program.copies import parts_of_concatenate, parts_of_pad
+from trainer.engine.program.body import Body, Load, load_dtypes, tidy
 from trainer.engine.program.epilogues import Fused, fuse_epilogues
 from trainer.engine.program.group import Group, group
 from trainer.engine.program.loops import copy, fill, loop
@@ -19,7 +19,6 @@ from trainer.engine.program.partition import COPIED, Partition, Policy, partitio
 from trainer.engine.program.prologues import applied_to
 from trainer.engine.program.spec import Instruction
 from trainer.engine.program.target import Target
-from trainer.engine.program.tidy import tidy
 from trainer.engine.program.views import identity, is_dense, strides_over
 from trainer.engine.program.work import KINDS, NOTHING, Buffer, Call, Reduce, View, Work
 
@@ -135,39 +134,24 @@ class _Builder:
         self.works.append(loop(body.shape, instructions, reads, writes, stored, _label(item)))
 
     def _add_reduction(self, item: Group) -> None:
-        body, axes = item.body, item.roots[0].attributes[0]
+        body = item.body
         assert body is not None
         stored = [body.value(root.inputs[0], identity(body.shape)) for root in item.roots]
         instructions, reads, stored = self._needed(body, stored)
-        spec = Reduce(
-            tuple(root.name.removeprefix("reduce_") for root in item.roots),
-            axes if isinstance(axes, tuple) else (axes,),
-        )
-        writes = tuple(self._write(root) for root in item.roots)
+        names = tuple(root.name.removeprefix("reduce_") for root in item.roots)
+        spec, writes = Reduce(names, axes_of(item.roots[0].attributes)), tuple(map(self._write, item.roots))
+        label = _label(item)
         self.works.append(
-            Work(
-                "reduction",
-                spec,
-                tuple(reads),
-                writes,
-                _label(item),
-                body.shape,
-                tuple(instructions),
-                tuple(stored),
-            )
+            Work("reduction", spec, tuple(reads), writes, label, body.shape, tuple(instructions), tuple(stored))
         )
 
     def _add_parts(self, root: Node) -> None:
         """Padding and concatenation: one loop for each part."""
         target = self._write(root)
         assert target.buffer is not None
-        if root.name == "pad":
-            parts = parts_of_pad(root, target.strides)
-            if root.size != root.inputs[0].size:
-                self.works.append(fill(target.buffer, root.attribute("value")))
-        else:
-            parts = parts_of_concatenate(root, target.strides)
-        for source, offset, strides in parts:
+        if root.name == "pad" and root.size != root.inputs[0].size:
+            self.works.append(fill(target.buffer, root.attribute("value")))
+        for source, offset, strides in _parts(root, target.strides):
             body = Body(source.shape, self.plan.views)
             stored = [body.value(source, identity(source.shape))]
             instructions, reads, stored = self._needed(body, stored)
@@ -188,18 +172,8 @@ class _Builder:
             (applied.loads if applied else (), prologue.operands, first.shape),
         ):
             reads += [self._view(load, each.dtype, shape) for load, each in zip(loads, operands, strict=True)]
-        write = self._write(root)
-        self.works.append(
-            Work(
-                KINDS[node.name],
-                Call.of(node),
-                tuple(reads),
-                (write,),
-                node.name,
-                epilogue=epilogue,
-                prologue=prologue,
-            )
-        )
+        kind, call, write = KINDS[node.name], Call.of(node), self._write(root)
+        self.works.append(Work(kind, call, tuple(reads), (write,), node.name, epilogue=epilogue, prologue=prologue))
 
     def _add_bundle(self, bundle: Node, outputs: Sequence[Node]) -> None:
         """An item with several outputs; those that nobody reads have memory, too."""
@@ -289,6 +263,21 @@ def _label(item: Group) -> str:
 
 def _dense(buffer: Buffer, node: Node, layout: Layout) -> View:
     return View(buffer, node.dtype, node.shape, layout.strides(node.shape))
+
+
+def _parts(node: Node, strides: tuple[int, ...]) -> Iterator[tuple[Node, int, tuple[int, ...]]]:
+    """Each input of a pad or a concatenation, the element of the output where it begins, and the strides in the output
+    along its axes: interior padding becomes a stride.
+    """
+    if node.name == "pad":
+        low, interior = node.attribute("low"), node.attribute("interior")
+        offset = sum(step * before for step, before in zip(strides, low, strict=True))
+        yield node.inputs[0], offset, tuple(step * (gap + 1) for step, gap in zip(strides, interior, strict=True))
+        return
+    axis, start = node.attribute("axis"), 0
+    for source in node.inputs:
+        yield source, start * strides[axis], strides
+        start += source.shape[axis]
 
 
 def _lies_alike(node: Node, storage: Storage, plan: Partition) -> bool:

@@ -41,8 +41,7 @@ def _constant(works: Sequence[Work], varying: Set[Storage]) -> set[Work]:
         left = {
             work
             for work in constant
-            if touched.isdisjoint((*work.sources, *work.targets))
-            and all(buffer.storage not in varying for buffer in work.sources)
+            if touched.isdisjoint(work.buffers) and all(buffer.storage not in varying for buffer in work.sources)
         }
         if len(left) == len(constant):
             return constant

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from trainer.engine.graph.node import Node
-from trainer.engine.program.body import Body, Load, addressing, prune, renumbered
-from trainer.engine.program.epilogue import Epilogue, EpilogueOperand
+from trainer.engine.program.body import Body, Load, as_epilogue
+from trainer.engine.program.epilogue import Epilogue
 from trainer.engine.program.group import Group
 from trainer.engine.program.partition import Partition
 from trainer.engine.program.work import Exchanges, View
@@ -70,29 +70,10 @@ def _fit(contraction: Node, root: Node, body: Body, plan: Partition) -> Fused | 
     if root.shape != contraction.shape or body.shape != root.shape or plan.layouts[root] != layout:
         return None
     channel = _TAKES[contraction.name] % contraction.ndim
-    operands: list[EpilogueOperand] = []
-    loads: list[Load] = []
-    position = body.root(root)
-    kept, place = prune(body.instructions, [position])
-    number: dict[int, int] = {}
-    for step in kept:
-        if step.operation != "load" or step.attributes[0] in number:
-            continue
-        load = body.loads[step.attributes[0]]
-        if load.base is contraction:
-            if not body.holds(contraction, load):
-                return None
-            number[step.attributes[0]] = 0
-            continue
-        how = addressing(load, root.shape, layout, channel)
-        if how is None:
-            return None
-        operands.append(EpilogueOperand(step.dtype, how))
-        loads.append(load)
-        number[step.attributes[0]] = len(loads)
-    if place[position] != len(kept) - 1:
+    found = as_epilogue(root, body, layout, channel, lambda load, how: load.base is contraction)
+    if found is None or not all(body.holds(contraction, load) for load in found[1]):
         return None
-    return Fused(contraction, root, Epilogue(tuple(operands), tuple(renumbered(kept, number))), tuple(loads))
+    return Fused(contraction, root, found[0], found[2])
 
 
 def exchanges(operands: Sequence[View], others: Sequence[View], epilogue: Epilogue, write: View) -> Exchanges:

@@ -6,6 +6,7 @@ the same space over the same axes go into one pass. Groups come out in an order 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -18,6 +19,7 @@ LARGEST_INSTRUCTIONS = 200
 LARGEST_OPERANDS = 24
 OPEN_GROUPS = 12
 SMALL = 1024
+_CALLED = ("contraction", "window", "index", "bundle")
 
 
 @dataclass(eq=False, slots=True)
@@ -72,14 +74,9 @@ def iteration_shape(root: Node) -> Shape:
 
 
 def _single(root: Node, plan: Partition) -> Group:
-    if root.is_bundle:
-        return Group("call", [root, *plan.users[root]], None, call_reads(root, plan))
-    if (
-        root.name in COPIED
-        or root.operation.family in ("contraction", "window", "index")
-        or root.name == "cumulative_sum"
-    ):
-        return Group("call", [root], None, call_reads(root, plan))
+    if root.operation.family in _CALLED or root.name in COPIED or root.name == "cumulative_sum":
+        outputs = plan.users[root] if root.is_bundle else ()
+        return Group("call", [root, *outputs], None, call_reads(root, plan))
     body = Body(iteration_shape(root), plan.views)
     if root.name in REDUCTIONS:
         body.value(root.inputs[0], identity(body.shape))
@@ -120,29 +117,21 @@ def _joins(fresh: Group, item: Group, plan: Partition) -> bool:
         return False
     if fresh.kind == "reduction":
         first, second = item.roots[0], fresh.roots[0]
+        alike = first.attributes == second.attributes
         if first.name in MOMENTS or second.name in MOMENTS:
-            return first.name in MOMENTS and second.name in MOMENTS and _same_reduction(first, second)
-        alike = first.attributes == second.attributes and first.name[:3] != "arg" and second.name[:3] != "arg"
-        return alike and not fresh.reads.intersection(item.roots) and _shares(fresh, item)
+            return {first.name, second.name} <= MOMENTS and first.inputs == second.inputs and alike
+        is_arg = "arg" in (first.name[:3], second.name[:3])
+        return alike and not is_arg and not fresh.reads.intersection(item.roots) and _shares(fresh, item)
     for load in fresh.body.loads:
         if load.base in item.roots and not item.body.holds(load.base, load):
             return False
-    points = 1
-    for extent in fresh.body.shape:
-        points *= extent
-    if points <= SMALL and plan.updates.isdisjoint((*fresh.roots, *item.roots)):
+    if math.prod(fresh.body.shape) <= SMALL and plan.updates.isdisjoint((*fresh.roots, *item.roots)):
         return True  # equal updates of states are merged afterwards, all at once
     return _shares(fresh, item) or bool(fresh.reads.intersection(item.roots))
 
 
-def _same_reduction(first: Node, second: Node) -> bool:
-    return first.inputs == second.inputs and first.attributes == second.attributes
-
-
 def _shares(fresh: Group, item: Group) -> bool:
-    points = 1
-    for extent in fresh.shape:
-        points *= extent
+    points = math.prod(fresh.shape)
     assert fresh.body is not None and item.body is not None
     shared = [load.base for load in fresh.body.loads if load in item.body.loads]
     return any(base.size * 2 > points for base in shared if base is not None)

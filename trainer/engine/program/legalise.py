@@ -14,8 +14,8 @@ from trainer.engine.graph import dtypes
 from trainer.engine.graph import primitives as p
 from trainer.engine.graph.common import Common
 from trainer.engine.graph.dtypes import DType
-from trainer.engine.graph.lines import inherited
-from trainer.engine.graph.node import Node, make_node, topological
+from trainer.engine.graph.node import Node, make_node
+from trainer.engine.graph.rewrite import on, rebuilt
 
 _WIDE: dict[DType, DType] = {
     dtypes.bfloat16: dtypes.float32,
@@ -35,21 +35,20 @@ def legalise(outputs: Sequence[Node], wide_groups: Sequence[int] = ()) -> list[N
     markers. `wide_groups`: convolutions whose groups have so many channels are computed in float32.
     """
     common = Common()
-    fresh: dict[Node, Node] = {}
-    for node in inherited(topological(outputs)):
-        inputs = tuple(fresh[source] for source in node.inputs)
-        if node.name == "stop_gradient":
-            legal = inputs[0]
-        elif node.name in _CONTRACTIONS and (node.dtype.is_half or node.attribute("precision") is not None):
-            legal = _cast(_of_half(node, inputs, wide_groups), node.dtype)
-        elif node.name in _ACCUMULATING and node.dtype in _WIDE:
-            wide = _WIDE[node.dtype]
-            widened = tuple(_cast(source, wide) if source.dtype is node.dtype else source for source in inputs)
-            legal = _cast(make_node(node.operation, widened, node.attributes), node.dtype)
-        else:
-            legal = node if inputs == node.inputs else make_node(node.operation, inputs, node.attributes)
-        fresh[node] = common.of(legal)
-    return [fresh[node] for node in outputs]
+    return rebuilt(outputs, lambda node, inputs: common.of(_legal(node, inputs, wide_groups)))
+
+
+def _legal(node: Node, inputs: tuple[Node, ...], wide_groups: Sequence[int]) -> Node:
+    """`node` on `inputs`, which are legal."""
+    if node.name == "stop_gradient":
+        return inputs[0]
+    if node.name in _CONTRACTIONS and (node.dtype.is_half or node.attribute("precision") is not None):
+        return _cast(_of_half(node, inputs, wide_groups), node.dtype)
+    if node.name in _ACCUMULATING and node.dtype in _WIDE:
+        wide = _WIDE[node.dtype]
+        widened = tuple(_cast(source, wide) if source.dtype is node.dtype else source for source in inputs)
+        return _cast(make_node(node.operation, widened, node.attributes), node.dtype)
+    return on(node, inputs)
 
 
 def _of_half(node: Node, inputs: tuple[Node, ...], wide_groups: Sequence[int]) -> Node:

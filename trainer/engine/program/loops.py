@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from trainer.engine.program.spec import Instruction
-from trainer.engine.program.work import Buffer, Exchanges, Repeat, View, Work
+from trainer.engine.program.work import Buffer, Exchanges, Repeat, View, Work, joined
 
 REDUCTION_BLOCK = 512
 REDUCTION_BLOCKS = 256
@@ -53,14 +53,7 @@ def copy(source: View, target: View, label: str) -> Work:
 
 def repeat(parts: Sequence[Work], steps: Sequence[Sequence[int]], count: int, label: str) -> Work:
     """`parts` in turn, `count` times, their operands moved on by `steps` (`Repeat`)."""
-    return Work(
-        "repeat",
-        Repeat(count, tuple([tuple(each) for each in steps])),
-        tuple([view for part in parts for view in part.reads]),
-        tuple([view for part in parts for view in part.writes]),
-        label,
-        parts=tuple(parts),
-    )
+    return joined("repeat", Repeat(count, tuple([tuple(each) for each in steps])), parts, label)
 
 
 def fill(target: Buffer, value: int | float | bool) -> Work:

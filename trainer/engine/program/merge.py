@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from trainer.engine.program.target import Features
-from trainer.engine.program.work import KernelSource, Work, place_of
+from trainer.engine.program.work import KernelSource, Work, joined, place_of
 
 
 @dataclass(eq=False, slots=True)
@@ -62,17 +62,10 @@ def merged(works: Sequence[Work], features: Features) -> list[Work]:
 def _joined(parts: Sequence[Work]) -> Work:
     if len(parts) == 1:
         return parts[0]
-    return Work(
-        "group",
-        None,
-        tuple(view for part in parts for view in part.reads),
-        tuple(view for part in parts for view in part.writes),
-        f"{parts[0].label} of {len(parts)}",
-        in_place=tuple(pair for part in parts for pair in part.in_place if _is_alone(pair[1], part, parts)),
-        parts=tuple(parts),
-    )
+    in_place = tuple(pair for part in parts for pair in part.in_place if _is_alone(pair[1], part, parts))
+    return joined("group", None, parts, f"{parts[0].label} of {len(parts)}", in_place=in_place)
 
 
 def _is_alone(buffer: object, part: Work, parts: Sequence[Work]) -> bool:
     """Whether no other part touches `buffer`."""
-    return not any(buffer in (*other.sources, *other.targets) for other in parts if other is not part)
+    return not any(buffer in other.buffers for other in parts if other is not part)

@@ -163,14 +163,10 @@ def _existing_view(node: Node, plan: Partition, dense: bool) -> NodeView | None:
 
 
 def _cost(node: Node, costs: dict[Node, Cost]) -> Cost:
-    loads: frozenset[Node] = frozenset()
-    operations, costly = 0, False
-    for source in dict.fromkeys(node.inputs):
-        cost = costs[source]
-        loads |= cost.loads
-        operations += cost.operations
-        costly |= cost.costly
-    if node.operation.family == "elementwise" or node.name == "random_bits":
+    known = [costs[source] for source in dict.fromkeys(node.inputs)]
+    loads = frozenset[Node]().union(*(cost.loads for cost in known))
+    operations, costly = sum(cost.operations for cost in known), any(cost.costly for cost in known)
+    if _computes(node):
         operations += 40 if node.name in COSTLY else 1
         costly |= node.name in COSTLY
     return Cost(loads, operations, costly)

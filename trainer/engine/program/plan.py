@@ -27,7 +27,7 @@ def plan_memory(works: Sequence[Work]) -> MemoryPlan:
     """
     last: dict[Buffer, int] = {}
     for index, work in enumerate(works):
-        for buffer in (*work.sources, *work.targets):
+        for buffer in work.buffers:
             if buffer.in_arena:
                 last[buffer] = index
     first: dict[Buffer, int] = {}
@@ -53,7 +53,7 @@ def plan_memory(works: Sequence[Work]) -> MemoryPlan:
             size = max(size, offset + length)
             if used > most:
                 most, fullest = used, index
-        if any(last.get(buffer) == index for buffer in (*work.targets, *work.sources)):
+        if any(last.get(buffer) == index for buffer in work.buffers):
             used -= sum(end - begin for begin, end, buffer in live if last[buffer] == index)
             live = [block for block in live if last[block[2]] > index]
     peak = sorted((buffer for buffer in offsets if first[buffer] <= fullest <= last[buffer]), key=offsets.__getitem__)

@@ -6,13 +6,13 @@ read as the convolution before it left it, by the forward pass and by the weight
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from trainer.engine.graph.dtypes import float32
-from trainer.engine.graph.node import Node
-from trainer.engine.program.body import Body, Load, addressing, prune, renumbered
-from trainer.engine.program.epilogue import Epilogue, EpilogueOperand
+from trainer.engine.graph.node import Node, reached
+from trainer.engine.program.body import Body, Load, as_epilogue
+from trainer.engine.program.epilogue import Epilogue
 from trainer.engine.program.layouts import CHANNELS_LAST
 from trainer.engine.program.views import NodeView
 
@@ -43,52 +43,22 @@ def applied_to(node: Node, views: Mapping[Node, NodeView]) -> Applied | None:
     if node.dtype != float32 or node.ndim != 4:
         return None
     body = Body(node.shape, dict(views))
-    position = body.root(node)
-    kept, place = prune(body.instructions, [position])
-    if place[position] != len(kept) - 1:
+    found = as_epilogue(node, body, CHANNELS_LAST, _CHANNEL, lambda load, how: how == "same")
+    if found is None or len(found[1]) != 1:
         return None
-    source: Load | None = None
-    number: dict[int, int] = {}
-    operands: list[EpilogueOperand] = []
-    loads: list[Load] = []
-    for step in kept:
-        if step.operation != "load" or step.attributes[0] in number:
-            continue
-        load = body.loads[step.attributes[0]]
-        how = addressing(load, node.shape, CHANNELS_LAST, _CHANNEL)
-        if how is None or (how == "same" and (source is not None or step.dtype != float32)):
-            return None
-        if how == "same":
-            source, number[step.attributes[0]] = load, 0
-            continue
-        operands.append(EpilogueOperand(step.dtype, how))
-        loads.append(load)
-        number[step.attributes[0]] = len(loads)
-    if source is None:
-        return None
-    return Applied(Epilogue(tuple(operands), tuple(renumbered(kept, number))), source, tuple(loads))
+    prologue, (source,), loads = found
+    assert source.base is not None
+    return Applied(prologue, source, loads) if source.base.dtype == float32 else None
 
 
 def is_all_that_is_read(node: Node, views: Mapping[Node, NodeView], users: Mapping[Node, Sequence[Node]]) -> bool:
     """Whether only `node` is computed from a contraction's result: then its epilogue stores `node` for nothing."""
-    inside, stack = {node}, [node]
-    while stack:
-        for source in stack.pop().inputs:
-            if source not in inside and source not in views:
-                inside.add(source)
-                stack.append(source)
+    inside = reached([node], lambda each: [source for source in each.inputs if source not in views]).keys()
     bases = {views[source].base for each in inside for source in each.inputs if source in views}
     return any(base.operation.family == "contraction" and not _escapes(base, node, inside, users) for base in bases)
 
 
-def _escapes(base: Node, node: Node, inside: set[Node], users: Mapping[Node, Sequence[Node]]) -> bool:
+def _escapes(base: Node, node: Node, inside: Set[Node], users: Mapping[Node, Sequence[Node]]) -> bool:
     """Whether something else than `node` reads `base`, or what is computed of it on the way to `node`."""
-    stack, seen = [base], {base}
-    while stack:
-        for user in users[stack.pop()]:
-            if user not in inside:
-                return True
-            if user is not node and user not in seen:
-                seen.add(user)
-                stack.append(user)
-    return False
+    way = reached([base], lambda each: [user for user in users[each] if user is not node and user in inside])
+    return any(user not in inside for each in way for user in users[each])

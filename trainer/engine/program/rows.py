@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from trainer.engine.program.target import Features
-from trainer.engine.program.work import Buffer, Pass, Rows, Work, place_of
+from trainer.engine.program.work import Buffer, Pass, Rows, Work, conflict, joined, place_of, places_of
 
 MOST_MOVED = 8
 """Items that may run before or after a chain that still grows."""
@@ -42,10 +42,10 @@ class _Chain:
 
     def takes(self, work: Work, rows: _Rows | None) -> bool:
         """Whether `work` reads of what the members write, and the other way round, its own rows alone."""
-        if rows is None or any(_conflict(work, other) for other in self.behind):
+        if rows is None or any(conflict(work, other) for other in self.behind):
             return False
         for member, own in self.members:
-            written = _places(member.targets) | _places(work.targets)
+            written = places_of((*member.targets, *work.targets))
             if not all(
                 own.local[place] and rows.local[place] for place in written & own.local.keys() & rows.local.keys()
             ):
@@ -57,7 +57,7 @@ class _Chain:
         if len(self.before) + len(self.behind) == MOST_MOVED:
             return False
         size = sum(buffer.nbytes for buffer in (*work.sources, *work.targets))
-        waits = any(_conflict(work, other) for other in (*(member for member, _ in self.members), *self.behind))
+        waits = any(conflict(work, other) for other in (*(member for member, _ in self.members), *self.behind))
         if size > features.moved_bytes and not (waits and work.code is not None):
             return False
         (self.behind if waits else self.before).append(work)
@@ -69,7 +69,7 @@ class _Chain:
         seen: set[object] = set()
         most = 0
         for member, _ in self.members:
-            buffers = {place_of(buffer): buffer for buffer in (*member.sources, *member.targets)}
+            buffers = {place_of(buffer): buffer for buffer in member.buffers}
             most = max([most, *(buffer.nbytes for place, buffer in buffers.items() if place in seen)])
             seen |= buffers.keys()
         return most
@@ -78,7 +78,7 @@ class _Chain:
 def chained(works: Sequence[Work], features: Features) -> list[Work]:
     """The items with chains of loops over the same rows as one; conflicting items keep their order."""
     result: list[Work] = []
-    uses = Counter(buffer for work in works for buffer in _buffers(work))
+    uses = Counter(buffer for work in works for buffer in work.buffers)
     chain: _Chain | None = None
     for work in works:
         if chain is not None:
@@ -110,7 +110,7 @@ def _closed(chain: _Chain, uses: Counter[Buffer], features: Features) -> list[Wo
 
 def _joined(chain: _Chain, uses: Counter[Buffer], features: Features) -> Work:
     parts = [member for member, _ in chain.members]
-    touched = Counter(buffer for part in parts for buffer in _buffers(part))
+    touched = Counter(buffer for part in parts for buffer in part.buffers)
     local = [buffer for buffer in touched if all(own.local.get(place_of(buffer), True) for _, own in chain.members)]
     row_bytes = {buffer: buffer.nbytes // chain.count for buffer in local}
     share = max(1, min(features.task_bytes // max(1, sum(row_bytes.values())), chain.count // features.fewest_tasks))
@@ -121,29 +121,7 @@ def _joined(chain: _Chain, uses: Counter[Buffer], features: Features) -> Work:
     spec = Rows(
         chain.count, share, tuple(each.inner for each in rows), tuple(each.blocks for each in rows), tuple(kept)
     )
-    return Work(
-        "rows",
-        spec,
-        tuple(view for part in parts for view in part.reads if view.buffer not in kept),
-        tuple(view for part in parts for view in part.writes if view.buffer not in kept),
-        f"rows {'+'.join(part.label for part in parts)}",
-        parts=tuple(parts),
-    )
-
-
-def _buffers(work: Work) -> dict[Buffer, None]:
-    """Each buffer that an item touches, once."""
-    return dict.fromkeys((*work.sources, *work.targets))
-
-
-def _places(buffers: Sequence[Buffer]) -> set[object]:
-    return {place_of(buffer) for buffer in buffers}
-
-
-def _conflict(first: Work, second: Work) -> bool:
-    """Whether one writes what the other touches."""
-    touched, others = _places((*first.sources, *first.targets)), _places((*second.sources, *second.targets))
-    return bool(_places(first.targets) & others or _places(second.targets) & touched)
+    return joined("rows", spec, parts, f"rows {'+'.join(part.label for part in parts)}", set(kept))
 
 
 def _first_rows(work: Work, features: Features) -> _Rows | None:
@@ -151,7 +129,7 @@ def _first_rows(work: Work, features: Features) -> _Rows | None:
     if work.code is None or len(work.extents) < 2:
         return None
     count = math.prod(work.extents[:-1])
-    largest = max(buffer.nbytes for buffer in (*work.sources, *work.targets))
+    largest = max(buffer.nbytes for buffer in work.buffers)
     if count < features.fewest_tasks or largest < features.chained_bytes:
         return None
     return _rows(work, count)

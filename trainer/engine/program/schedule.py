@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from trainer.engine.program.target import Features
-from trainer.engine.program.work import Buffer, Work, place_of
+from trainer.engine.program.work import Buffer, Work, place_of, places_of
 
 
 def schedule(works: Sequence[Work], features: Features, is_single: Callable[[Work], bool]) -> list[Work]:
@@ -64,7 +64,7 @@ def _predecessors(works: Sequence[Work], last: dict[Buffer, int]) -> list[set[in
     read: dict[object, list[int]] = {}
     found: list[set[int]] = []
     for index, work in enumerate(works):
-        reads, writes = ({place_of(buffer) for buffer in side} for side in (work.sources, work.targets))
+        reads, writes = places_of(work.sources), places_of(work.targets)
         before = {written[place] for place in (*reads, *writes) if place in written}
         for place in writes:
             before.update(read.get(place, ()))
@@ -85,7 +85,7 @@ def _lives(works: Sequence[Work]) -> tuple[dict[Buffer, int], dict[Buffer, int]]
     first: dict[Buffer, int] = {}
     last: dict[Buffer, int] = {}
     for index, work in enumerate(works):
-        for buffer in (*work.sources, *work.targets):
+        for buffer in work.buffers:
             if buffer.in_arena:
                 first.setdefault(buffer, index)
                 last[buffer] = index

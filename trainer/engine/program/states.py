@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from trainer.engine.graph.node import Node
+from trainer.engine.graph.node import Node, reached
 from trainer.engine.graph.storage import Storage
 from trainer.engine.program.layouts import WEIGHTS
 
@@ -45,15 +45,6 @@ def settle_layouts(order: Sequence[Node], updates: Sequence[tuple[Storage, Node]
 
 def _elementwise_sources(node: Node) -> set[Node]:
     """The nodes that `node`'s element-wise expression starts from."""
-    sources: set[Node] = set()
-    stack, seen = [node], {node}
-    while stack:
-        current = stack.pop()
-        if current.operation.family in ("elementwise", "marker"):
-            for child in current.inputs:
-                if child not in seen:
-                    seen.add(child)
-                    stack.append(child)
-        else:
-            sources.add(current)
-    return sources
+    families = ("elementwise", "marker")
+    found = reached([node], lambda each: each.inputs if each.operation.family in families else ())
+    return {each for each in found if each.operation.family not in families}

@@ -8,8 +8,9 @@ run.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable, Sequence, Set
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any, Literal
 
 from trainer.engine.graph.dtypes import DType
@@ -49,6 +50,11 @@ def place_of(buffer: Buffer) -> object:
     if buffer.in_arena or buffer.kept:
         return buffer
     return ("state", id(buffer.storage)) if buffer.storage is not None else ("result", buffer.result)
+
+
+def places_of(buffers: Iterable[Buffer]) -> set[object]:
+    """What holds the memory of some buffers."""
+    return {place_of(buffer) for buffer in buffers}
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,12 +212,32 @@ class Work:
     """Each buffer that is read, once."""
     targets: tuple[Buffer, ...] = field(init=False)
     """Each buffer that is written, once."""
+    buffers: tuple[Buffer, ...] = field(init=False)
+    """Each buffer that is touched, once; those that are read first."""
 
     def __post_init__(self) -> None:
         self.sources = tuple(dict.fromkeys([view.buffer for view in self.reads if view.buffer is not None]))
         self.targets = tuple(dict.fromkeys([view.buffer for view in self.writes if view.buffer is not None]))
+        self.buffers = tuple(dict.fromkeys((*self.sources, *self.targets)))
 
     @property
     def points(self) -> int:
         """Points of the iteration space."""
         return math.prod(self.extents)
+
+
+def conflict(first: Work, second: Work) -> bool:
+    """Whether one writes what the other touches."""
+    touched, others = places_of(first.buffers), places_of(second.buffers)
+    return bool(places_of(first.targets) & others or places_of(second.targets) & touched)
+
+
+def joined(
+    kind: Kind, spec: Any, parts: Sequence[Work], label: str, kept: Set[Buffer] = frozenset(), in_place: Exchanges = ()
+) -> Work:
+    """One item for `parts`, whose operands follow each other, without those in buffers that it keeps to itself."""
+    reads, writes = (
+        tuple([view for part in parts for view in side(part) if view.buffer not in kept])
+        for side in (attrgetter("reads"), attrgetter("writes"))
+    )
+    return Work(kind, spec, reads, writes, label, in_place=in_place, parts=tuple(parts))

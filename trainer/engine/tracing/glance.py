@@ -4,7 +4,6 @@ interpreter compares in C: between two steps this memory is in no cache, and one
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from itertools import chain, repeat
 from operator import eq, getitem, is_
 from typing import Any
@@ -15,38 +14,32 @@ ABSENT: Any = object()
 """Stands for the value of what is not there."""
 
 
+class Columns(tuple[list[Any], ...]):
+    """Rows of one kind, a list for each column."""
+
+    def add(self, *row: Any) -> None:
+        """Add a row."""
+        for column, value in zip(self, row, strict=True):
+            column.append(value)
+
+
 class Glance:
     """Columns of places and of the objects that were found there; `is_same` looks again."""
 
     def __init__(self) -> None:
-        self._items: tuple[list[Any], ...] = ([], [], [])  # dictionaries, keys, values
-        self._class_items: tuple[list[Any], ...] = ([], [], [])  # namespaces of classes, names, values
-        self._attributes: tuple[list[Any], ...] = ([], [], [])  # cells, functions and objects with slots, names, values
-        self._instances: tuple[list[Any], ...] = ([], [])  # objects, classes
-        self._sets: tuple[list[Any], ...] = ([], [])  # sets, copies
-        self._sized: tuple[list[Any], list[int]] = ([], [])
+        self.items = Columns(([], [], []))
+        """Dictionaries, keys, and the values there, or ABSENT."""
+        self.class_items = Columns(([], [], []))
+        """Namespaces of classes, names, values."""
+        self.attributes = Columns(([], [], []))
+        """Cells, functions and objects with slots, names, and what `getattr` gives."""
+        self.instances = Columns(([], []))
+        """Objects and their classes."""
+        self.sized = Columns(([], []))
+        """Containers and namespaces, and how many entries they have: whether one was added."""
+        self._sets = Columns(([], []))  # sets, copies
         self._lists: tuple[list[Any], list[Any]] = ([], [])  # lists, the items of all of them
         self._dicts: tuple[list[Any], list[Any], list[Any]] = ([], [], [])  # dictionaries, all keys, all values
-
-    def item(self, holder: dict[Any, Any], key: Any, value: Any) -> None:
-        """An entry of a dictionary, or that there is none (ABSENT)."""
-        _append(self._items, holder, key, value)
-
-    def class_item(self, namespace: Mapping[str, Any], name: str, value: Any) -> None:
-        """An entry of a class's namespace."""
-        _append(self._class_items, namespace, name, value)
-
-    def attribute(self, holder: Any, name: str, value: Any) -> None:
-        """What `getattr` gives, of a cell, a function, or an object with slots."""
-        _append(self._attributes, holder, name, value)
-
-    def instance(self, value: Any) -> None:
-        """The class of an object."""
-        _append(self._instances, value, type(value))
-
-    def size(self, value: Any) -> None:
-        """The number of entries of a container, or of a namespace: whether an attribute was added."""
-        _append(self._sized, value, len(value))
 
     def contents(self, value: Any) -> None:
         """All items of a list, all keys and values of a dictionary in their order, or the members of a set."""
@@ -58,18 +51,18 @@ class Glance:
             self._lists[0].append(value)
             self._lists[1].extend(list.__iter__(value))
         elif isinstance(value, set):
-            _append(self._sets, value, value.copy())
+            self._sets.add(value, value.copy())
         if not isinstance(value, tuple | frozenset):
-            self.size(value)
+            self.sized.add(value, len(value))
 
     def is_same(self) -> bool:
         """False where something may have changed: it is another object, but may be an equal one."""
-        items, class_items, attributes = self._items, self._class_items, self._attributes
+        items, class_items, attributes = self.items, self.class_items, self.attributes
         try:
             return (
-                list(map(len, self._sized[0])) == self._sized[1]
+                list(map(len, self.sized[0])) == self.sized[1]
                 and (all(map(is_, map(dict.get, items[0], items[1], repeat(ABSENT)), items[2])) or self._are_equal())
-                and all(map(is_, map(type, self._instances[0]), self._instances[1]))
+                and all(map(is_, map(type, self.instances[0]), self.instances[1]))
                 and all(map(is_, map(getitem, class_items[0], class_items[1]), class_items[2]))
                 and all(map(is_, map(getattr, attributes[0], attributes[1]), attributes[2]))
                 and all(map(is_, chain.from_iterable(map(list.__iter__, self._lists[0])), self._lists[1]))
@@ -82,13 +75,8 @@ class Glance:
 
     def _are_equal(self) -> bool:
         """Whether entries of dictionaries that are other objects are equal plain values, as a number set anew is."""
-        for holder, key, value in zip(*self._items, strict=True):
+        for holder, key, value in zip(*self.items, strict=True):
             now = holder.get(key, ABSENT)
             if now is not value and not (isinstance(value, PLAIN) and is_same_value(value, now)):
                 return False
         return True
-
-
-def _append(columns: tuple[list[Any], ...], *row: Any) -> None:
-    for column, value in zip(columns, row, strict=True):
-        column.append(value)

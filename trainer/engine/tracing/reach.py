@@ -98,7 +98,7 @@ class Reach:
     ) -> None:
         value = holder.get(key, ABSENT)
         if self._note(where, value, is_skipped=is_skipped, opens=opens):
-            self.glance.item(holder, key, value)
+            self.glance.items.add(holder, key, value)
 
     def _attribute(self, where: str, holder: Any, name: str, *, is_skipped: bool = False, opens: bool = True) -> None:
         try:
@@ -106,7 +106,7 @@ class Reach:
         except (AttributeError, ValueError):
             return  # a slot or a cell that is filled later
         if self._note(where, value, is_skipped=is_skipped, opens=opens):
-            self.glance.attribute(holder, name, value)
+            self.glance.attributes.add(holder, name, value)
 
     # --- where a value leads ------------------------------------------------------------------------------------------
 
@@ -140,7 +140,7 @@ class Reach:
             self._object(value, where)
         if is_long(value):
             if opens and not isinstance(value, tuple | frozenset):
-                self.glance.size(value)
+                self.glance.sized.add(value, len(value))
             return
         if opens:
             self.glance.contents(value)
@@ -192,15 +192,15 @@ class Reach:
             if at == "library" or base.__module__ == "trainer.engine.nn.module":
                 continue
             if at == "user" and base not in self._classes:
-                self.glance.size(namespace)
-                self.glance.attribute(base, "__mro__", base.__mro__)
+                self.glance.sized.add(namespace, len(namespace))
+                self.glance.attributes.add(base, "__mro__", base.__mro__)
                 self.values[f"{base.__name__}.__mro__", id(base)] = base.__mro__
             for name, value in tuple(namespace.items()):
                 is_read = base not in self._classes and self._is_named(name, value)
                 if not (constructs if name in _CONSTRUCTION else is_read):
                     continue
                 if at == "user" and self._note(f"{base.__name__}.{name}", value, is_skipped=self._is_own(name, value)):
-                    self.glance.class_item(namespace, name, value)
+                    self.glance.class_items.add(namespace, name, value)
                 elif at == "package" and isinstance(value, _FUNCTIONS):
                     self._waiting.append((value, f"{base.__name__}.{name}", True))
             self._classes.add(base)
@@ -219,10 +219,10 @@ class Reach:
             return
         self._class(kind, constructs=False)
         if not is_frozen(kind):
-            self.glance.instance(value)
-            self.glance.size(fields)
+            self.glance.instances.add(value, kind)
+            self.glance.sized.add(fields, len(fields))
             if at == "user" and fields:
-                self.glance.attribute(value, "__dict__", fields)
+                self.glance.attributes.add(value, "__dict__", fields)
         self._entries_named(fields, where, kind)
         if at == "user":
             for name, slot in slots_of(value):
@@ -238,12 +238,12 @@ class Reach:
         """The parameters, buffers and layers of a `Module`."""
         for name, state in module._states.items():
             self._note(f"{where}.{name}", state if isinstance(state, Tensor) else DECLARED)
-            self.glance.item(module._states, name, state)
-        self.glance.size(module._states)
+            self.glance.items.add(module._states, name, state)
+        self.glance.sized.add(module._states, len(module._states))
         if module._children:
             self.glance.contents(module._children)
         else:
-            self.glance.size(module._children)
+            self.glance.sized.add(module._children, len(module._children))
         for name, child in module._children.items():
             self._note(f"{where}.{name}", child)
 

@@ -7,8 +7,23 @@ it can be differentiated again. These files stand above all primitives: a defini
 
 from __future__ import annotations
 
-from trainer.engine.graph.derivatives import bundles, contraction, elementwise, movement, places, reduction
-from trainer.engine.graph.node import Gradient
+from collections.abc import Sequence
+
+from trainer.engine.graph.derivatives import contraction, elementwise, movement, places, reduction
+from trainer.engine.graph.errors import refusal
+from trainer.engine.graph.node import Gradient, Node
+from trainer.engine.graph.primitives.host import HostFunction
+
+
+def _of_host_call(node: Node, cotangents: Sequence[Node | None]) -> Sequence[Node | None]:
+    call: HostFunction = node.attributes[0]
+    raise refusal(
+        "gradients",
+        "a host call has no derivative",
+        found=f"{call.name}, called at {call.line}",
+        hint="Pass its results, or what it takes, through engine.stop_gradient.",
+    )
+
 
 GRADIENTS: dict[str, Gradient | None] = {
     **elementwise.GRADIENTS,
@@ -16,7 +31,8 @@ GRADIENTS: dict[str, Gradient | None] = {
     **reduction.GRADIENTS,
     **contraction.GRADIENTS,
     **places.GRADIENTS,
-    **bundles.GRADIENTS,
+    **dict.fromkeys(("host_call", "host_effect"), _of_host_call),
+    "output": lambda node, dy: (dy,),  # `differentiate` gathers these for the bundle
     **dict.fromkeys(("buffer", "constant", "iota", "random_bits")),
     "barrier": lambda node, dy: (dy,),
     "anchor": lambda node, dy: (dy, None),

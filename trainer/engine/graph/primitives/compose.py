@@ -6,7 +6,7 @@ import functools
 
 from trainer.engine.graph.dtypes import BY_NAME, DType
 from trainer.engine.graph.node import Node, Shape, make_node, nobody
-from trainer.engine.graph.primitives.binary import add, multiply
+from trainer.engine.graph.primitives.elementwise import add, multiply
 from trainer.engine.graph.primitives.movement import EXPAND, RESHAPE, expand, permute, reshape
 from trainer.engine.graph.primitives.sources import CONSTANT, canonical
 

@@ -14,11 +14,12 @@ import numpy as np
 from trainer.engine.graph import dtypes, half
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.errors import describe, refusal
-from trainer.engine.graph.node import Node, Primitive, Shape, make_node
+from trainer.engine.graph.node import Node, Shape, make_node
 from trainer.engine.graph.primitives.table import FLOAT, NUMERIC, DTypeRule, first_dtype, register
 
 Pair = tuple[int, int]
 Padding = tuple[Pair, Pair]
+_NONE: Padding = ((0, 0), (0, 0))
 _GEOMETRY = ("strides", "padding", "dilation", "groups", "precision")
 
 
@@ -61,9 +62,7 @@ def _matmul_reference(attributes: tuple[Any, ...], a: np.ndarray, b: np.ndarray)
 
 
 _MATMUL = register(
-    Primitive(
-        "matmul", "contraction", _matmul_shape, _result_dtype("matmul", NUMERIC, 0), _matmul_reference, ("precision",)
-    )
+    "matmul", "contraction", _matmul_shape, _result_dtype("matmul", NUMERIC, 0), _matmul_reference, ("precision",)
 )
 
 
@@ -91,17 +90,19 @@ def window_extents(
             found=f"{describe(found)}, window {window}, strides {strides}, padding {padding}, dilation {dilation}",
             expected="two spatial axes; window, strides and dilation of at least 1, padding of at least 0",
         )
-    extents = []
-    for extent, size, stride, (low, high), spacing in zip(*fields, strict=True):
-        room = extent + low + high - (spacing * (size - 1) + 1)
-        if room < 0:
-            raise refusal(
-                name,
-                "the window is larger than the padded input",
-                found=f"input {list(spatial)}, window {list(window)}, padding {padding}, dilation {dilation}",
-            )
-        extents.append(room // stride + 1)
-    return tuple(extents)
+    extents = extents_of(*fields)
+    if min(extents) < 1:
+        given = f"input {list(spatial)}, window {list(window)}, padding {padding}, dilation {dilation}"
+        raise refusal(name, "the window is larger than the padded input", found=given)
+    return extents
+
+
+def extents_of(spatial: Shape, window: Shape, strides: Pair, padding: Padding, dilation: Pair) -> Shape:
+    """As `window_extents`, of a geometry that is known to fit."""
+    return tuple(
+        (extent + low + high - spacing * (size - 1) - 1) // stride + 1
+        for extent, size, stride, (low, high), spacing in zip(spatial, window, strides, padding, dilation, strict=True)
+    )
 
 
 def _check(name: str, holds: bool, inputs: Sequence[Node], expected: str) -> None:
@@ -170,17 +171,10 @@ def _grouped(x: np.ndarray, groups: int, axis: int) -> np.ndarray:
     return x.reshape(*x.shape[:axis], groups, x.shape[axis] // groups, *x.shape[axis + 1 :])
 
 
-def _extents(x: np.ndarray, window: Shape, strides: Pair, dilation: Pair) -> Shape:
-    return tuple(
-        (extent - spacing * (size - 1) - 1) // stride + 1
-        for extent, size, stride, spacing in zip(x.shape[2:], window, strides, dilation, strict=True)
-    )
-
-
 def _convolution_reference(attributes: tuple[Any, ...], x: np.ndarray, w: np.ndarray) -> np.ndarray:
     strides, padding, dilation, groups, precision = attributes
     x, w = _padded(_widened(x, precision), padding), _grouped(_widened(w, precision), groups, 0)
-    extents = _extents(x, w.shape[3:], strides, dilation)
+    extents = extents_of(x.shape[2:], w.shape[3:], strides, _NONE, dilation)  # x is padded
     result = np.zeros((x.shape[0], groups, w.shape[1], *extents))
     for r, s, place in _places(w.shape[3:], strides, dilation, extents):
         pixels = _grouped(x[:, :, *place], groups, 1)
@@ -213,45 +207,33 @@ def _weight_gradient_reference(attributes: tuple[Any, ...], x: np.ndarray, dy: n
 
 
 _CONVOLUTION = register(
-    Primitive(
-        "convolution",
-        "contraction",
-        _convolution_shape,
-        _result_dtype("convolution", FLOAT, 4),
-        _convolution_reference,
-        _GEOMETRY,
-    )
+    "convolution",
+    "contraction",
+    _convolution_shape,
+    _result_dtype("convolution", FLOAT, 4),
+    _convolution_reference,
+    _GEOMETRY,
 )
 _INPUT_GRADIENT = register(
-    Primitive(
-        "convolution_input_gradient",
-        "contraction",
-        _input_gradient_shape,
-        _result_dtype("convolution_input_gradient", FLOAT, 4),
-        _input_gradient_reference,
-        (*_GEOMETRY, "spatial"),
-    )
+    "convolution_input_gradient",
+    "contraction",
+    _input_gradient_shape,
+    _result_dtype("convolution_input_gradient", FLOAT, 4),
+    _input_gradient_reference,
+    (*_GEOMETRY, "spatial"),
 )
 _WEIGHT_GRADIENT = register(
-    Primitive(
-        "convolution_weight_gradient",
-        "contraction",
-        _weight_gradient_shape,
-        _result_dtype("convolution_weight_gradient", FLOAT, 4),
-        _weight_gradient_reference,
-        (*_GEOMETRY, "window"),
-    )
+    "convolution_weight_gradient",
+    "contraction",
+    _weight_gradient_shape,
+    _result_dtype("convolution_weight_gradient", FLOAT, 4),
+    _weight_gradient_reference,
+    (*_GEOMETRY, "window"),
 )
 
 
 def convolution(
-    x: Node,
-    w: Node,
-    strides: Pair,
-    padding: Padding,
-    dilation: Pair,
-    groups: int,
-    precision: DType | None = None,
+    x: Node, w: Node, strides: Pair, padding: Padding, dilation: Pair, groups: int, precision: DType | None = None
 ) -> Node:
     """Cross-correlation of x [N, C, H, W] with w [K, C/groups, R, S]: y [N, K, P, Q]."""
     return make_node(_CONVOLUTION, (x, w), (strides, padding, dilation, groups, precision))

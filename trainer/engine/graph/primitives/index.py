@@ -12,7 +12,7 @@ import numpy as np
 
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.errors import describe, refusal
-from trainer.engine.graph.node import Node, Primitive, Shape, make_node
+from trainer.engine.graph.node import Node, Shape, make_node
 from trainer.engine.graph.primitives.table import check_axis, check_index_dtype, register
 
 
@@ -80,10 +80,8 @@ def _scatter_reference(attributes: tuple[Any, ...], updates: np.ndarray, indices
     return _accumulated(_wide_zeros((*before, size, *after), updates), places, kept)
 
 
-_GATHER = register(Primitive("gather", "index", _gather_shape, _dtype, _gather_reference, ("axis",)))
-_SCATTER_ADD = register(
-    Primitive("scatter_add", "index", _scatter_shape, _summed_dtype, _scatter_reference, ("axis", "size"))
-)
+_GATHER = register("gather", "index", _gather_shape, _dtype, _gather_reference, ("axis",))
+_SCATTER_ADD = register("scatter_add", "index", _scatter_shape, _summed_dtype, _scatter_reference, ("axis", "size"))
 
 
 def gather(x: Node, indices: Node, axis: int) -> Node:
@@ -143,11 +141,9 @@ def _scatter_along_reference(attributes: tuple[Any, ...], updates: np.ndarray, i
     return _accumulated(_wide_zeros(shape, updates), tuple(place[inside] for place in grid), updates[inside])
 
 
-_TAKE_ALONG = register(Primitive("take_along", "index", _take_along_shape, _dtype, _take_along_reference, ("axis",)))
+_TAKE_ALONG = register("take_along", "index", _take_along_shape, _dtype, _take_along_reference, ("axis",))
 _SCATTER_ADD_ALONG = register(
-    Primitive(
-        "scatter_add_along", "index", _scatter_along_shape, _summed_dtype, _scatter_along_reference, ("axis", "size")
-    )
+    "scatter_add_along", "index", _scatter_along_shape, _summed_dtype, _scatter_along_reference, ("axis", "size")
 )
 
 

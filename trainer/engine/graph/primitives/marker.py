@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from trainer.engine.graph.node import Node, Primitive, make_node
-from trainer.engine.graph.primitives.table import ANY, first_dtype, first_shape, register
+from trainer.engine.graph.node import Node, make_node
+from trainer.engine.graph.primitives.table import ANY, first_shape, register
 
-_BARRIER = register(
-    Primitive("barrier", "marker", first_shape, first_dtype("barrier", ANY), lambda attributes, x: x, ("tag",))
-)
-_STOP_GRADIENT = register(
-    Primitive("stop_gradient", "marker", first_shape, first_dtype("stop_gradient", ANY), lambda attributes, x: x)
-)
+_BARRIER = register("barrier", "marker", first_shape, ANY, lambda attributes, x: x, ("tag",))
+_STOP_GRADIENT = register("stop_gradient", "marker", first_shape, ANY, lambda attributes, x: x)
 _ANCHOR = register(
-    Primitive(
-        "anchor", "marker", first_shape, lambda inputs, attributes: inputs[0].dtype, lambda attributes, x, origin: x
-    )
+    "anchor", "marker", first_shape, lambda inputs, attributes: inputs[0].dtype, lambda attributes, x, origin: x
 )
 
 

@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 
 from trainer.engine.graph.errors import describe, refusal
-from trainer.engine.graph.node import Node, Primitive, Shape, make_node
+from trainer.engine.graph.node import Node, Shape, make_node
 from trainer.engine.graph.primitives.sources import canonical
-from trainer.engine.graph.primitives.table import check_axis, first_dtype, register
+from trainer.engine.graph.primitives.table import ANY, along_axes, check_axis, register
 
 Ints = tuple[int, ...]
-_ANY = ("bool", "int", "uint", "float")
 
 
 # --- reshape ----------------------------------------------------------------------------------------------------------
@@ -30,14 +29,7 @@ def _reshape_shape(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> Shape
 
 
 RESHAPE = register(
-    Primitive(
-        "reshape",
-        "movement",
-        _reshape_shape,
-        first_dtype("reshape", _ANY),
-        lambda attributes, x: np.reshape(x, attributes[0]),
-        ("shape",),
-    )
+    "reshape", "movement", _reshape_shape, ANY, lambda attributes, x: np.reshape(x, attributes[0]), ("shape",)
 )
 
 
@@ -74,14 +66,7 @@ def _permute_shape(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> Shape
 
 
 _PERMUTE = register(
-    Primitive(
-        "permute",
-        "movement",
-        _permute_shape,
-        first_dtype("permute", _ANY),
-        lambda attributes, x: np.transpose(x, attributes[0]),
-        ("axes",),
-    )
+    "permute", "movement", _permute_shape, ANY, lambda attributes, x: np.transpose(x, attributes[0]), ("axes",)
 )
 
 
@@ -104,14 +89,7 @@ def _expand_shape(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> Shape:
 
 
 EXPAND = register(
-    Primitive(
-        "expand",
-        "movement",
-        _expand_shape,
-        first_dtype("expand", _ANY),
-        lambda attributes, x: np.broadcast_to(x, attributes[0]),
-        ("shape",),
-    )
+    "expand", "movement", _expand_shape, ANY, lambda attributes, x: np.broadcast_to(x, attributes[0]), ("shape",)
 )
 
 
@@ -132,9 +110,13 @@ def _pad_shape(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> Shape:
             found=f"{describe(inputs)}, low {list(low)}, high {list(high)}, interior {list(interior)}",
             expected="for each axis three numbers of at least 0",
         )
+    return _padded(x.shape, low, high, interior)
+
+
+def _padded(shape: Shape, low: Ints, high: Ints, interior: Ints) -> Shape:
     return tuple(
         before + after + extent + between * max(0, extent - 1)
-        for extent, before, after, between in zip(x.shape, low, high, interior, strict=True)
+        for extent, before, after, between in zip(shape, low, high, interior, strict=True)
     )
 
 
@@ -148,20 +130,12 @@ def inside(shape: Shape, low: Ints, interior: Ints) -> tuple[slice, ...]:
 
 def _pad_reference(attributes: tuple[Any, ...], x: np.ndarray) -> np.ndarray:
     low, high, interior, value = attributes
-    shape = [
-        before + after + extent + between * max(0, extent - 1)
-        for extent, before, after, between in zip(x.shape, low, high, interior, strict=True)
-    ]
-    result = np.full(shape, value, x.dtype)
+    result = np.full(_padded(x.shape, low, high, interior), value, x.dtype)
     result[inside(x.shape, low, interior)] = x
     return result
 
 
-_PAD = register(
-    Primitive(
-        "pad", "movement", _pad_shape, first_dtype("pad", _ANY), _pad_reference, ("low", "high", "interior", "value")
-    )
-)
+_PAD = register("pad", "movement", _pad_shape, ANY, _pad_reference, ("low", "high", "interior", "value"))
 
 
 def pad(x: Node, low: Ints, high: Ints, interior: Ints, value: bool | int | float = 0) -> Node:
@@ -190,14 +164,12 @@ def _slice_shape(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> Shape:
 
 
 SLICE = register(
-    Primitive(
-        "slice",
-        "movement",
-        _slice_shape,
-        first_dtype("slice", _ANY),
-        lambda attributes, x: x[tuple(slice(*bounds) for bounds in zip(*attributes, strict=True))],
-        ("start", "stop", "step"),
-    )
+    "slice",
+    "movement",
+    _slice_shape,
+    ANY,
+    lambda attributes, x: x[tuple(slice(*bounds) for bounds in zip(*attributes, strict=True))],
+    ("start", "stop", "step"),
 )
 
 
@@ -209,21 +181,8 @@ def slice_(x: Node, start: Ints, stop: Ints, step: Ints) -> Node:
 # --- flip and concatenate ---------------------------------------------------------------------------------------------
 
 
-def _flip_shape(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> Shape:
-    for axis in attributes[0]:
-        check_axis("flip", axis, inputs[0].ndim)
-    return inputs[0].shape
-
-
 _FLIP = register(
-    Primitive(
-        "flip",
-        "movement",
-        _flip_shape,
-        first_dtype("flip", _ANY),
-        lambda attributes, x: np.flip(x, attributes[0]),
-        ("axes",),
-    )
+    "flip", "movement", along_axes("flip"), ANY, lambda attributes, x: np.flip(x, attributes[0]), ("axes",)
 )
 
 
@@ -248,14 +207,12 @@ def _concatenate_shape(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> S
 
 
 _CONCATENATE = register(
-    Primitive(
-        "concatenate",
-        "movement",
-        _concatenate_shape,
-        first_dtype("concatenate", _ANY),
-        lambda attributes, *parts: np.concatenate(parts, attributes[0]),
-        ("axis",),
-    )
+    "concatenate",
+    "movement",
+    _concatenate_shape,
+    ANY,
+    lambda attributes, *parts: np.concatenate(parts, attributes[0]),
+    ("axis",),
 )
 
 

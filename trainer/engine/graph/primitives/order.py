@@ -9,13 +9,8 @@ import numpy as np
 
 from trainer.engine.graph import dtypes
 from trainer.engine.graph.errors import describe, refusal
-from trainer.engine.graph.node import Node, Primitive, Shape, make_node
-from trainer.engine.graph.primitives.table import ANY, BOOLEAN, check_axis, first_dtype, first_shape, register
-
-
-def _argsort_shape(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> Shape:
-    check_axis("argsort", attributes[0], inputs[0].ndim)
-    return first_shape(inputs, attributes)
+from trainer.engine.graph.node import Node, Shape, make_node
+from trainer.engine.graph.primitives.table import ANY, BOOLEAN, along_axes, register
 
 
 def _argsort_reference(attributes: tuple[Any, ...], x: np.ndarray) -> np.ndarray:
@@ -28,14 +23,7 @@ def _argsort_reference(attributes: tuple[Any, ...], x: np.ndarray) -> np.ndarray
 
 
 _ARGSORT = register(
-    Primitive(
-        "argsort",
-        "index",
-        _argsort_shape,
-        first_dtype("argsort", ANY, dtypes.int64),
-        _argsort_reference,
-        ("axis", "descending"),
-    )
+    "argsort", "index", along_axes("argsort"), ANY, _argsort_reference, ("axis", "descending"), result=dtypes.int64
 )
 
 
@@ -62,9 +50,7 @@ def _suppress_reference(attributes: tuple[Any, ...], overlaps: np.ndarray) -> np
     return kept
 
 
-_SUPPRESS = register(
-    Primitive("suppress", "index", _suppress_shape, first_dtype("suppress", BOOLEAN), _suppress_reference)
-)
+_SUPPRESS = register("suppress", "index", _suppress_shape, BOOLEAN, _suppress_reference)
 
 
 def suppress(overlaps: Node) -> Node:

@@ -1,4 +1,9 @@
-"""Reductions and scans along axes. Floats are summed in float64 by the reference."""
+"""Reductions and scans along axes. Floats are summed in float64 by the reference.
+
+The two moments of a set of numbers, its mean and the sum of squared deviations from it, are primitives of their own
+because one pass over memory gives both, accurately: a device may take distances from some element, block by block,
+where a mean of squares would cancel and two passes would read everything twice.
+"""
 
 from __future__ import annotations
 
@@ -8,19 +13,29 @@ from typing import Any
 import numpy as np
 
 from trainer.engine.graph import dtypes
+from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.errors import describe, refusal
-from trainer.engine.graph.node import Node, Primitive, Shape, make_node
-from trainer.engine.graph.primitives.table import NUMERIC, check_axis, first_dtype, first_shape, register
+from trainer.engine.graph.node import Node, Shape, make_node
+from trainer.engine.graph.primitives.elementwise import subtract
+from trainer.engine.graph.primitives.table import (
+    NUMERIC,
+    DTypeRule,
+    ShapeRule,
+    along_axes,
+    axes_of,
+    check_axis,
+    named,
+    register,
+)
 
 Axes = tuple[int, ...]
 
 
-def reduced_shape(name: str, *, needs_elements: bool) -> Callable[[Sequence[Node], tuple[Any, ...]], Shape]:
+def _reduced_shape(name: str, *, needs_elements: bool) -> ShapeRule:
     """The rule that the axes of attribute 0 (rising) are dropped."""
 
     def rule(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> Shape:
-        x = inputs[0]
-        axes = attributes[0] if isinstance(attributes[0], tuple) else attributes
+        x, axes = inputs[0], axes_of(attributes)
         last = -1
         for axis in axes:
             check_axis(name, axis, len(x.shape))
@@ -34,23 +49,29 @@ def reduced_shape(name: str, *, needs_elements: bool) -> Callable[[Sequence[Node
     return rule
 
 
-def _reduction(name: str, reference: Callable[..., Any], *, needs_elements: bool) -> Callable[[Node, Axes], Node]:
+def _single_or_double(name: str) -> DTypeRule:
+    """The rule that the input is float32 or float64, as the result."""
+
+    def rule(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> DType:
+        dtype = inputs[0].dtype
+        if dtype not in (dtypes.float32, dtypes.float64):
+            raise refusal(name, f"does not take {dtype}", found=describe(inputs), expected="float32 or float64")
+        return dtype
+
+    return rule
+
+
+def _reduction(
+    name: str, reference: Callable[..., Any], *, needs_elements: bool = True, dtype: DTypeRule | None = None,
+    result: DType | None = None, attribute: str = "axes", of_no_axes: Callable[[Node], Node] = lambda x: x,
+) -> Callable[[Node, Any], Node]:  # fmt: skip
+    """A reduction along `axes`, or along the one `axis`. `of_no_axes` is what it makes where there is none."""
+    shape = _reduced_shape(name, needs_elements=needs_elements)
     primitive = register(
-        Primitive(
-            name,
-            "reduction",
-            reduced_shape(name, needs_elements=needs_elements),
-            first_dtype(name, NUMERIC),
-            lambda attributes, x: reference(x, axis=attributes[0]),
-            ("axes",),
-        )
-    )
-
-    def build(x: Node, axes: Axes) -> Node:
-        return make_node(primitive, (x,), (axes,)) if axes else x
-
-    build.__name__ = build.__qualname__ = name
-    return build
+        name, "reduction", shape, dtype or NUMERIC, lambda attributes, x: reference(x, axis=attributes[0]),
+        (attribute,), result=result,
+    )  # fmt: skip
+    return named(name, lambda x, axes: of_no_axes(x) if axes == () else make_node(primitive, (x,), (axes,)))
 
 
 def _wide(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -58,52 +79,28 @@ def _wide(function: Callable[..., Any]) -> Callable[..., Any]:
     return lambda x, axis: function(x, axis=axis, dtype=np.float64 if x.dtype.kind == "f" else x.dtype)
 
 
+def _deviations(x: np.ndarray, axis: Axes) -> np.ndarray:
+    distance = x - np.mean(x, axis=axis, dtype=np.float64, keepdims=True)
+    return np.sum(distance * distance, axis=axis)
+
+
 reduce_sum = _reduction("reduce_sum", _wide(np.sum), needs_elements=False)
 reduce_prod = _reduction("reduce_prod", _wide(np.prod), needs_elements=False)
-reduce_max = _reduction("reduce_max", np.max, needs_elements=True)
-reduce_min = _reduction("reduce_min", np.min, needs_elements=True)
-
-
-def _position(name: str, reference: Callable[..., Any]) -> Callable[[Node, int], Node]:
-    primitive = register(
-        Primitive(
-            name,
-            "reduction",
-            reduced_shape(name, needs_elements=True),
-            first_dtype(name, NUMERIC, dtypes.int64),
-            lambda attributes, x: reference(x, axis=attributes[0]),
-            ("axis",),
-        )
-    )
-
-    def build(x: Node, axis: int) -> Node:
-        return make_node(primitive, (x,), (axis,))
-
-    build.__name__ = build.__qualname__ = name
-    return build
-
-
-argmax = _position("argmax", np.argmax)  # the first of equals; the first NaN wins
-argmin = _position("argmin", np.argmin)
-
-
-def _scan_shape(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> Shape:
-    check_axis("cumulative_sum", attributes[0], inputs[0].ndim)
-    return first_shape(inputs, attributes)
-
-
-_CUMULATIVE_SUM = register(
-    Primitive(
-        "cumulative_sum",
-        "reduction",
-        _scan_shape,
-        first_dtype("cumulative_sum", NUMERIC),
-        lambda attributes, x: _wide(np.cumsum)(x, axis=attributes[0]),
-        ("axis",),
-    )
+reduce_max = _reduction("reduce_max", np.max)
+reduce_min = _reduction("reduce_min", np.min)
+reduce_mean = _reduction("reduce_mean", _wide(np.mean), dtype=_single_or_double("reduce_mean"))
+reduce_deviations = _reduction(  # over no axes 0, or NaN where x is not finite
+    "reduce_deviations", _deviations, dtype=_single_or_double("reduce_deviations"), of_no_axes=lambda x: subtract(x, x)
 )
+argmax = _reduction("argmax", np.argmax, result=dtypes.int64, attribute="axis")  # the first of equals, or NaN
+argmin = _reduction("argmin", np.argmin, result=dtypes.int64, attribute="axis")
+
+_SUMS = register(
+    "cumulative_sum", "reduction", along_axes("cumulative_sum"), NUMERIC,
+    lambda attributes, x: _wide(np.cumsum)(x, axis=attributes[0]), ("axis",),
+)  # fmt: skip
 
 
 def cumulative_sum(x: Node, axis: int) -> Node:
     """Sums of the elements up to and including each place along `axis`."""
-    return make_node(_CUMULATIVE_SUM, (x,), (axis,))
+    return make_node(_SUMS, (x,), (axis,))

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from trainer.engine.graph.errors import describe, refusal
-from trainer.engine.graph.node import Node, Primitive, Shape, make_node
-from trainer.engine.graph.primitives.table import FLOAT, first_dtype, register
+from trainer.engine.graph.node import Node, Shape, make_node
+from trainer.engine.graph.primitives.table import FLOAT, register
 
 Run = tuple[int, tuple[float, ...]]
 """Where neighbours begin, and their weights; none gives 0."""
@@ -31,23 +31,22 @@ def _shape(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> Shape:
     return (*x.shape[:2], len(bands[0][1]), len(bands[1][1]))
 
 
+def _weighted(x: np.ndarray, runs: Sequence[Run]) -> np.ndarray:
+    """The sums of runs along the last axis, which comes first in the result."""
+    sums = np.zeros((len(runs), *x.shape[:-1]))
+    for place, (start, weights) in enumerate(runs):
+        for offset, weight in enumerate(weights):
+            sums[place] += weight * x[..., start + offset]
+    return sums
+
+
 def _reference(attributes: tuple[Any, ...], x: np.ndarray) -> np.ndarray:
     (_, rows), (_, columns) = attributes
-    x = x.astype(np.float64)
-    lines = np.zeros((*x.shape[:3], len(columns)))
-    for place, (start, weights) in enumerate(columns):
-        for offset, weight in enumerate(weights):
-            lines[..., place] += weight * x[..., start + offset]
-    y = np.zeros((*x.shape[:2], len(rows), len(columns)))
-    for place, (start, weights) in enumerate(rows):
-        for offset, weight in enumerate(weights):
-            y[..., place, :] += weight * lines[..., start + offset, :]
-    return y
+    lines = np.moveaxis(_weighted(x.astype(np.float64), columns), 0, 2)  # [N, C, columns, H]
+    return np.moveaxis(_weighted(lines, rows), 0, 2)
 
 
-_RESAMPLE = register(
-    Primitive("resample", "window", _shape, first_dtype("resample", FLOAT), _reference, ("rows", "columns"))
-)
+_RESAMPLE = register("resample", "window", _shape, FLOAT, _reference, ("rows", "columns"))
 
 
 def resample(x: Node, rows: Band, columns: Band) -> Node:

@@ -12,7 +12,7 @@ import numpy as np
 from trainer.engine.graph import dtypes, half, philox
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.errors import check_dtype, describe, refusal
-from trainer.engine.graph.node import Node, Primitive, Shape, make_node
+from trainer.engine.graph.node import Node, Shape, make_node
 from trainer.engine.graph.primitives.table import check_axis, register
 from trainer.engine.graph.storage import Storage
 
@@ -56,29 +56,20 @@ def canonical(value: Any, dtype: DType) -> bool | int | float:
     return math.nan if number != number else number
 
 
-def _buffer_shape(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> Shape:
-    return attributes[0].shape
-
-
-def _buffer_dtype(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> DType:
-    return attributes[0].dtype
-
-
-def _buffer_reference(attributes: tuple[Any, ...]) -> np.ndarray:
-    return half.widened(attributes[0].view(), attributes[0].dtype)
-
-
-BUFFER = register(Primitive("buffer", "leaf", _buffer_shape, _buffer_dtype, _buffer_reference, ("storage",)))
+BUFFER = register(
+    "buffer", "leaf",
+    lambda inputs, attributes: attributes[0].shape,
+    lambda inputs, attributes: attributes[0].dtype,
+    lambda attributes: half.widened(attributes[0].view(), attributes[0].dtype), ("storage",),
+)  # fmt: skip
 
 CONSTANT = register(
-    Primitive(
-        "constant",
-        "source",
-        lambda inputs, attributes: (),
-        lambda inputs, attributes: attributes[1],
-        lambda attributes: np.asarray(attributes[0], np.float64 if attributes[1].is_float else attributes[1].storage),
-        ("value", "dtype"),
-    )
+    "constant",
+    "source",
+    lambda inputs, attributes: (),
+    lambda inputs, attributes: attributes[1],
+    lambda attributes: np.asarray(attributes[0], np.float64 if attributes[1].is_float else attributes[1].storage),
+    ("value", "dtype"),
 )
 
 
@@ -101,7 +92,7 @@ def _iota_reference(attributes: tuple[Any, ...]) -> np.ndarray:
     return np.broadcast_to(count.reshape([-1 if i == axis else 1 for i in range(len(shape))]), shape)
 
 
-IOTA = register(Primitive("iota", "source", _iota_shape, _iota_dtype, _iota_reference, ("shape", "axis", "dtype")))
+IOTA = register("iota", "source", _iota_shape, _iota_dtype, _iota_reference, ("shape", "axis", "dtype"))
 
 
 def _bits_shape(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> Shape:
@@ -117,14 +108,12 @@ def _bits_shape(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> Shape:
 
 
 RANDOM_BITS = register(
-    Primitive(
-        "random_bits",
-        "source",
-        _bits_shape,
-        lambda inputs, attributes: dtypes.int32,
-        lambda attributes, key, counter: philox.random_bits(key, counter, *attributes),
-        ("shape", "word"),
-    )
+    "random_bits",
+    "source",
+    _bits_shape,
+    lambda inputs, attributes: dtypes.int32,
+    lambda attributes, key, counter: philox.random_bits(key, counter, *attributes),
+    ("shape", "word"),
 )
 
 

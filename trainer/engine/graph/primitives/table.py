@@ -7,10 +7,11 @@ from typing import Any
 
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.errors import describe, refusal
-from trainer.engine.graph.node import Node, Primitive, Shape
+from trainer.engine.graph.node import Family, Node, Primitive, Shape
 
 TABLE: dict[str, Primitive] = {}
 
+ShapeRule = Callable[[Sequence[Node], tuple[Any, ...]], Shape]
 DTypeRule = Callable[[Sequence[Node], tuple[Any, ...]], DType]
 
 FLOAT = ("float",)
@@ -30,12 +31,24 @@ _WORDS = {
 }
 
 
-def register(primitive: Primitive) -> Primitive:
-    """Enter `primitive` in the table; its name must be free."""
-    if primitive.name in TABLE:
-        raise ValueError(f"{primitive.name} is in the table already")
-    TABLE[primitive.name] = primitive
+def register(
+    name: str, family: Family, shape: ShapeRule, dtype: DTypeRule | tuple[str, ...], reference: Callable[..., Any],
+    attributes: tuple[str, ...] = (), *, result: DType | None = None,
+) -> Primitive:  # fmt: skip
+    """Enter a primitive in the table; its name must be free. `dtype` is a rule, or the kinds of `first_dtype`, whose
+    `result` this is then.
+    """
+    if name in TABLE:
+        raise ValueError(f"{name} is in the table already")
+    rule = first_dtype(name, dtype, result) if isinstance(dtype, tuple) else dtype
+    primitive = TABLE[name] = Primitive(name, family, shape, rule, reference, attributes)
     return primitive
+
+
+def named(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """`function` under the name that errors and documentation give it."""
+    function.__name__ = function.__qualname__ = name
+    return function
 
 
 def first_shape(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> Shape:
@@ -43,7 +56,18 @@ def first_shape(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> Shape:
     return inputs[0].shape
 
 
-def common_shape(name: str) -> Callable[[Sequence[Node], tuple[Any, ...]], Shape]:
+def along_axes(name: str) -> ShapeRule:
+    """The rule that attribute 0 is an axis, or several, of the first input, whose shape the result has."""
+
+    def rule(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> Shape:
+        for axis in axes_of(attributes):
+            check_axis(name, axis, len(inputs[0].shape))
+        return inputs[0].shape
+
+    return rule
+
+
+def common_shape(name: str) -> ShapeRule:
     """The rule that all inputs have one shape, which is the result's."""
 
     def rule(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> Shape:
@@ -75,6 +99,11 @@ def check_index_dtype(name: str, indices: Node) -> None:
     """Raise unless `indices` is int32 or int64."""
     if indices.dtype.name not in ("int32", "int64"):
         raise refusal(name, "indices are whole numbers", found=describe([indices]), expected="int32 or int64")
+
+
+def axes_of(attributes: tuple[Any, ...]) -> tuple[int, ...]:
+    """The axes that attribute 0 names: one, or a tuple of them."""
+    return attributes[0] if isinstance(attributes[0], tuple) else attributes[:1]
 
 
 def check_axis(name: str, axis: int, ndim: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,9 +11,11 @@ import numpy as np
 from trainer.engine.graph import dtypes
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.errors import describe, refusal
-from trainer.engine.graph.node import Node, Primitive, Shape, make_node
-from trainer.engine.graph.primitives.contraction import Padding, Pair, window_extents
+from trainer.engine.graph.node import Node, Shape, make_node
+from trainer.engine.graph.primitives.contraction import Padding, Pair, extents_of, window_extents
 from trainer.engine.graph.primitives.table import FLOAT, NUMERIC, first_dtype, register
+
+_GEOMETRY = ("window", "strides", "padding", "dilation")
 
 
 def _shape(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> Shape:
@@ -36,11 +39,7 @@ def _shape(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> Shape:
 def _reference(attributes: tuple[Any, ...], x: np.ndarray) -> np.ndarray:
     window, strides, padding, dilation = attributes
     height, width = x.shape[2:]
-    fields = (x.shape[2:], window, strides, padding, dilation)
-    rows, columns = (
-        (extent + low + high - spacing * (size - 1) - 1) // stride + 1
-        for extent, size, stride, (low, high), spacing in zip(*fields, strict=True)
-    )
+    rows, columns = extents_of(x.shape[2:], window, strides, padding, dilation)
     best = np.zeros((*x.shape[:2], rows, columns), np.int32)
     found = np.zeros(best.shape, np.bool_)
     value = np.zeros(best.shape, x.dtype)
@@ -57,16 +56,7 @@ def _reference(attributes: tuple[Any, ...], x: np.ndarray) -> np.ndarray:
     return best
 
 
-_WINDOW_ARGMAX = register(
-    Primitive(
-        "window_argmax",
-        "window",
-        _shape,
-        first_dtype("window_argmax", NUMERIC, dtypes.int32),
-        _reference,
-        ("window", "strides", "padding", "dilation"),
-    )
-)
+_WINDOW_ARGMAX = register("window_argmax", "window", _shape, NUMERIC, _reference, _GEOMETRY, result=dtypes.int32)
 
 
 def window_argmax(x: Node, window: Pair, strides: Pair, padding: Padding, dilation: Pair) -> Node:
@@ -82,22 +72,11 @@ def window_argmax(x: Node, window: Pair, strides: Pair, padding: Padding, dilati
 
 def _max_reference(attributes: tuple[Any, ...], x: np.ndarray) -> np.ndarray:
     places = _reference(attributes, x)
-    pixels = x.reshape(*x.shape[:2], x.shape[2] * x.shape[3])
-    return np.take_along_axis(pixels, places.reshape(*places.shape[:2], places.shape[2] * places.shape[3]), 2).reshape(
-        places.shape
-    )
+    pixels, flat = (each.reshape(*each.shape[:2], math.prod(each.shape[2:])) for each in (x, places))
+    return np.take_along_axis(pixels, flat, 2).reshape(places.shape)
 
 
-_WINDOW_MAX = register(
-    Primitive(
-        "window_max",
-        "window",
-        _shape,
-        first_dtype("window_max", NUMERIC),
-        _max_reference,
-        ("window", "strides", "padding", "dilation"),
-    )
-)
+_WINDOW_MAX = register("window_max", "window", _shape, NUMERIC, _max_reference, _GEOMETRY)
 
 
 def window_max(x: Node, window: Pair, strides: Pair, padding: Padding, dilation: Pair) -> Node:
@@ -132,14 +111,7 @@ def _gradient_reference(attributes: tuple[Any, ...], dy: np.ndarray, places: np.
 
 
 _WINDOW_MAX_GRADIENT = register(
-    Primitive(
-        "window_max_gradient",
-        "window",
-        _gradient_shape,
-        _gradient_dtype,
-        _gradient_reference,
-        ("window", "strides", "padding", "dilation", "spatial"),
-    )
+    "window_max_gradient", "window", _gradient_shape, _gradient_dtype, _gradient_reference, (*_GEOMETRY, "spatial")
 )
 
 
