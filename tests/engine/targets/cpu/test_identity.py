@@ -169,7 +169,7 @@ def test_the_hash_covers_what_renders_and_what_chooses(monkeypatch: pytest.Monke
     identity.source_hash.__wrapped__()
     wanted = {
         "targets/cpu/kernels/tile.py",
-        "targets/cpu/lowering/windows.py",
+        "targets/cpu/lowering/routines.py",
         "targets/cpu/defaults.py",
         "graph/dtypes.py",
     }

@@ -85,7 +85,8 @@ def source_hash() -> str:
 def templates_hash() -> str:
     """The hash of the source of all templates, and of what their kernels are made of."""
     root = ROOT / "targets" / "cpu"
-    return hash_of_files(root, (path for folder in ("kernels", "templates") for path in (root / folder).glob("*.py")))
+    parts = ("kernels/*.py", "templates/*.py", "template.py")
+    return hash_of_files(root, (path for part in parts for path in root.glob(part)))
 
 
 def hash_of_files(root: Path, paths: Iterable[Path]) -> str:
