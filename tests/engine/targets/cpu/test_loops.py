@@ -102,6 +102,16 @@ def test_numbers_of_any_operation_have_the_values_of_the_reference(made: Callabl
     np.testing.assert_array_equal(found, ReferenceDevice().evaluate([node])[0].view())
 
 
+@pytest.mark.parametrize("divisor", [64.0, -0.125, 2.0**126, 2.0**127, 2.0**-126, 3.0])
+def test_dividing_by_a_power_of_two_keeps_its_bits(divisor: float) -> None:
+    values = np.array([0.0, -0.0, 1e-38, 1.1754944e-38, 3e38, -7.5, np.inf, np.nan, 1e-45], np.float32)
+    node = p.divide(p.buffer(Storage.of(values, float32)), p.full((9,), divisor, float32))
+    for flush in (False, True):
+        found = CpuDevice(threads=1).compile([node], flush=flush).run([])[0].view()
+        expected = ReferenceDevice(flush_subnormals=flush).evaluate([node])[0].view()
+        np.testing.assert_array_equal(found.view(np.uint32), expected.view(np.uint32))
+
+
 def test_numbers_are_operands_of_tiles_and_broadcast_rows() -> None:
     x = p.cast(p.permute(leaf((40, 50)), (1, 0)), float32)
     node = p.add(p.multiply(x, p.full((50, 40), 0.3, float32)), p.full((50, 40), 7.25, float32))

@@ -48,21 +48,25 @@ def with_code(work: Work) -> Work:
 
 def with_numbers(work: Work) -> Work:
     """A loop whose numbers are operands: loops that differ in numbers alone, as the counts of batches do, have one
-    kernel. Numbers that arithmetic is simpler with stay in the code.
+    kernel. Numbers that arithmetic is simpler with stay in the code; divisors that are powers of two become factors,
+    which give the same bits in a tenth of the time.
     """
-    used = {argument: step.operation in _ARITHMETIC for step in work.body for argument in step.arguments}
-    for step in work.body:
-        for argument in step.arguments:
-            used[argument] &= step.operation in _ARITHMETIC
     body, reads = list(work.body), list(work.reads)
     for position, step in enumerate(work.body):
-        bits = _BITS.get(step.dtype.name)
-        if step.operation == "constant" and bits and used.get(position) and position not in work.stored:
-            (number,) = step.attributes
-            if number not in SPECIAL_NUMBERS:
-                offset = int(np.asarray(number, step.dtype.storage).view(bits))
-                body[position] = Instruction("load", (), step.dtype, (len(reads),))
-                reads.append(View(None, step.dtype, work.extents, (0,) * len(work.extents), offset))
+        users = [number for number, user in enumerate(work.body) if position in user.arguments]
+        bits, number = _BITS.get(step.dtype.name), step.attributes[0] if step.operation == "constant" else 0
+        if number in SPECIAL_NUMBERS or bits is None or position in work.stored:
+            continue
+        if not users or any(work.body[user].operation not in _ARITHMETIC for user in users):
+            continue
+        divides = [work.body[user].operation == "divide" and work.body[user].arguments[1] == position for user in users]
+        if all(divides) and 2.0**-126 <= abs(number) <= 2.0**126 and abs(math.frexp(number)[0]) == 0.5:
+            number = 1 / number
+            for user in users:
+                body[user] = replace(body[user], operation="multiply")
+        body[position] = Instruction("load", (), step.dtype, (len(reads),))
+        offset = int(np.asarray(number, step.dtype.storage).view(bits))
+        reads.append(View(None, step.dtype, work.extents, (0,) * len(work.extents), offset))
     return work if len(reads) == len(work.reads) else replace(work, body=tuple(body), reads=tuple(reads))
 
 
