@@ -199,11 +199,19 @@ def _note(number: int, frame: FrameType | None) -> None:
     """Handles a signal by doing nothing: the interpreter has told the watch already."""
 
 
-def die_with_parent(parent: int) -> None:
-    """Ask the system for SIGTERM when the parent dies (Linux); elsewhere the watch notices it within a second."""
+def limit_memory(gigabytes: float) -> None:
+    """Let this process, and what it starts, have so much memory of its own (Linux); asking for more fails."""
+    import resource
+
+    most = int(gigabytes * 1e9)
+    resource.setrlimit(resource.RLIMIT_DATA, (most, most))
+
+
+def die_with_parent(parent: int, by: signal.Signals = signal.SIGTERM) -> None:
+    """Ask the system for a signal when the parent dies (Linux); elsewhere the watch notices it within a second."""
     if sys.platform == "linux" and Path("/proc/self").exists():
         import ctypes
 
-        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0)
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, int(by), 0, 0, 0)
     if os.getppid() != parent:  # it died before we could ask
         os._exit(BY_SIGNAL[signal.SIGTERM])

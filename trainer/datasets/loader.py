@@ -50,7 +50,7 @@ class Loader:
     last batch is filled up with rows from the start of the epoch at weight 0; without, the rows that don't fill a batch
     are left out. `collation` says to which sizes batches are filled up where items differ (boxes, tokens, images).
 
-    `workers` threads or processes (`worker_kind`) prepare batches ahead: `prefetch` for each, or as many as a quarter of
+    `workers` threads or processes (`worker_kind`) prepare batches ahead: `prefetch` for each, or what a quarter of
     the free memory holds; without any, each is made when it is asked for. The batches are the same, whoever makes
     them. Several loaders may share their workers, which they are then handed. The arrays of a batch from worker
     processes lie in shared memory, and are the holder's for as long as it keeps one of them.
