@@ -35,6 +35,7 @@ from trainer.rundir import (
     RunLock,
     RunPaths,
     WarningEvent,
+    gone,
     send_request,
     waiting_requests,
 )
@@ -141,7 +142,12 @@ class Watcher:
             self._sink(self._sampler.sample())
             if self._holds_lock and not self._lock.heartbeat():
                 self._holds_lock = False
-                self._sink(WarningEvent("another process took run.lock", where=str(self._paths.lock)))
+                self._sink(WarningEvent(self._why_unlocked(), where=str(self._paths.lock)))
+
+    def _why_unlocked(self) -> str:
+        if gone(self._paths.root):
+            return "the run's directory was deleted or moved: nothing more of this run is saved"
+        return "another process took run.lock" if self._paths.lock.exists() else "run.lock was deleted"
 
     def _take_signal(self, number: int) -> None:
         now, name = time.monotonic(), signal.Signals(number).name

@@ -76,6 +76,28 @@ class RunPaths:
         return max((int(match[1]) for name in os.listdir(self.root) if (match := _CONFIG.fullmatch(name))), default=0)
 
 
+def make_folders(folder: Path, root: Path) -> None:
+    """Make a folder below a run's, and those between; the run's own is not made again once it was deleted or moved.
+
+    Raises:
+        OSError: it can't be made, or `root` is not there.
+    """
+    os.stat(root)
+    folder.mkdir(parents=True, exist_ok=True)
+
+
+def gone(root: Path) -> TrainerError | None:
+    """The error for a run whose directory was deleted or moved while it trained; None where it is there."""
+    if root.is_dir():
+        return None
+    return TrainerError(
+        "the run's directory is gone",
+        where=str(root),
+        expected="a directory that stays where it is while the run trains",
+        hint="It was deleted or moved. Nothing was made in its place; a moved one has what came before.",
+    )
+
+
 def create_run(runs_root: str | os.PathLike[str], name: str) -> RunPaths:
     """A new run directory `runs_root/name`, or `name-2`, `name-3`, … when the name is taken.
 
