@@ -9,7 +9,7 @@ from collections import deque
 from trainer import TrainerError
 from trainer.cli.attempt import Attempt
 from trainer.cli.exit_codes import ALL, BY_SIGNAL, FAILURE, USER_MISTAKE
-from trainer.rundir import EndEvent, gone, last_records
+from trainer.rundir import EndEvent, gone, last_records, remove_dead_lock
 
 LOG_LINES = 12
 
@@ -24,6 +24,7 @@ def settle(attempt: Attempt, returncode: int, last_words: str) -> None:
     """
     if error := gone(attempt.paths.root):
         raise error
+    remove_dead_lock(attempt.paths)  # a worker that is killed before its watch stands leaves it
     if end_of(attempt) is not None:
         return
     end = explain(returncode, last_words, _log_tail(attempt))

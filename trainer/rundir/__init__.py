@@ -35,7 +35,7 @@ from trainer.rundir.layout import (
     run_name,
     take_up_run,
 )
-from trainer.rundir.lock import RunLock, read_lock
+from trainer.rundir.lock import RunLock, read_lock, remove_dead_lock
 from trainer.rundir.processes import host_name, process_age, process_is_alive
 from trainer.rundir.pulse import LockState, Pulse, heard_of
 from trainer.rundir.reader import EventTail, first_records, last_records, read_events, sample_events
@@ -95,6 +95,7 @@ __all__ = [
     "process_is_alive",
     "read_events",
     "read_lock",
+    "remove_dead_lock",
     "run_name",
     "sample_events",
     "send_request",
