@@ -1,6 +1,6 @@
 """The run directory: the contract between training and everything that looks at it. Standard library only."""
 
-from trainer.rundir.attempts import without_superseded
+from trainer.rundir.attempts import TimeTaken, without_superseded
 from trainer.rundir.codec import decode, encode, json_value
 from trainer.rundir.control import REQUESTS, Request, send_request, take_requests, waiting_requests
 from trainer.rundir.events import (
@@ -73,6 +73,7 @@ __all__ = [
     "Series",
     "StepEvent",
     "SystemEvent",
+    "TimeTaken",
     "TuneEvent",
     "UnknownEvent",
     "WarningEvent",
