@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from trainer.cli.verbs.runs import _table, _telling
-from trainer.rundir import EndEvent, MetricEvent, RunEvent, RunPaths, encode, open_run, summarize
+from trainer.rundir import EndEvent, MetricEvent, RunEvent, RunPaths, decode, encode, open_run, read_lock, summarize
 from trainer.tui.charts import valid_chart
 from trainer.tui.view import View
 
@@ -86,3 +86,18 @@ def test_without_a_best_nothing_leads(tmp_path: Path, text: str) -> None:
     assert paths.leading_metric is None
     paths.config(1).write_text(text, encoding="latin-1")
     assert paths.leading_metric is None
+
+
+@pytest.mark.parametrize("time", ["1e308", "1" + "0" * 400, "NaN", "-1e300", "null"])
+def test_a_damaged_time_is_none(time: str) -> None:
+    record = decode(f'{{"kind":"log","message":"a","time":{time},"since_start":{time},"attempt":1}}')
+    assert record is not None and (record.time, record.since_start) == (0.0, 0.0)
+
+
+def test_a_damaged_lock_and_config_are_read_past(tmp_path: Path) -> None:
+    paths = write_attempts(tmp_path / "run", attempts=1, events=1)
+    paths.lock.write_bytes(b'{"pid": 1\xe0')
+    paths.config(1).write_bytes(b"task: \xc1")
+    lock = read_lock(paths)
+    assert lock is not None and not lock.alive
+    assert open_run(paths.root).config_text == "task: \ufffd"

@@ -152,7 +152,7 @@ def _remove_dead(path: Path, contents: str) -> None:
 
 def _contents(path: Path) -> str | None:
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8", errors="replace")  # a damaged one is a dead owner's
     except FileNotFoundError:
         return None
 

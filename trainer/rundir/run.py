@@ -155,7 +155,7 @@ class Run:
     @property
     def config_text(self) -> str:
         """The current attempt's resolved config as YAML text."""
-        return self.paths.config(max(self.paths.last_attempt, 1)).read_text(encoding="utf-8")
+        return self.paths.config(max(self.paths.last_attempt, 1)).read_text(encoding="utf-8", errors="replace")
 
     def events(self) -> list[Record]:
         """All records, read anew, without those that a resumed attempt took back."""
