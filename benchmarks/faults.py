@@ -1,15 +1,20 @@
-"""What a run survives: kills in every phase, and damage to its checkpoints. The counts are of what came through.
+"""What a run survives: kills in every phase, damage to its checkpoints, and whatever it is given to read.
 
-python benchmarks/faults.py [kills kills_in_a_phase damage] [--json]
+python benchmarks/faults.py [NAME …] [--json] [--count N] [--seed S]
+
+The counts are of what came through. `--count` is how many there are of each kind, where fewer will do; `--seed` decides
+which.
 """
 
 from __future__ import annotations
 
+import argparse
 import collections
 import functools
 import shutil
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 from harness import Figure, run_figures
@@ -17,24 +22,35 @@ from harness import Figure, run_figures
 sys.path.insert(0, str(Path(__file__).parent / "workloads"))
 
 from damaged import Damage
-from killed import AIMS, Killed, Kills
+from hostile import Hostile
+from killed import AIMS, DIGITS, Killed, Kills
+from mutated import Mutants
+from scene_runs import detection
 
-RUNS, DAMAGES = 100, 1000
+OPTIONS = argparse.ArgumentParser(add_help=False)
+OPTIONS.add_argument("--count", type=int, help="how many of each kind (default: each figure's own)")
+OPTIONS.add_argument("--seed", type=int, default=0, help="decides what is done to what")
+CHOSEN, REST = OPTIONS.parse_known_args()
+RUNS, SCENE_RUNS, DAMAGES, MUTANTS, MUTANTS_BY_COMMAND, FILES = (
+    most if CHOSEN.count is None else min(most, CHOSEN.count) for most in (100, 100, 1000, 9500, 500, 1000)
+)
 FEWEST = 2
 """How often each phase is to be hit at least."""
 
 
 @functools.cache
-def killed_runs() -> list[Killed]:
-    """RUNS runs that were killed and resumed, each told of on standard error."""
+def killed_runs(of: str = "digits") -> list[Killed]:
+    """Runs of a recipe that were killed and resumed, each told of on standard error."""
+    count = RUNS if of == "digits" else SCENE_RUNS
     with tempfile.TemporaryDirectory(prefix="trainer-faults-") as folder:
-        kills, runs = Kills(Path(folder)), list[Killed]()
-        for number in range(1, RUNS + 1):
+        workload = DIGITS if of == "digits" else detection(Path(folder) / "data", CHOSEN.seed)
+        kills, runs = Kills(Path(folder), CHOSEN.seed, workload), list[Killed]()
+        for number in range(1, count + 1):
             runs.append(kills.run())
             if runs[-1].difference:
                 shutil.copytree(Path(folder) / f"killed-{number}", Path(tempfile.mkdtemp()) / "killed")
             said = runs[-1].difference or "equal"
-            print(f"{number}/{RUNS} killed in {', '.join(runs[-1].phases)}: {said}", file=sys.stderr, flush=True)
+            print(f"{number}/{count} {of} killed in {', '.join(runs[-1].phases)}: {said}", file=sys.stderr, flush=True)
     hits = histogram(runs)
     print("killed in  " + "  ".join(f"{name}: {hits[name]}" for name in AIMS), file=sys.stderr, flush=True)
     return runs
@@ -49,6 +65,10 @@ def equal_runs() -> float:
     return sum(not run.difference for run in killed_runs())
 
 
+def equal_scene_runs() -> float:
+    return sum(not run.difference for run in killed_runs("detection"))
+
+
 def fewest_in_a_phase() -> float:
     hits = histogram(killed_runs())
     return min(hits[name] for name in AIMS)
@@ -57,18 +77,49 @@ def fewest_in_a_phase() -> float:
 def noticed_damages() -> float:
     """How many of DAMAGES were noticed and named, and had the checkpoint before taken up."""
     with tempfile.TemporaryDirectory(prefix="trainer-faults-") as folder:
-        damage = Damage(Path(folder))
-        problems = [problem for problem in (damage.once() for _ in range(DAMAGES)) if problem]
+        return DAMAGES - _problems(Damage(Path(folder), CHOSEN.seed).once, DAMAGES)
+
+
+def well_taken_configs(count: int, *, by_command: bool) -> float:
+    """How many of `count` changed configurations were read or refused as they must be, and in time."""
+    with tempfile.TemporaryDirectory(prefix="trainer-faults-") as folder:
+        mutants = Mutants(Path(folder), CHOSEN.seed)
+        return count - _problems(lambda: mutants.once(by_command=by_command), count)
+
+
+def well_taken_files() -> float:
+    """How many of FILES damaged or hostile files were taken for what they are."""
+    with tempfile.TemporaryDirectory(prefix="trainer-faults-") as folder:
+        return FILES - _problems(Hostile(Path(folder), CHOSEN.seed).once, FILES)
+
+
+def _problems(once: Callable[[], str], count: int) -> int:
+    """How many of `count` calls returned a problem; each is told of on standard error."""
+    problems = [problem for problem in (once() for _ in range(count)) if problem]
     for problem in problems:
-        print(problem, file=sys.stderr, flush=True)
-    return DAMAGES - len(problems)
+        print(ascii(problem), file=sys.stderr, flush=True)
+    return len(problems)
+
+
+def _count(name: str, ours: Callable[[], float], bar: int, unit: str) -> Figure:
+    """A figure of which every one must come through."""
+    return Figure(name, ours, bar=bar, better="higher", unit=unit, rounds=1, is_timing=False)
 
 
 FIGURES = [
-    Figure("kills", equal_runs, bar=RUNS, better="higher", unit="runs", rounds=1, is_timing=False),
-    Figure("kills_in_a_phase", fewest_in_a_phase, bar=FEWEST, better="higher", unit="kills", rounds=1, is_timing=False),
-    Figure("damage", noticed_damages, bar=DAMAGES, better="higher", unit="found", rounds=1, is_timing=False),
+    _count("kills", equal_runs, RUNS, "runs"),
+    _count("kills_in_a_phase", fewest_in_a_phase, FEWEST, "kills"),
+    _count("kills_of_detection", equal_scene_runs, SCENE_RUNS, "runs"),
+    _count("damage", noticed_damages, DAMAGES, "found"),
+    _count("configs", lambda: well_taken_configs(MUTANTS, by_command=False), MUTANTS, "configs"),
+    _count(
+        "configs_by_command",
+        lambda: well_taken_configs(MUTANTS_BY_COMMAND, by_command=True),
+        MUTANTS_BY_COMMAND,
+        "configs",
+    ),
+    _count("hostile_files", well_taken_files, FILES, "files"),
 ]
 
 if __name__ == "__main__":
-    sys.exit(run_figures(FIGURES))
+    sys.exit(run_figures(FIGURES, REST))

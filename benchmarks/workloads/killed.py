@@ -13,7 +13,7 @@ import random
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -88,6 +88,22 @@ AIMS = {
 """By phase; AIMS' order is that in which they come."""
 
 
+@dataclass(frozen=True)
+class Workload:
+    """What is run and killed: words of `trainer run`, and what changes from one run to the next without changing a bit.
+
+    `aims` None: at any instant of the run.
+    """
+
+    words: tuple[str, ...]
+    precisions: tuple[str, ...]
+    workers: tuple[tuple[str, ...], ...]
+    aims: Mapping[str, Aim] | None
+
+
+DIGITS = Workload(("digits", *SETTINGS), PRECISIONS, WORKERS, AIMS)
+
+
 @dataclass
 class Killed:
     """What came of a run that was killed: in which phases, and where it differs from the whole one ("": nowhere)."""
@@ -99,34 +115,52 @@ class Killed:
 class Kills:
     """Kills runs, whose folders and caches lie in `folder`; the instants are decided by `seed`."""
 
-    def __init__(self, folder: Path, seed: int = 0) -> None:
-        self.folder, self._random = folder, random.Random(seed)
+    def __init__(self, folder: Path, seed: int = 0, workload: Workload = DIGITS) -> None:
+        self.folder, self._random, self._workload = folder, random.Random(seed), workload
         self._whole: dict[str, Path] = {}
         self._numbers = itertools.count(1)
-        self._aims = itertools.cycle(AIMS)
+        self._aims = workload.aims or {"any": Aim(None, self._seconds())}
+        self._names = itertools.cycle(self._aims)
+
+    def _seconds(self) -> float:
+        """How long a run takes that is not killed, its kernels in the cache."""
+        started = time.monotonic()
+        for name in ("first", "second"):
+            started = time.monotonic()
+            command = self._command(self.folder / name, self._workload.precisions[0], 0, in_process=True)
+            subprocess.run(
+                command, env=_environment(self.folder / "cache"), check=True, stdout=subprocess.DEVNULL
+            )  # fmt: skip
+        return time.monotonic() - started
+
+    def _command(self, run: Path, precision: str, number: int, *, in_process: bool) -> list[str]:
+        workers = self._workload.workers[number % len(self._workload.workers)]
+        words = [*self._workload.words, *workers, f"train.precision={precision}", "--run-dir", str(run)]
+        form = IN_PROCESS if in_process else "--plain"
+        return [sys.executable, "-P", "-m", "trainer.cli", "run", *words, "--resume", "auto", form]
 
     def run(self) -> Killed:
         """One more run, killed once to three times; one that had ended before it could be killed does not count."""
-        aim = next(self._aims)
+        aim = next(self._names)
         while not (killed := self._run(aim)).phases and not killed.difference:
             pass
         return killed
 
     def _run(self, first_aim: str) -> Killed:
         number, chance = next(self._numbers), self._random
-        precision = PRECISIONS[number % 2]
+        precision = self._workload.precisions[number % len(self._workload.precisions)]
         whole = self.whole(precision)
         killed, run = Killed(), self.folder / f"killed-{number}"
         cache = self.folder / "cache"
-        for name in [first_aim, *chance.choices(list(AIMS), k=chance.choice((0, 0, 0, 1, 2)))]:
-            aim = AIMS[name]
+        for name in [first_aim, *chance.choices(list(self._aims), k=chance.choice((0, 0, 0, 1, 2)))]:
+            aim = self._aims[name]
             if aim.needs_cold_cache:
                 cache = self.folder / f"cache-{number}"
-            command = _command(run, precision, WORKERS[number // 2 % 2], in_process=chance.random() < 0.5)
+            command = self._command(run, precision, number // 2, in_process=chance.random() < 0.5)
             if (found := self._kill(command, RunPaths(run), cache, aim)) is None:
                 break
             killed.phases.append(found)
-        command = _command(run, precision, WORKERS[number // 2 % 2], in_process=True)
+        command = self._command(run, precision, number // 2, in_process=True)
         done = subprocess.run(command, env=_environment(cache), capture_output=True, text=True, check=False)
         if done.returncode:
             killed.difference = f"the resumed run ended with {done.returncode}: {done.stderr[-2000:]}"
@@ -138,7 +172,7 @@ class Kills:
         """The run that is never killed. One a precision: neither workers nor caches may change a bit."""
         if precision not in self._whole:
             run = self.folder / f"whole-{precision}"
-            command = _command(run, precision, WORKERS[0], in_process=True)
+            command = self._command(run, precision, 0, in_process=True)
             subprocess.run(command, env=_environment(self.folder / "cache"), check=True, stdout=subprocess.DEVNULL)
             self._whole[precision] = run
         return self._whole[precision]
@@ -164,11 +198,6 @@ class Kills:
         _, alive = psutil.wait_procs(children, timeout=PATIENCE_SECONDS)
         assert not alive, f"{[each.cmdline() for each in alive]} outlived what started them"
         return None if was_over else phase_of(record.event for record in _records(paths) if record.attempt == attempt)
-
-
-def _command(run: Path, precision: str, workers: Sequence[str], *, in_process: bool) -> list[str]:
-    words = ["digits", *SETTINGS, *workers, f"train.precision={precision}", "--run-dir", str(run), "--resume", "auto"]
-    return [sys.executable, "-P", "-m", "trainer.cli", "run", *words, IN_PROCESS if in_process else "--plain"]
 
 
 def _environment(cache: Path) -> dict[str, str]:
@@ -235,9 +264,13 @@ def _differences(whole: RunPaths, killed: RunPaths) -> Iterator[str]:
         yield f"checkpoints of {kept} and of {others}"
     if leftovers := [path.name for path in killed.checkpoints.iterdir() if path.name.startswith(".")]:
         yield f"left in checkpoints: {leftovers}"
+    if leftovers := [path.name for path in killed.root.iterdir() if path.name.startswith(".")]:
+        yield f"left in the run's directory: {leftovers}"
+    if killed.lock.exists():
+        yield "left behind: run.lock"
     told, retold = _told(whole), _told(killed)
     for key in sorted({*told, *retold}):
-        if told.get(key) != retold.get(key):
+        if json.dumps(told.get(key), sort_keys=True) != json.dumps(retold.get(key), sort_keys=True):  # NaN is as NaN
             yield f"{key}: {told.get(key)} and {retold.get(key)}"
 
 

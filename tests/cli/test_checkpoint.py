@@ -20,6 +20,7 @@ TORCH_FILES = Path(__file__).parents[1] / "learner" / "torch_files"
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
     """A run directory with two checkpoints of a small model."""
+    (tmp_path / "run").mkdir()
     for step in (5, 10):
         values = {"net.fc.weight": np.full((2, 3), step, np.float32), "net.fc.bias": np.zeros(2, np.float32)}
         arrays = {name: Array(value, engine.float32) for name, value in values.items()}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import resource
 import signal
 import socket
 from collections.abc import AsyncIterator
@@ -20,7 +21,8 @@ from trainer import TrainerError
 from trainer.rundir import RunPaths
 
 aiohttp = pytest.importorskip("aiohttp", reason="textual-serve is not installed")
-from trainer.cli.web import COOKIE, HOST, listening_socket  # noqa: E402  # needs it too
+from trainer.cli.verbs.watch import SERVED_GB  # noqa: E402
+from trainer.cli.web import COOKIE, HOST, MOST_COLUMNS, MOST_DASHBOARDS, MOST_ROWS, listening_socket  # noqa: E402
 
 
 class Site:
@@ -28,6 +30,7 @@ class Site:
 
     def __init__(self, address: str) -> None:
         self.address = address
+        self.server: psutil.Process | None = None
         self.base, _, self.token = address.partition("/?token=")
 
     async def status(self, path: str, **headers: str) -> int:
@@ -38,11 +41,11 @@ class Site:
             return int(response.status)
 
     @contextlib.asynccontextmanager
-    async def page(self) -> AsyncIterator[Any]:
+    async def page(self, width: object = 100, height: object = 30) -> AsyncIterator[Any]:
         """The socket of an open page."""
         async with (
             aiohttp.ClientSession(cookies={COOKIE: self.token}) as session,
-            session.ws_connect(f"{self.base}/ws?width=100&height=30", headers={"Origin": self.base}) as page,
+            session.ws_connect(f"{self.base}/ws?width={width}&height={height}", headers={"Origin": self.base}) as page,
         ):
             yield page
 
@@ -66,7 +69,9 @@ def site(tmp_path: Path, commands: Commands) -> Site:
     paths = write_run(tmp_path / "digits-7")
     process = commands.start("watch", str(paths.root), "--web")
     assert process.stdout is not None
-    return Site(process.stdout.readline().strip())
+    found = Site(process.stdout.readline().strip())
+    found.server = psutil.Process(process.pid)
+    return found
 
 
 async def test_only_the_address_with_the_token_opens_it(site: Site) -> None:
@@ -91,6 +96,52 @@ async def test_it_draws_and_takes_keys(site: Site) -> None:
     assert "learning_rate" in await site.reads("7", until="config.yaml:1:1")
 
 
+async def test_a_cookie_that_is_no_text_is_refused_as_a_wrong_token_is(site: Site) -> None:
+    host, _, port = site.base.removeprefix("http://").partition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    writer.write(f"GET / HTTP/1.1\r\nHost: {host}:{port}\r\nCookie: {COOKIE}=".encode() + b"\xff\xfe\r\n\r\n")
+    assert (await reader.readline()).split()[1] == b"403"
+    writer.close()
+
+
+@pytest.mark.parametrize("size", [999_999_999, "9" * 400, -5])
+async def test_a_dashboard_has_a_size_that_can_be_drawn(site: Site, size: object) -> None:
+    assert site.server is not None
+    async with site.page(size, size) as page:
+        await page.receive(timeout=PATIENCE)
+        (dashboard,) = site.server.children()
+        environment = dashboard.environ()
+        await page.send_json(["resize", {"width": 999_999_999, "height": 999_999_999}])
+        await page.send_json(["ping", "still there"])
+        while (message := await page.receive(timeout=PATIENCE)).type is not aiohttp.WSMsgType.TEXT:
+            pass
+        assert "still there" in message.data
+        hard = resource.prlimit(dashboard.pid, resource.RLIMIT_DATA)[1]
+    assert 1 <= int(environment["COLUMNS"]) <= MOST_COLUMNS and 1 <= int(environment["ROWS"]) <= MOST_ROWS
+    assert hard == int(SERVED_GB * 1e9)
+
+
+@pytest.mark.parametrize("query", ["width=x", "height=nan", "width="])
+async def test_a_size_that_is_no_number_is_refused(site: Site, query: str) -> None:
+    assert await site.status(f"/ws?{query}", Cookie=f"{COOKIE}={site.token}") == 400
+
+
+@pytest.mark.parametrize("message", ['["resize", {}]', '["stdin", 3]', "[]", "{", '["resize", {"width": "x"}]', "3"])
+async def test_a_message_that_no_page_sends_closes_the_page(site: Site, message: str) -> None:
+    async with site.page() as page:
+        await page.send_str(message)
+        while (found := await page.receive(timeout=PATIENCE)).type is not aiohttp.WSMsgType.CLOSE:
+            assert found.type is aiohttp.WSMsgType.BINARY
+        assert found.data == aiohttp.WSCloseCode.INVALID_TEXT
+
+
+async def test_so_many_pages_may_be_open_and_no_more(site: Site) -> None:
+    async with contextlib.AsyncExitStack() as pages:
+        for _ in range(MOST_DASHBOARDS):
+            await pages.enter_async_context(site.page())
+        assert await site.status("/ws", Cookie=f"{COOKIE}={site.token}") == 503
+
+
 async def test_it_listens_on_the_loopback_alone(site: Site) -> None:
     port = int(site.base.rpartition(":")[2])
     for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
@@ -99,7 +150,7 @@ async def test_it_listens_on_the_loopback_alone(site: Site) -> None:
             assert local.startswith("0100007F")
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_the_end_of_the_server_is_that_of_its_dashboards(
     number: signal.Signals, tmp_path: Path, commands: Commands
 ) -> None:
@@ -117,7 +168,7 @@ def test_the_end_of_the_server_is_that_of_its_dashboards(
 
     asyncio.run(look_and_end())
     assert started
-    assert process.wait(PATIENCE) in (0, 130, -number)
+    assert process.wait(PATIENCE) in (0, 130, 143, -number)
     _, left = psutil.wait_procs(started, timeout=PATIENCE)
     assert left == []
 

@@ -55,6 +55,24 @@ def test_what_makes_sense_passes(problems, text):
     assert problems(f"{BASE}{text}\n") == []
 
 
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("data.prefetch=3000000", "expected a number of at most 1000, found 3000000"),
+        ("data.batch_size=1000000000", "expected a number of at most 1000000, found 1000000000"),
+        ("data.workers=100000", "expected a number of at most 256, found 100000"),
+        ("threads=100000", "expected a number of at most 1024, found 100000"),
+        ("optimizer.learning_rate=1e308", "expected a number of at most 1000000, found 1e+308"),
+        ("optimizer.weight_decay=1e39", "expected a number of at most 3.4028235e+38 in size, found 1e+39"),
+        ("train.epochs=9223372036854775808", "expected a number below 2^63 in size, found 9223372036854775808"),
+        ("data.root=/dev/zero", "expected a folder, found a device, a socket or a pipe"),
+        ("data.root=config.yaml", "expected a folder, found a file"),
+    ],
+)
+def test_a_number_out_of_bounds_is_refused_with_its_bound(problems, override, message):
+    assert problems(BASE + GOOD, override) == [f"<cli> {override.partition('=')[0]}: {message}"]
+
+
 def test_nothing_is_concluded_from_a_value_that_is_itself_wrong(problems):
     assert problems(f"{BASE}optimizer: {{name: admw}}\ntrain: {{epochs: five}}\n") == [
         "config.yaml:2:12 optimizer: expected 'sgd', 'adam', 'adamw', 'rmsprop', 'adagrad', 'adan', 'lion', 'lamb', "

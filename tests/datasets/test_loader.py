@@ -231,3 +231,25 @@ def test_closing_or_dropping_a_loader_ends_its_threads() -> None:
     for thread in started:
         thread.join(10)
         assert not thread.is_alive()
+
+
+@pytest.mark.parametrize(("free", "expected"), [(10**12, 200), (4 * 304 * 10, 10), (0, 2)])
+def test_batches_are_prepared_ahead_as_memory_allows(monkeypatch: pytest.MonkeyPatch, free: int, expected: int) -> None:
+    monkeypatch.setattr("trainer.datasets.loader.free_memory", lambda: free)
+    data = ArrayDataset({"value": np.zeros((4000, 9), np.int64)}, name="numbers")
+    loader = Loader(data, 4, workers=2, worker_kind="thread", prefetch=100)  # of 304 bytes
+    try:
+        with loader.epoch(0) as batches:
+            assert pending(loader, batches) <= 4  # a batch's size is not known
+            for _ in range(400):
+                next(batches)
+            ahead = pending(loader, batches)
+        with loader.epoch(1) as batches:
+            assert pending(loader, batches) <= 4
+    finally:
+        loader.close()
+    assert ahead == expected
+
+
+def pending(loader: Loader, batches: object) -> int:
+    return len(batches._ahead.prefetch._pending)  # type: ignore[attr-defined]

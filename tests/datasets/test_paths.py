@@ -54,3 +54,7 @@ def test_a_missing_folder_is_told_with_what_is_beside_it(tmp_path):
 def test_names_sort_as_people_sort_them():
     names = ["10.jpg", "2.jpg", "a2b10", "a2b9", "a.jpg", "1.jpg"]
     assert sorted(names, key=natural) == ["1.jpg", "2.jpg", "10.jpg", "a2b9", "a2b10", "a.jpg"]
+
+
+def test_names_of_any_digits_are_sorted():
+    assert sorted(["10", "²", "2", "٣"], key=natural) == ["2", "٣", "10", "²"]

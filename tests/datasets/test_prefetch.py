@@ -77,3 +77,16 @@ def test_what_is_no_longer_wanted_is_cancelled(by: str) -> None:
     else:
         del prefetch
     assert [asked.is_cancelled for asked in desk.asked] == [False, True, True, True]
+
+
+def test_more_are_asked_for_by_and_by_and_fewer_at_once() -> None:
+    desk = Desk()
+    prefetch = Prefetch(desk, itertools.count(), 2)
+    prefetch.ahead = 1_000_000
+    for taken in range(1, 50):
+        next(prefetch)
+        assert len(desk.asked) <= 2 + 2 * taken
+    prefetch.ahead = 3
+    asked = len(desk.asked)
+    next(prefetch)
+    assert len(desk.asked) == asked

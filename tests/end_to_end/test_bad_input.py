@@ -28,8 +28,8 @@ def failed(folder: Path, repository: Path, *words: str, prefix: tuple[str, ...] 
 
 
 def test_a_loss_that_is_not_finite_ends_the_run_and_names_its_step(tmp_path: Path, repository: Path) -> None:
-    code, error = failed(tmp_path, repository, "digits", *SHORT, "optimizer.learning_rate=1e30")
-    assert code == 1 and "train/loss is not finite at step 2" in error and "learning_rate 1e+30" in error
+    code, error = failed(tmp_path, repository, "digits", *SHORT, "optimizer.learning_rate=1e6")
+    assert code == 1 and "train/loss is not finite at step 3" in error and "learning_rate 1e+06" in error
     assert "No checkpoint had been written" in error
     end = trainer.open_run(tmp_path / "runs" / "digits").end
     assert end is not None and (end.status, end.exit_code) == ("failed", 1)

@@ -95,6 +95,7 @@ def test_the_command_that_makes_the_features_anew_makes_all_of_them(tmp_path: Pa
     clothes.build()
     states = {f"network.{name}": state for name, state in clothes.network.named_states().items()}
     arrays = {name: Array(state.numpy(), state.dtype) for name, state in states.items()}
+    (tmp_path / "runs/clothes").mkdir(parents=True)
     write_checkpoint(tmp_path / "runs/clothes/checkpoints", 5, {"model": arrays, "ema": arrays}, {})
     point(tmp_path / "runs/clothes/checkpoints", "best", 5)
 

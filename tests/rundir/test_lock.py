@@ -14,6 +14,7 @@ import pytest
 
 from trainer import TrainerError
 from trainer.rundir import RunLock, RunPaths, host_name, read_lock
+from trainer.rundir.lock import _remove_dead
 from trainer.rundir.processes import process_started
 from trainer.rundir.pulse import GONE_AFTER_SECONDS, WATCHED_SECONDS
 
@@ -183,7 +184,7 @@ def test_who_comes_late_to_a_dead_owners_lock_never_touches_the_new_owners(
 
     for module, name in ((os, "rename"), (os, "replace"), (os, "unlink"), (Path, "unlink")):
         monkeypatch.setattr(module, name, refuse)
-    RunLock(paths)._remove_dead(stale)
+    _remove_dead(paths.lock, stale)
     assert new.heartbeat()
 
 

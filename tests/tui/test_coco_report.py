@@ -17,3 +17,12 @@ def test_figures_stand_above_a_row_for_each_class() -> None:
     assert report.header[:4] == ["name", "truths", "AP", "AP50"]
     assert report.rows[3][1:3] == (0, None)
     assert [curve.name for curve in report.curves] == [row[0] for row in report.rows if row[1]]
+
+
+def test_what_there_is_nothing_of_is_not_listed():
+    row = {"category": "a", "AP": "nan", "AR": -1}
+    content = {"kind": "coco", "stats": {"AP": 0.5, "AP_large": "nan", "AR": -1},
+               "classes": [row, {**row, "AP": 0.25}], "curves": {}}  # fmt: skip
+    report = report_of(content)
+    assert dict(report.numbers) == {"AP": 0.5}
+    assert list(report.rows) == [("a", 0.25, None)]

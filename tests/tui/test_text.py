@@ -2,11 +2,12 @@ from __future__ import annotations
 
 import pytest
 
+from trainer.tui.ansi import place
 from trainer.tui.box import boxed
 from trainer.tui.glyphs import ASCII, UNICODE
 from trainer.tui.numbers import duration, number, plural, rate, size
 from trainer.tui.panel import changed_regions
-from trainer.tui.text import cell_width, crop, crop_line, fit_title, line_width, plain, printable, spread, wrap
+from trainer.tui.text import cell_width, crop, crop_line, fit_title, line_width, plain, printable, spread, visible, wrap
 
 
 @pytest.mark.parametrize(
@@ -94,3 +95,10 @@ def test_numbers_are_short() -> None:
     assert [size(value) for value in (512, 3_400_000, 1.2e9)] == ["512 B", "3.4 MB", "1.2 GB"]
     assert [plural(unit) for unit in ("step", "batch", "epochs")] == ["steps", "batches", "epochs"]
     assert [rate(value) for value in (41.23, 1234, 0.523)] == ["41.2", "1234", "0.52"]
+
+
+def test_a_span_reaches_a_terminal_without_what_it_would_obey():
+    hostile = "a\x1b[31mb\x9bc\u202ed\ud800"
+    assert visible(hostile) == "a?[31mb?c?d?"
+    drawn = place([(0, 0, ((hostile, "text"),))], {"text": ""}, "none", on_empty=False)  # type: ignore[arg-type]
+    assert "\x1b[31m" not in drawn and "a?[31mb" in drawn

@@ -9,6 +9,7 @@ from typing import NoReturn
 
 from trainer import TrainerError, __version__
 from trainer.cli.exit_codes import DONE, FAILURE, INTERRUPTED, USER_MISTAKE
+from trainer.cli.output import Outputs, abandon
 from trainer.cli.plugins import leave_out_plugins
 from trainer.cli.verbs import VERBS, overview, verb_of
 
@@ -18,8 +19,16 @@ MOST_LISTED = 12
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command line (without the program's name); returns the exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
+    with Outputs():
+        return _carry_out(words)
+
+
+def _carry_out(words: list[str]) -> int:
     try:
-        return _dispatch(words)
+        code = _dispatch(words)
+        if sys.stdout is not None:
+            sys.stdout.flush()  # here, where a disk that takes nothing is an error and no traceback
+        return code
     except TrainerError as error:
         if "--debug" in words:
             import traceback
@@ -30,15 +39,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:  # whoever read the output has gone
-        abandon_output()
+        abandon(sys.stdout)
         return FAILURE
-
-
-def abandon_output() -> None:
-    """Send what is left of the output nowhere: Python would complain once more when it flushes at exit."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
-    os.close(nowhere)
 
 
 def _dispatch(words: list[str]) -> int:
@@ -89,7 +91,14 @@ def _run_verb(name: str, words: list[str]) -> int:
     )
     verb.describe(parser)
     parser.add_argument("--debug", action="store_true", help="add the traceback to an error")
-    code: int = verb.execute(parser.parse_intermixed_args(words))
+    parsed = parser.parse_intermixed_args(words)
+    try:
+        os.getcwd()
+    except FileNotFoundError as error:
+        raise TrainerError(
+            "the working directory is gone", found="it was deleted or moved", hint="Go to one that is there with cd."
+        ) from error
+    code: int = verb.execute(parsed)
     return code
 
 

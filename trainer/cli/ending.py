@@ -9,7 +9,7 @@ from collections import deque
 from trainer import TrainerError
 from trainer.cli.attempt import Attempt
 from trainer.cli.exit_codes import ALL, BY_SIGNAL, FAILURE, USER_MISTAKE
-from trainer.rundir import EndEvent, last_records
+from trainer.rundir import EndEvent, gone, last_records, remove_dead_lock
 
 LOG_LINES = 12
 
@@ -22,6 +22,9 @@ def settle(attempt: Attempt, returncode: int, last_words: str) -> None:
         returncode: of the worker, negative for the signal that killed it.
         last_words: what the worker said when it could not write its own event.
     """
+    if error := gone(attempt.paths.root):
+        raise error
+    remove_dead_lock(attempt.paths)  # a worker that is killed before its watch stands leaves it
     if end_of(attempt) is not None:
         return
     end = explain(returncode, last_words, _log_tail(attempt))
@@ -76,6 +79,8 @@ def summary(attempt: Attempt) -> list[str]:
 
 def report(attempt: Attempt) -> int:
     """Say on the error stream what went wrong, if anything did; returns the attempt's exit code."""
+    if error := gone(attempt.paths.root):
+        raise error
     end = end_of(attempt)
     if end is None:
         print(f"error: {attempt.paths.events} has lost its end", file=sys.stderr)

@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable
 from typing import TextIO
 
-from trainer.cli import abandon_output
 from trainer.cli.forms import Form
+from trainer.cli.output import abandon
 from trainer.cli.plain import PlainLines
 from trainer.rundir import EventTail, Record, RunPaths, encode, write_error
 
@@ -29,7 +29,7 @@ class Printer:
         except BrokenPipeError:
             raise
         except OSError as error:
-            abandon_output()
+            abandon(sys.stdout)
             raise write_error("standard output", error) from error
 
     def _write(self, records: list[Record]) -> None:

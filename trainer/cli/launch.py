@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from trainer import TrainerError
-from trainer.cli.exit_codes import BY_WAY_OF_LEAVING, DONE, TERMINATED, early_exit_code
+from trainer.cli.exit_codes import BY_WAY_OF_LEAVING, DONE, TERMINATED, USER_MISTAKE, early_exit_code
 from trainer.cli.forms import Form
 from trainer.cli.forwarding import forwarded_signals
 from trainer.cli.order import Order
@@ -133,13 +133,17 @@ def detach(order: Order) -> int:
 
 def train_here(order: Order, form: Form) -> int:
     """Train in this process, printing events as they are written."""
-    from trainer.cli.ending import report
+    from trainer.cli.ending import report, settle
     from trainer.cli.follow import Printer
     from trainer.cli.prepare import prepare
     from trainer.cli.worker import work
 
     attempt, loaded = prepare(order)
-    work(attempt, loaded, also=Printer(form, sys.stdout).print_record)
+    try:
+        work(attempt, loaded, also=Printer(form, sys.stdout).print_record)
+    except TrainerError as error:
+        settle(attempt, USER_MISTAKE, str(error))
+        raise
     return report(attempt)
 
 

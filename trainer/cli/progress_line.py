@@ -6,6 +6,8 @@ import sys
 import time
 from collections.abc import Callable
 
+from trainer.cli.output import escape_controls
+
 SECONDS_BETWEEN = 0.1
 
 
@@ -13,7 +15,7 @@ class ProgressLine:
     """Rewrites one line of standard error; nothing where that is no terminal."""
 
     def __init__(self) -> None:
-        self.is_shown = sys.stderr.isatty()
+        self.is_shown = sys.__stderr__ is not None and sys.__stderr__.isatty()
         self._last = 0.0
 
     def of(self, what: str) -> Callable[[int, int], None]:
@@ -30,9 +32,16 @@ class ProgressLine:
     def note(self, text: str) -> None:
         """Show this in place of the line."""
         if self.is_shown:
-            print(f"\r{text}\x1b[K", end="", file=sys.stderr, flush=True)
+            _write(f"\r{escape_controls(text)}\x1b[K")
 
     def clear(self) -> None:
         """Take the line away."""
         if self.is_shown:
-            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+            _write("\r\x1b[K")
+
+
+def _write(text: str) -> None:
+    """Write to the terminal itself: standard error escapes what moves the cursor."""
+    assert sys.__stderr__ is not None
+    sys.__stderr__.write(text)
+    sys.__stderr__.flush()

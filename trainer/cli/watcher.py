@@ -35,6 +35,7 @@ from trainer.rundir import (
     RunLock,
     RunPaths,
     WarningEvent,
+    gone,
     send_request,
     waiting_requests,
 )
@@ -141,7 +142,12 @@ class Watcher:
             self._sink(self._sampler.sample())
             if self._holds_lock and not self._lock.heartbeat():
                 self._holds_lock = False
-                self._sink(WarningEvent("another process took run.lock", where=str(self._paths.lock)))
+                self._sink(WarningEvent(self._why_unlocked(), where=str(self._paths.lock)))
+
+    def _why_unlocked(self) -> str:
+        if gone(self._paths.root):
+            return "the run's directory was deleted or moved: nothing more of this run is saved"
+        return "another process took run.lock" if self._paths.lock.exists() else "run.lock was deleted"
 
     def _take_signal(self, number: int) -> None:
         now, name = time.monotonic(), signal.Signals(number).name
@@ -199,11 +205,19 @@ def _note(number: int, frame: FrameType | None) -> None:
     """Handles a signal by doing nothing: the interpreter has told the watch already."""
 
 
-def die_with_parent(parent: int) -> None:
-    """Ask the system for SIGTERM when the parent dies (Linux); elsewhere the watch notices it within a second."""
+def limit_memory(gigabytes: float) -> None:
+    """Let this process, and what it starts, have so much memory of its own (Linux); asking for more fails."""
+    import resource
+
+    most = int(gigabytes * 1e9)
+    resource.setrlimit(resource.RLIMIT_DATA, (most, most))
+
+
+def die_with_parent(parent: int, by: signal.Signals = signal.SIGTERM) -> None:
+    """Ask the system for a signal when the parent dies (Linux); elsewhere the watch notices it within a second."""
     if sys.platform == "linux" and Path("/proc/self").exists():
         import ctypes
 
-        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0)
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, int(by), 0, 0, 0)
     if os.getppid() != parent:  # it died before we could ask
         os._exit(BY_SIGNAL[signal.SIGTERM])

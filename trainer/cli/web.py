@@ -8,6 +8,7 @@ of this host (a name that a foreign site points at 127.0.0.1 is refused), and no
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hmac
 import os
 import secrets
@@ -15,17 +16,25 @@ import shlex
 import signal
 import socket
 import sys
+from asyncio.subprocess import Process
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from aiohttp import web
+from aiohttp import WSCloseCode, web
 from aiohttp.typedefs import Handler, Middleware
+from textual_serve.app_service import AppService
 from textual_serve.server import Server
 
 from trainer import TrainerError
 
 HOST = "127.0.0.1"
 COOKIE = "trainer_token"
+MOST_DASHBOARDS = 8
+"""Pages that may be open at once."""
+MOST_COLUMNS, MOST_ROWS = 500, 200
+"""Cells of a dashboard: a screen of 4K has 480 columns at the usual size of type, and a dashboard draws every cell."""
+GRACE_SECONDS = 5.0
+"""What a dashboard has to end once its page is closed, before it is killed."""
 TAKE_KEYS = """<script>
 new MutationObserver((_, observer) => {
   const keys = document.querySelector(".xterm-helper-textarea");
@@ -37,6 +46,42 @@ new MutationObserver((_, observer) => {
 </script>
 """
 """Lets the page take keys from its first frame on; the library's own does so after a click."""
+
+
+class Dashboard(AppService):
+    """The process behind one page: of a size that can be drawn, and gone when the page is."""
+
+    process: Process | None = None
+
+    async def start(self, width: int, height: int) -> None:
+        """Start it, at most so large."""
+        await super().start(_clamped(width, MOST_COLUMNS), _clamped(height, MOST_ROWS))
+
+    async def _open_app_process(self, width: int = 80, height: int = 24) -> Process:
+        self.process = await super()._open_app_process(width, height)
+        return self.process
+
+    async def set_terminal_size(self, width: int, height: int) -> None:
+        """Resize it, at most so large."""
+        await super().set_terminal_size(_clamped(width, MOST_COLUMNS), _clamped(height, MOST_ROWS))
+
+    async def stop(self) -> None:
+        """End it, by force where it does not end by itself."""
+        try:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(super().stop(), GRACE_SECONDS)
+        finally:
+            if self.process is not None and self.process.returncode is None:
+                with contextlib.suppress(ProcessLookupError):
+                    self.process.kill()
+                await self.process.wait()
+
+
+def _clamped(size: object, most: int) -> int:
+    """A size from a page, as whole cells from 1 to `most`."""
+    if not isinstance(size, (int, float)) or size != size:
+        raise ValueError(f"no size: {size!r}")
+    return int(min(max(size, 1), most))
 
 
 class DashboardServer(Server):
@@ -58,6 +103,7 @@ class DashboardServer(Server):
         self.public_url = f"http://{HOST}:{port}"
         self.token = secrets.token_urlsafe(32)
         self._say = say
+        self._pages: set[web.WebSocketResponse] = set()
 
     @property
     def address(self) -> str:
@@ -78,6 +124,10 @@ class DashboardServer(Server):
         """Tell the address."""
         self._say(self.address)
 
+    async def on_shutdown(self, app: web.Application) -> None:
+        """Close the open pages, and thereby end their dashboards."""
+        await asyncio.gather(*(page.close(code=WSCloseCode.GOING_AWAY) for page in self._pages))
+
     async def _make_app(self) -> web.Application:
         app: web.Application = await super()._make_app()
         app.middlewares.append(self._guard())
@@ -90,6 +140,36 @@ class DashboardServer(Server):
         response.text = response.text.replace("</body>", f"{TAKE_KEYS}</body>")
         return response
 
+    async def handle_websocket(self, request: web.Request) -> web.WebSocketResponse:
+        """A dashboard for a page, while the page is open."""
+        try:
+            width = _clamped(float(request.query.get("width", "80")), MOST_COLUMNS)
+            height = _clamped(float(request.query.get("height", "24")), MOST_ROWS)
+        except ValueError as error:
+            raise web.HTTPBadRequest(text="width and height are numbers of cells") from error
+        if len(self._pages) >= MOST_DASHBOARDS:
+            raise web.HTTPServiceUnavailable(text=f"{MOST_DASHBOARDS} pages are open: close one of them")
+        socket = web.WebSocketResponse(heartbeat=15)
+        self._pages.add(socket)
+
+        async def close() -> None:
+            await socket.close()
+
+        dashboard = Dashboard(
+            self.command, write_bytes=socket.send_bytes, write_str=socket.send_str, close=close,
+            download_manager=self.download_manager,
+        )  # fmt: skip
+        try:
+            await socket.prepare(request)
+            await dashboard.start(width, height)
+            await self._process_messages(socket, dashboard)
+        except (ValueError, TypeError, LookupError, AttributeError, AssertionError):  # no message of our page
+            await socket.close(code=WSCloseCode.INVALID_TEXT)
+        finally:
+            await dashboard.stop()
+            self._pages.discard(socket)
+        return socket
+
     def _guard(self) -> Middleware:
         @web.middleware
         async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -98,7 +178,7 @@ class DashboardServer(Server):
             if request.headers.get("Origin", self.public_url) != self.public_url:
                 raise web.HTTPForbidden(text="refused: another site asks")
             shown = request.query.get("token") or request.cookies.get(COOKIE, "")
-            if not hmac.compare_digest(shown.encode(), self.token.encode()):
+            if not hmac.compare_digest(shown.encode(errors="replace"), self.token.encode()):
                 raise web.HTTPForbidden(text="wrong token: open the address that `trainer watch --web` printed")
             response = await handler(request)
             if not response.prepared:

@@ -24,6 +24,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,6 +48,7 @@ from trainer.rundir import (
     RunLock,
     RunPaths,
     complain,
+    gone,
     host_name,
     read_events,
     take_requests,
@@ -67,13 +69,15 @@ class RecordedSink:
         self.ended: EndEvent | None = None
 
     def __call__(self, event: Event) -> None:
-        if isinstance(event, EndEvent):
-            if self.ended is not None:
-                return  # a signal came when all was over
-            self.ended = event
-        elif isinstance(event, MetricEvent):
+        if isinstance(event, EndEvent) and self.ended is not None:
+            return  # a signal came when all was over
+        if isinstance(event, EndEvent) and (error := gone(self._attempt.paths.root)):
+            event = replace(event, status="failed", exit_code=USER_MISTAKE, reason=str(error))
+        if isinstance(event, MetricEvent):
             self.step = max(event.step, self.step or 0)  # what takes long to evaluate is told of late
         self._write(event)
+        if isinstance(event, EndEvent):
+            self.ended = event  # only now: one that could not be written is tried again, and told to who started us
         if self._also is not None:
             now = time.time()
             self._also(Record(event, now, now - self._attempt.process_start, self._attempt.number))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
@@ -14,6 +16,9 @@ from trainer.configs.section import Section
 
 Finding = tuple[KeyPath, str, tuple[KeyPath, ...]]
 """The path that is wrong, why, and every path that the verdict rests on."""
+
+
+LARGEST_FLOAT32 = (2 - 2**-23) * 2.0**127
 
 
 def check(config: RunConfig) -> Iterator[Finding]:
@@ -53,6 +58,28 @@ def _data_has_a_place(config: RunConfig) -> Iterator[Finding]:
     """Paths of a reader are relative to a folder that the config names."""
     if config.data.reader is not None and config.data.root is None:
         yield ("data", "reader"), "a reader needs 'data.root', the folder of the data", (("data",),)
+
+
+def _data_is_in_a_folder(config: RunConfig) -> Iterator[Finding]:
+    """What stands at `data.root` already must be a folder; it may also be made later, or on another machine."""
+    root = config.data.root
+    if root is not None and os.path.exists(root) and not os.path.isdir(root):
+        yield ("data", "root"), f"expected a folder, found {_kind_of_file(root)}", (("data", "root"),)
+
+
+def _kind_of_file(path: Path) -> str:
+    return "a file" if path.is_file() else "a device, a socket or a pipe"
+
+
+def _numbers_have_a_size(config: RunConfig) -> Iterator[Finding]:
+    """Whole numbers are counted in 64 bits and others computed with in float32, wherever no lower bound is set."""
+    for path, section in sections_of(config):
+        for name, field in type(section).model_fields.items():
+            value, here = getattr(section, name), (*path, field.alias or name)
+            if isinstance(value, int) and abs(value) >= 2**63:
+                yield here, f"expected a number below 2^63 in size, found {value}", (here,)
+            elif isinstance(value, float) and abs(value) > LARGEST_FLOAT32:
+                yield here, f"expected a number of at most {LARGEST_FLOAT32:.8g} in size, found {value}", (here,)
 
 
 def _it_ends(config: RunConfig) -> Iterator[Finding]:
@@ -111,6 +138,8 @@ def _reference_is_exact(config: RunConfig) -> Iterator[Finding]:
 _RULES: tuple[Callable[[RunConfig], Iterator[Finding]], ...] = (
     _groups,
     _data_has_a_place,
+    _data_is_in_a_folder,
+    _numbers_have_a_size,
     _it_ends,
     _sections_agree_with_themselves,
     _own_code_loads,

@@ -10,7 +10,7 @@ from trainer.configs.sampler import SamplerConfig
 from trainer.configs.section import Section
 from trainer.configs.transforms import TransformsConfig
 
-_Extent = Annotated[int, Field(gt=0)]
+_Extent = Annotated[int, Field(gt=0, le=65_536)]
 _Size = tuple[_Extent, _Extent]
 
 
@@ -23,9 +23,9 @@ class DataConfig(Section):
     )
     reader: ReaderConfig | None = Field(None, description="The data's format; null: the task reads it.")
     transforms: TransformsConfig = Field(default_factory=TransformsConfig)
-    batch_size: int = Field(64, gt=0, description="Samples in one training step.")
+    batch_size: int = Field(64, gt=0, le=1_000_000, description="Samples in one training step.")
     valid_batch_size: int | None = Field(
-        None, gt=0, description="Samples in one validation step; null: the same as batch_size."
+        None, gt=0, le=1_000_000, description="Samples in one validation step; null: the same as batch_size."
     )
     shuffle: bool = Field(True, description="A new order each epoch, decided by the seed and the epoch alone.")
     sampler: SamplerConfig | None = Field(
@@ -38,9 +38,12 @@ class DataConfig(Section):
         "little is filled up; null: they are not.",
     )
     max_objects: int | None = Field(
-        None, gt=0, description="Room for boxes in each item of a batch; null: the next power of two that it needs."
+        None,
+        gt=0,
+        le=1_000_000,
+        description="Room for boxes in each item of a batch; null: the next power of two that it needs.",
     )
-    max_tokens: int | None = Field(None, gt=0, description="The same for tokens.")
+    max_tokens: int | None = Field(None, gt=0, le=10_000_000, description="The same for tokens.")
     image_sizes: tuple[_Size, ...] = Field(
         (),
         description="Height and width of batches whose images differ in size, [[480, 640], [640, 480]]: they are "
@@ -49,13 +52,20 @@ class DataConfig(Section):
     workers: int | None = Field(
         None,
         ge=0,
+        le=256,
         description="Who prepares batches ahead: so many threads or processes; 0: the training loop, one by one; "
         "null: a thread for data in memory, else as many as there are processors but one, from 1 to 8.",
     )
     worker_kind: Literal["auto", "thread", "process"] = Field(
         "auto", description="auto: threads for data in memory, else processes."
     )
-    prefetch: int = Field(2, gt=0, description="Batches that each worker prepares ahead.")
+    prefetch: int = Field(
+        2,
+        gt=0,
+        le=1000,
+        description="Batches that each worker prepares ahead; fewer where they would take more than a quarter of the "
+        "free memory.",
+    )
     cache_gb: float = Field(
         0.0, ge=0, description="Memory in GB for decoded items, which are then not read again; all workers share it."
     )

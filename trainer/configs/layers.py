@@ -7,6 +7,7 @@ former one, and setting one key of an exclusive group (`train.steps` over `train
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from pydantic import BaseModel
@@ -37,11 +38,10 @@ def assign(document: Document, path: KeyPath, source: Document) -> None:
         child = parent.get(part) if isinstance(parent, dict) else parent[part]
         if not isinstance(child, dict | list):
             child = parent[part] = {}
-            _drop(document, here)
             document.keys[here] = document.values[here] = place
         parent = child
+    _drop(document, path, parent.get(path[-1]) if isinstance(parent, dict) else parent[path[-1]])
     parent[path[-1]] = source.value
-    _drop(document, path)
     _take(document, source, path)
     document.keys[path] = place
 
@@ -60,16 +60,15 @@ def _check_items_exist(value: Any, path: KeyPath) -> None:
 
 def _merge(into: Document, upper: Document, low: Any, high: Any, path: KeyPath, model: type[BaseModel]) -> Any:
     if not (isinstance(low, dict) and isinstance(high, dict)) or _is_other_variant(low, high, path, model):
-        _drop(into, path)
-        for at in [at for at in upper.values if at[: len(path)] == path]:
-            into.values[at] = upper.values[at]
-        for at in [at for at in upper.keys if at[: len(path)] == path]:
-            into.keys[at] = upper.keys[at]
+        _drop(into, path, low)
+        for at in _paths(high, path):
+            for places, uppers in ((into.values, upper.values), (into.keys, upper.keys)):
+                if at in uppers:
+                    places[at] = uppers[at]
         return high
     result = dict(low)
     for key in _excluded(low, high, path, model):
-        del result[key]
-        _drop(into, (*path, key))
+        _drop(into, (*path, key), result.pop(key))
     if path in upper.values and (upper.values[path].line or path not in into.values):
         into.values[path] = upper.values[path]
     for key, value in high.items():
@@ -103,10 +102,19 @@ def _nested(path: KeyPath, value: Any) -> Any:
     return value
 
 
-def _drop(document: Document, path: KeyPath) -> None:
-    for places in (document.keys, document.values):
-        for at in [at for at in places if at[: len(path)] == path]:
-            del places[at]
+def _drop(document: Document, path: KeyPath, value: Any) -> None:
+    """Forget the places of `value`, which stands at `path`, and of everything in it."""
+    for at in _paths(value, path):
+        document.keys.pop(at, None)
+        document.values.pop(at, None)
+
+
+def _paths(value: Any, path: KeyPath) -> Iterator[KeyPath]:
+    """The paths of a tree whose root is at `path`. A walk over one value costs less than one over all places."""
+    yield path
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, item in items:
+        yield from _paths(item, (*path, key))
 
 
 def _take(document: Document, source: Document, path: KeyPath) -> None:

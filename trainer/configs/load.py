@@ -135,13 +135,15 @@ def _salvaged(
             found = problems_of(error, model, document, prefix)
         if attempt == 0:
             problems = found
+        left_out: list[KeyPath] = []
         for problem in found:
             path = problem.path[len(prefix) :]
             broken += [problem.path, *_meant(problem)]
-            if path in _paths(raw):
-                raw = _without(raw, path)
+            if _is_path(raw, path):
+                left_out.append(path)
             elif len(path) > 1:
-                raw = _without(raw, path[:-1])
+                left_out.append(path[:-1])
+        raw = _without(raw, left_out)
         raw = {**(needed or {}), **raw} if isinstance(raw, dict) else dict(needed or {})
     return None, problems
 
@@ -203,12 +205,12 @@ def _absolute_paths(section: _Model, document: Document, path: KeyPath) -> _Mode
 
 def _provenance(config: RunConfig, document: Document) -> dict[str, str]:
     leaves = _leaves(config.model_dump(mode="json", by_alias=True), ())
-    return {dotted(path): _origin(document, path) for path in leaves}
-
-
-def _origin(document: Document, path: KeyPath) -> str:
-    below = [place for at, place in document.values.items() if at[: len(path)] == path]
-    return ", ".join(dict.fromkeys(place.provenance for place in below)) if below else "default"
+    origins: dict[KeyPath, dict[str, None]] = {path: {} for path in leaves}
+    for at, place in document.values.items():
+        for end in range(len(at) + 1):
+            if at[:end] in origins:
+                origins[at[:end]][place.provenance] = None
+    return {dotted(path): ", ".join(found) or "default" for path, found in origins.items()}
 
 
 def _leaves(value: Any, path: KeyPath) -> Iterable[KeyPath]:
@@ -226,23 +228,29 @@ def _not_loaded(config: RunConfig, task: TaskReference) -> list[str]:
     return [*parts, *(f"weights ({file})" for file in files if file is not None)]
 
 
-def _paths(value: Any, path: KeyPath = ()) -> set[KeyPath]:
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    return {path}.union(*(_paths(item, (*path, key)) for key, item in items))
+def _is_path(value: Any, path: KeyPath) -> bool:
+    """Whether something stands at `path` of a tree."""
+    for part in path:
+        if not (part in value if isinstance(value, dict) else isinstance(value, list) and part in range(len(value))):
+            return False
+        value = value[part]
+    return True
 
 
-def _without(value: Any, path: KeyPath) -> Any:
-    """The tree without what stands at `path`; an item of a list takes its list along, whose length may matter."""
-    if not path:
-        return None
-    if isinstance(value, list) or (len(path) > 1 and isinstance(path[1], int)):
-        path = path[:1]
-    if not isinstance(value, dict) or path[0] not in value:
+def _without(value: Any, paths: Iterable[KeyPath]) -> Any:
+    """The tree without what stands at `paths`; an item of a list takes its list along, whose length may matter."""
+    below: dict[Any, list[KeyPath]] = {}
+    for path in paths:
+        if not path:
+            return None
+        below.setdefault(path[0], []).append(path[1:])
+    if not isinstance(value, dict):
         return value
-    kept = {key: item for key, item in value.items() if key != path[0]}
-    if len(path) > 1:
-        kept[path[0]] = _without(value[path[0]], path[1:])
-    return kept
+    return {
+        key: _without(item, below.get(key, ()))
+        for key, item in value.items()
+        if all(rest and not isinstance(rest[0], int) for rest in below.get(key, ()))
+    }
 
 
 def _touch(one: KeyPath, other: KeyPath) -> bool:

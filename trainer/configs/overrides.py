@@ -9,12 +9,12 @@ from typing import Any
 from trainer.configs.layers import assign, lay_over
 from trainer.configs.plain import plain_document
 from trainer.configs.problems import KeyPath, Place, Problem
-from trainer.configs.reader import Document, read_yaml
+from trainer.configs.reader import Document, is_unicode, read_yaml
 from trainer.configs.run import RunConfig
 
 COMMAND_LINE = "<cli>"
 KEYWORDS = "<keywords>"
-_STEP = re.compile(r"(?:^|\.)([^.\[\]\s=]+)|\[(\d+)\]")
+_STEP = re.compile(r"(?:^|\.)([^.\[\]\s=]+)|\[([0-9]{1,9})\]")
 
 
 Overrides = Sequence[str] | Mapping[str, Any]
@@ -31,7 +31,7 @@ def override(document: Document, overrides: Overrides, folder: str) -> Document:
     indexed: list[tuple[KeyPath, Document]] = []
     for text, name, value in _read(overrides, place):
         path = parse_path(name)
-        if value is None or path is None:
+        if value is None or path is None or not is_unicode(name):
             layer.problems.append(Problem(place, (), f"{text!r} is not key=value, such as train.epochs=5"))
             continue
         if path == ("extends",):

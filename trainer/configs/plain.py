@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from trainer.configs.problems import KeyPath, Place, Problem
-from trainer.configs.reader import Document
+from trainer.configs.reader import MOST_DIGITS, NOT_UTF_8, Document, is_unicode, too_long
 
 
 def plain_document(data: Any, place: Place) -> Document:
@@ -30,6 +31,12 @@ def _plain(value: Any, path: KeyPath, place: Place, document: Document) -> Any:
         value = os.fspath(value)
     if getattr(value, "shape", None) == () and hasattr(value, "item"):
         value = value.item()
+    if isinstance(value, int) and abs(value) >= 10**MOST_DIGITS:
+        document.problems.append(Problem(place, path, too_long(int(value.bit_length() * math.log10(2)) + 1)))
+        return None
+    if isinstance(value, str) and not is_unicode(value):
+        document.problems.append(Problem(place, path, f"{NOT_UTF_8}: {value!r}"))
+        return None
     if value is None or isinstance(value, str | bool | int | float):
         return value
     if isinstance(value, Mapping):
@@ -45,8 +52,9 @@ def _mapping(value: Mapping[Any, Any], path: KeyPath, place: Place, document: Do
     plain: dict[str, Any] = {}
     for key, item in value.items():
         here = (*path, str(key))
-        if not isinstance(key, str):
-            document.problems.append(Problem(place, here, f"a key must be a text, found {key!r}"))
+        if not isinstance(key, str) or not is_unicode(key):
+            at = path if isinstance(key, str) else here
+            document.problems.append(Problem(place, at, f"a key must be a text, found {key!r}"))
             continue
         document.keys[here] = place
         plain[key] = _plain(item, here, place, document)

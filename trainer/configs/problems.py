@@ -8,6 +8,11 @@ from typing import Any
 
 from trainer import TrainerError
 
+MOST_SHOWN = 20
+"""Problems that a message lists; the rest is counted."""
+LONGEST_LINE = 2000
+"""Characters of one problem in a message: keys and texts of a file have any length."""
+
 KeyPath = tuple[Any, ...]
 """Where a value stands in the tree: keys (text) and positions in lists (int)."""
 
@@ -44,15 +49,20 @@ class Problem:
 
     def __str__(self) -> str:
         head = " ".join(part for part in (str(self.place), dotted(self.path)) if part)
-        return f"{head}: {self.message}"
+        line = f"{head}: {self.message}"
+        half = LONGEST_LINE // 2
+        return line if len(line) <= LONGEST_LINE else f"{line[:half]} … {line[-half:]}"
 
 
 class ConfigError(TrainerError):
-    """Everything that is wrong with a configuration, one line a problem, in `problems`."""
+    """Everything that is wrong with a configuration, in `problems`; the message has a line for each of the first."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         self.problems = tuple(problems)
-        super().__init__("\n".join(str(problem) for problem in self.problems))
+        lines = [str(problem) for problem in self.problems[:MOST_SHOWN]]
+        if more := len(self.problems) - len(lines):
+            lines.append(f"{more} more")
+        super().__init__("\n".join(lines))
 
 
 def dotted(path: Iterable[Any]) -> str:

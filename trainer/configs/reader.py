@@ -20,6 +20,8 @@ MOST_VALUES = 20_000
 """Aliases can make a short text mean exponentially many values; no configuration needs this many."""
 DEEPEST = 60
 """Levels of nesting; more is a slip or an attack, and would exhaust the interpreter's stack."""
+MOST_DIGITS = 308
+"""Characters of an integer: what a float can hold has no more, and Python neither reads nor prints 4,301 digits."""
 
 _Node = yaml.nodes.Node
 _Loader: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
@@ -52,11 +54,30 @@ class Document:
 
 
 def plain_value(text: str) -> Any:
-    """The value of an unquoted scalar, such as 0.001 for `1e-3`."""
+    """The value of an unquoted scalar, such as 0.001 for `1e-3`.
+
+    Raises:
+        ValueError: an integer of more than MOST_DIGITS characters.
+    """
     for form, value in _PLAIN_FORMS:
         if form.fullmatch(text):
+            if value is not float and len(text) > MOST_DIGITS:
+                raise ValueError(too_long(len(text)))
             return value(text)
     return text
+
+
+def too_long(digits: int) -> str:
+    """What is wrong with an integer of so many digits."""
+    return f"expected an integer of at most {MOST_DIGITS} digits, found {digits} digits"
+
+
+NOT_UTF_8 = "not UTF-8 text"
+
+
+def is_unicode(text: str) -> bool:
+    """Whether UTF-8 can hold the text: names of files and words of a command line need not be UTF-8."""
+    return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def read_yaml(text: str, start: Place) -> Document:
@@ -72,6 +93,9 @@ def read_yaml(text: str, start: Place) -> Document:
         node = yaml.compose(text, Loader=_Loader)
     except yaml.YAMLError as error:
         document.problems.append(_syntax_problem(error, text, start))
+        return document
+    except UnicodeEncodeError as error:  # a command line that is not UTF-8
+        document.problems.append(Problem(start, (), f"{NOT_UTF_8}: {text[error.start : error.end]!r}"))
         return document
     try:
         document.value = None if node is None else _Reading(text, start, document).value(node, ())
@@ -135,6 +159,9 @@ class _Reading:
             if isinstance(node, yaml.SequenceNode):
                 return [self.value(item, (*path, index)) for index, item in enumerate(node.value)]
             return node.value if getattr(node, "style", None) else plain_value(node.value)
+        except ValueError as error:
+            self.problem(node, path, str(error))
+            return None
         finally:
             self.open_nodes.pop()
 
@@ -177,7 +204,9 @@ class _Reading:
         depth = len(path)
         for ours, theirs in ((self.document.keys, own.keys), (self.document.values, own.values)):
             ours.update({at: place for at, place in theirs.items() if len(at) > depth and at[depth] not in written})
-        return {**values, **written}
+        for key, value in values.items():
+            written.setdefault(key, value)
+        return written
 
 
 def _short(place: Place) -> str:

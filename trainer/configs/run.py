@@ -50,7 +50,9 @@ with warnings.catch_warnings():
         device: Literal["cpu", "reference"] = Field(
             "cpu", description="cpu: compiled kernels; reference: plain NumPy, slow, to tell a modelling bug from ours."
         )
-        threads: int | None = Field(None, gt=0, description="Threads of the cpu device; null: all that are available.")
+        threads: int | None = Field(
+            None, gt=0, le=1024, description="Threads of the cpu device; null: all that are available."
+        )
         numerics: NumericsConfig = Field(default_factory=NumericsConfig)
         tuning: TuningConfig = Field(default_factory=TuningConfig)
         options: dict[str, Any] = Field(default_factory=dict, description="The task's own options.")

@@ -25,9 +25,11 @@ from trainer.datasets.making import BatchMaker, BatchTransform, Made, OnError, U
 from trainer.datasets.planning import Plan, Planner, Position
 from trainer.datasets.prefetch import Prefetch
 from trainer.datasets.samplers import InOrder, Sampler, Shuffled
-from trainer.datasets.workers import Kind, Later, Workers, workers_for
+from trainer.datasets.workers import Kind, Later, Workers, free_memory, workers_for
 
 BATCHES_AHEAD = 2
+PREFETCH_SHARE = 0.25
+"""Of the memory that is free when the first batch is there: what batches prepared ahead may take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +50,10 @@ class Loader:
     last batch is filled up with rows from the start of the epoch at weight 0; without, the rows that don't fill a batch
     are left out. `collation` says to which sizes batches are filled up where items differ (boxes, tokens, images).
 
-    `workers` threads or processes (`worker_kind`) prepare batches ahead, `prefetch` for each; without any, each is made
-    when it is asked for. The batches are the same, whoever makes them. Several loaders may share their workers, which
-    they are then handed. The arrays of a batch from worker processes lie in shared memory, and are the holder's for as
-    long as it keeps one of them.
+    `workers` threads or processes (`worker_kind`) prepare batches ahead: `prefetch` for each, or what a quarter of
+    the free memory holds; without any, each is made when it is asked for. The batches are the same, whoever makes
+    them. Several loaders may share their workers, which they are then handed. The arrays of a batch from worker
+    processes lie in shared memory, and are the holder's for as long as it keeps one of them.
 
     `on_error="skip"` gives an unusable item weight 0 and another item's content; `on_bad_item` hears of it either way
     when its batch is taken, once for each item. `bad_items` counts them by reason. `data_wait` is the time in seconds
@@ -101,6 +103,7 @@ class Loader:
         self._ask = self.workers.register(self._maker, self._plan)
         self._clock = clock
         self._bad: set[int] = set()
+        self._batch_bytes = self._room = 0
         self._handed_on: _Ahead | None = None
 
     @property
@@ -151,9 +154,27 @@ class Loader:
             handed_on = None
         if handed_on is None:
             positions = _Positions(first, self.steps_per_epoch, continues)
-            return _Ahead(first, positions, Prefetch(self._ask, positions, self.workers.ahead))
+            few = min(self.workers.ahead, BATCHES_AHEAD * self.workers.workers)
+            handed_on = _Ahead(first, positions, Prefetch(self._ask, positions, few))
+            self._bound(handed_on.prefetch)
+            return handed_on
         handed_on.positions.last_epoch = None if continues else first.epoch
         return handed_on
+
+    def _note_size(self, batch: Batch, prefetch: Prefetch[Position, Made]) -> None:
+        """Prepare as many batches ahead as there is memory for, now that one is known to be of this size."""
+        size = sum(array.nbytes for array in batch.values())
+        if size > self._batch_bytes:
+            if self._room == 0:
+                self._room = int(PREFETCH_SHARE * free_memory())
+            self._batch_bytes = size
+            self._bound(prefetch)
+
+    def _bound(self, prefetch: Prefetch[Position, Made]) -> None:
+        """Let batches be prepared ahead as the caller wants and memory allows; few before a batch's size is known."""
+        if self._batch_bytes:
+            workers = self.workers
+            prefetch.ahead = min(workers.ahead, max(workers.workers, self._room // self._batch_bytes))
 
     def _taken(self, take: Callable[[], Made]) -> Batch:
         """The batch that `take` returns; its unusable items are reported."""
@@ -232,6 +253,7 @@ class EpochBatches:
             raise
         finally:
             self._loader.data_wait += self._clock() - started
+        self._loader._note_size(batch, ahead.prefetch)
         self._position = self._loader.position = Position(self._position.epoch, self._position.step + 1)
         return batch
 

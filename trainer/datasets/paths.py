@@ -69,4 +69,4 @@ def folder(path: Path) -> Path:
 
 def natural(name: str) -> tuple[object, ...]:
     """A key that sorts names as people do: 2.jpg before 10.jpg."""
-    return tuple((0, int(part), "") if part.isdigit() else (1, 0, part) for part in re.split(r"(\d+)", name) if part)
+    return tuple((0, int(part), "") if part.isdecimal() else (1, 0, part) for part in re.split(r"(\d+)", name) if part)

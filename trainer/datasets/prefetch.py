@@ -24,12 +24,14 @@ class Pending(Protocol[Result]):
 class Prefetch(Generic[Key, Value]):
     """Iterates over ask(key).result() for each of `keys`, in their order; the next `ahead` are always asked for.
 
+    `ahead` may be changed at any time. A larger one is reached by two more for each value that is taken.
+
     What a result raises is raised here, after the values before it, and ends the iteration. `close()` cancels what was
     asked for.
     """
 
     def __init__(self, ask: Callable[[Key], Pending[Value]], keys: Iterable[Key], ahead: int) -> None:
-        self._ask, self._keys, self._ahead = ask, iter(keys), ahead
+        self._ask, self._keys, self.ahead = ask, iter(keys), ahead
         self._pending: deque[Pending[Value]] = deque()
         self._fill(ahead)
 
@@ -38,7 +40,7 @@ class Prefetch(Generic[Key, Value]):
 
     def __next__(self) -> Value:
         try:
-            self._fill(self._ahead + 1)
+            self._fill(min(self.ahead + 1, len(self._pending) + 2))
             if not self._pending:
                 raise StopIteration
             return self._pending.popleft().result()

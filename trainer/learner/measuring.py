@@ -20,7 +20,7 @@ from trainer.learner.tally import Tally
 from trainer.metrics import Report
 from trainer.metrics.binding import wanted_by
 from trainer.metrics.folding import Folder, NotANumber
-from trainer.rundir import Event, MetricEvent, ReportEvent, RunPaths, WarningEvent, write_error
+from trainer.rundir import Event, MetricEvent, ReportEvent, RunPaths, WarningEvent, make_folders, write_error
 
 if TYPE_CHECKING:
     from trainer.configs import RunConfig
@@ -190,7 +190,7 @@ def write_report(paths: RunPaths, name: str, report: Report, occasion: Occasion)
     }  # fmt: skip
     file = report_folder(paths, occasion) / f"{name}.json"
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
+        make_folders(file.parent, paths.root)
         file.write_text(json.dumps(plain(content), allow_nan=False, separators=(",", ":")), encoding="utf-8")
     except OSError as error:
         raise write_error(file, error) from error

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from trainer import TrainerError
-from trainer.rundir import EventSink, RunPaths, SampleEvent, WarningEvent, write_error
+from trainer.rundir import EventSink, RunPaths, SampleEvent, WarningEvent, make_folders, write_error
 
 
 @dataclass(frozen=True)
@@ -49,15 +49,15 @@ def write_samples(samples: Iterable[Sample], paths: RunPaths, sink: EventSink, *
     folder = paths.samples / f"step-{step}"
     for sample in samples:
         try:
-            file = write_sample(sample, folder)
+            file = write_sample(sample, folder, paths.root)
         except OSError as error:
             sink(WarningEvent(f"A sample was not written: {write_error(folder / sample.name, error)}"))
             continue
         sink(SampleEvent(step, split, sample.name, str(file.relative_to(paths.root)), sample.caption))
 
 
-def write_sample(sample: Sample, folder: Path) -> Path:
-    """Write a sample's files into a folder, which is made; the path of its picture or text.
+def write_sample(sample: Sample, folder: Path, root: Path) -> Path:
+    """Write a sample's files into a folder below a run's, which is made; the path of its picture or text.
 
     Raises:
         TrainerError: it is neither picture nor text.
@@ -65,7 +65,7 @@ def write_sample(sample: Sample, folder: Path) -> Path:
     """
     file = folder / f"{sample.name}{'.png' if sample.text is None else '.txt'}"
     annotations = {"caption": sample.caption, **sample.annotations}
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folders(folder, root)
     if sample.text is not None:
         file.write_text(sample.text, encoding="utf-8")
     else:

@@ -1,6 +1,6 @@
 """The run directory: the contract between training and everything that looks at it. Standard library only."""
 
-from trainer.rundir.attempts import without_superseded
+from trainer.rundir.attempts import TimeTaken, without_superseded
 from trainer.rundir.codec import decode, encode, json_value
 from trainer.rundir.control import REQUESTS, Request, send_request, take_requests, waiting_requests
 from trainer.rundir.events import (
@@ -28,12 +28,14 @@ from trainer.rundir.layout import (
     RunPaths,
     create_run,
     create_run_at,
+    gone,
     latest_run,
     list_runs,
+    make_folders,
     run_name,
     take_up_run,
 )
-from trainer.rundir.lock import RunLock, read_lock
+from trainer.rundir.lock import RunLock, read_lock, remove_dead_lock
 from trainer.rundir.processes import host_name, process_age, process_is_alive
 from trainer.rundir.pulse import LockState, Pulse, heard_of
 from trainer.rundir.reader import EventTail, first_records, last_records, read_events, sample_events
@@ -71,6 +73,7 @@ __all__ = [
     "Series",
     "StepEvent",
     "SystemEvent",
+    "TimeTaken",
     "TuneEvent",
     "UnknownEvent",
     "WarningEvent",
@@ -80,17 +83,20 @@ __all__ = [
     "decode",
     "encode",
     "first_records",
+    "gone",
     "heard_of",
     "host_name",
     "json_value",
     "last_records",
     "latest_run",
     "list_runs",
+    "make_folders",
     "open_run",
     "process_age",
     "process_is_alive",
     "read_events",
     "read_lock",
+    "remove_dead_lock",
     "run_name",
     "sample_events",
     "send_request",

@@ -12,6 +12,25 @@ from collections.abc import Iterable
 from trainer.rundir.events import EndEvent, Event, MetricEvent, Record, ReportEvent, ResumedEvent, SampleEvent
 
 
+class TimeTaken:
+    """How long a run took: the time of its attempts, from the start of each one's process to its last event.
+
+    What lies between two attempts does not count.
+    """
+
+    def __init__(self) -> None:
+        self._by_attempt: dict[int, float] = {}
+
+    def see(self, record: Record) -> None:
+        """Take in a record; later ones of an attempt come later."""
+        self._by_attempt[record.attempt] = record.since_start
+
+    @property
+    def seconds(self) -> float:
+        """The sum over the attempts so far."""
+        return sum(self._by_attempt.values())
+
+
 def without_superseded(records: Iterable[Record]) -> list[Record]:
     """The records that still count, in their order.
 

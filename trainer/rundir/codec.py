@@ -19,6 +19,10 @@ from trainer.rundir.events import KINDS, Event, MetricEvent, Record, UnknownEven
 NON_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 
+LATEST_SECONDS = 1e11
+"""The year 5138: a time beyond is damage, and no calendar can show it."""
+
+
 def encode(event: Event, *, time: float, since_start: float, attempt: int) -> bytes:
     """The event's line, newline included.
 
@@ -71,8 +75,8 @@ def _record(fields: object) -> Record | None:
     time, since_start, attempt = fields.pop("time", 0.0), fields.pop("since_start", 0.0), fields.pop("attempt", 1)
     return Record(
         _event(kind, fields),
-        time if isinstance(time, int | float) else 0.0,
-        since_start if isinstance(since_start, int | float) else 0.0,
+        time if isinstance(time, int | float) and abs(time) < LATEST_SECONDS else 0.0,
+        since_start if isinstance(since_start, int | float) and abs(since_start) < LATEST_SECONDS else 0.0,
         attempt if isinstance(attempt, int) else 1,
     )
 

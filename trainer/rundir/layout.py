@@ -13,6 +13,9 @@ from trainer.rundir.writer import write_error
 _NAME = re.compile(r"[^\W_][\w.,=+@-]{0,199}")
 _CONFIG = re.compile(r"config-(\d+)\.yaml")
 
+_BEST = re.compile(r"^checkpoint:\n(?:  .*\n)*?  best:\n(?:    .*\n)*?    metric: (\S+)", re.MULTILINE)
+"""In a resolved configuration, whose form is fixed: reading all of it as YAML takes a hundred times as long."""
+
 
 @dataclass(frozen=True)
 class RunPaths:
@@ -26,6 +29,15 @@ class RunPaths:
     @property
     def name(self) -> str:
         return self.root.resolve().name
+
+    @property
+    def leading_metric(self) -> str | None:
+        """The metric by which checkpoints are the best, `checkpoint.best.metric`; None where the config names none."""
+        try:
+            found = _BEST.search(self.config(max(self.last_attempt, 1)).read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError):
+            return None
+        return found[1].strip('"') if found else None
 
     @property
     def events(self) -> Path:
@@ -74,6 +86,28 @@ class RunPaths:
     def last_attempt(self) -> int:
         """The highest attempt that has a config here; 0 when there is none."""
         return max((int(match[1]) for name in os.listdir(self.root) if (match := _CONFIG.fullmatch(name))), default=0)
+
+
+def make_folders(folder: Path, root: Path) -> None:
+    """Make a folder below a run's, and those between; the run's own is not made again once it was deleted or moved.
+
+    Raises:
+        OSError: it can't be made, or `root` is not there.
+    """
+    os.stat(root)
+    folder.mkdir(parents=True, exist_ok=True)
+
+
+def gone(root: Path) -> TrainerError | None:
+    """The error for a run whose directory was deleted or moved while it trained; None where it is there."""
+    if root.is_dir():
+        return None
+    return TrainerError(
+        "the run's directory is gone",
+        where=str(root),
+        expected="a directory that stays where it is while the run trains",
+        hint="It was deleted or moved. Nothing was made in its place; a moved one has what came before.",
+    )
 
 
 def create_run(runs_root: str | os.PathLike[str], name: str) -> RunPaths:

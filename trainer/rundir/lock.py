@@ -70,7 +70,7 @@ class RunLock:
                     found=str(owner),
                     hint="Watch it with `trainer watch`, or stop it with `trainer stop`, first.",
                 )
-            self._remove_dead(contents)
+            _remove_dead(self.path, contents)
 
     def heartbeat(self) -> bool:
         """Say that the owner lives; False when the lock is no longer its own.
@@ -121,18 +121,6 @@ class RunLock:
             raise write_error(self.path, error) from error
         return True
 
-    def _remove_dead(self, contents: str) -> None:
-        """Take a dead owner's file away, unless another process has done that meanwhile.
-
-        Who holds the system's lock on the very file that has the path may remove it; it is nobody's after that.
-        """
-        with suppress(FileNotFoundError), open(self.path, encoding="utf-8") as file:
-            if sys.platform != "win32":
-                with suppress(OSError):  # a file system without such locks: two at the same instant may race
-                    fcntl.flock(file, fcntl.LOCK_EX)
-            if file.read() == contents and os.fstat(file.fileno()).st_ino == self.path.stat().st_ino:
-                self.path.unlink()
-
 
 def read_lock(paths: RunPaths) -> LockState | None:
     """Who holds the run's lock, or None when nobody does."""
@@ -140,9 +128,31 @@ def read_lock(paths: RunPaths) -> LockState | None:
     return None if contents is None else _state(paths.lock, contents)
 
 
+def remove_dead_lock(paths: RunPaths) -> None:
+    """Take the lock of a process of this machine away that has ended without giving it back."""
+    contents = _contents(paths.lock)
+    owner = None if contents is None else _state(paths.lock, contents)
+    if contents is not None and owner is not None and owner.is_within_sight and not owner.alive:
+        with suppress(OSError):
+            _remove_dead(paths.lock, contents)
+
+
+def _remove_dead(path: Path, contents: str) -> None:
+    """Take a dead owner's file away, unless another process has done that meanwhile.
+
+    Who holds the system's lock on the very file that has the path may remove it; it is nobody's after that.
+    """
+    with suppress(FileNotFoundError), open(path, encoding="utf-8") as file:
+        if sys.platform != "win32":
+            with suppress(OSError):  # a file system without such locks: two at the same instant may race
+                fcntl.flock(file, fcntl.LOCK_EX)
+        if file.read() == contents and os.fstat(file.fileno()).st_ino == path.stat().st_ino:
+            path.unlink()
+
+
 def _contents(path: Path) -> str | None:
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8", errors="replace")  # a damaged one is a dead owner's
     except FileNotFoundError:
         return None
 

@@ -6,12 +6,14 @@ import math
 import os
 import time
 from pathlib import Path
+from typing import BinaryIO
 
-from trainer.rundir.attempts import without_superseded
+from trainer.rundir.attempts import TimeTaken, without_superseded
 from trainer.rundir.codec import decode_lines
 from trainer.rundir.events import Record
 
 CHUNK_BYTES = 1 << 18
+SMALL_PIECE_BYTES = 1 << 14
 LINES_TOGETHER = 64
 """Lines that are decoded in one go, between two looks at the clock: a time box is kept to within half a millisecond."""
 
@@ -130,6 +132,48 @@ def sample_events(path: str | os.PathLike[str], *, pieces: int = 64, piece_bytes
             lines = file.read(piece_bytes).split(b"\n")
             records += [record for record in decode_lines(lines[1 if start else 0 : -1]) if record is not None]
     return without_superseded(records)
+
+
+def seconds_taken(path: str | os.PathLike[str]) -> float | None:
+    """As `TimeTaken.seconds`, at a cost that grows with the number of attempts and not with the file's length.
+
+    Attempts follow each other in the file, so that each one's end is found by halving. None without any record.
+    """
+    taken = TimeTaken()
+    try:
+        with open(path, "rb") as file:
+            size, start = file.seek(0, os.SEEK_END), 0
+            while (found := _record_from(file, start, size)) is not None:
+                first, start = found
+                taken.see(first)
+                low, high = start, size
+                while high - low > SMALL_PIECE_BYTES:
+                    middle = (low + high) // 2
+                    there = _record_from(file, middle, high)
+                    if there is not None and there[0].attempt <= first.attempt:
+                        taken.see(there[0])
+                        low = there[1]
+                    else:
+                        high = middle
+                start = low
+                while (there := _record_from(file, start, size)) is not None and there[0].attempt <= first.attempt:
+                    taken.see(there[0])
+                    start = there[1]
+    except FileNotFoundError:
+        return None
+    return taken.seconds or None
+
+
+def _record_from(file: BinaryIO, start: int, before: int) -> tuple[Record, int] | None:
+    """The first whole record that begins at `start` or behind it, and before `before`; and where it ends."""
+    file.seek(max(0, start - 1))
+    if start:
+        file.readline()  # the rest of a line that begins earlier; nothing but its end where one begins here
+    while (begin := file.tell()) < before and (line := file.readline()).endswith(b"\n"):
+        for record in decode_lines([line[:-1]]):
+            if record is not None:
+                return record, begin + len(line)
+    return None
 
 
 def first_records(path: str | os.PathLike[str], *, first_bytes: int = 1 << 14) -> list[Record]:

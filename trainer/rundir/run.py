@@ -11,6 +11,7 @@ from html import escape
 from pathlib import Path
 
 from trainer import TrainerError
+from trainer.rundir.attempts import TimeTaken
 from trainer.rundir.events import EndEvent, MetricEvent, PhaseEvent, Record, ResumedEvent, RunEvent
 from trainer.rundir.layout import RunPaths
 from trainer.rundir.lock import read_lock
@@ -120,6 +121,7 @@ class Run:
         self.end: EndEvent | None = None
         self.attempt = 1
         self._last_time, self._pulse = 0.0, Pulse(is_trusting=False)
+        self._taken = TimeTaken()
         self._tail = EventTail(paths.events)
         self.refresh()
 
@@ -146,9 +148,14 @@ class Run:
         return status_of(self.paths, self.end, self._last_time, self._pulse)
 
     @property
+    def seconds(self) -> float:
+        """Of all attempts together, without what lies between them."""
+        return self._taken.seconds
+
+    @property
     def config_text(self) -> str:
         """The current attempt's resolved config as YAML text."""
-        return self.paths.config(max(self.paths.last_attempt, 1)).read_text(encoding="utf-8")
+        return self.paths.config(max(self.paths.last_attempt, 1)).read_text(encoding="utf-8", errors="replace")
 
     def events(self) -> list[Record]:
         """All records, read anew, without those that a resumed attempt took back."""
@@ -174,6 +181,7 @@ class Run:
             self.attempt, self.end, self.head = record.attempt, None, None
             self.phases = {}
         self._last_time = record.time
+        self._taken.see(record)
         event = record.event
         if isinstance(event, PhaseEvent):
             self.phases[event.name] = event

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from trainer.rundir.events import EndEvent, MetricEvent, Record, ResumedEvent, RunEvent
 from trainer.rundir.layout import RunPaths
 from trainer.rundir.pulse import Pulse
-from trainer.rundir.reader import first_records, last_records
+from trainer.rundir.reader import first_records, last_records, seconds_taken
 from trainer.rundir.run import status_of
 
 NEAR_THE_END, FAR_FROM_IT = 1 << 16, 1 << 22
@@ -22,7 +22,8 @@ class RunSummary:
     Attributes:
         status: as `Run.status`.
         started: seconds since 1970, of the first attempt; None without any event.
-        seconds: from there to the last event.
+        seconds: of all attempts together, without what lies between them.
+        leading: the metric by which checkpoints are the best; None where the config names none.
         step, epoch: of the last metrics; None before there are any.
         metrics: the latest of each metric by "split/name", as far back as was read.
     """
@@ -37,6 +38,7 @@ class RunSummary:
     step: int | None
     epoch: float | None
     metrics: Mapping[str, float]
+    leading: str | None = None
 
     @property
     def name(self) -> str:
@@ -62,10 +64,11 @@ def summarize(paths: RunPaths, pulse: Pulse | None = None) -> RunSummary:
         status=status_of(paths, end, last[-1].time if last else 0.0, pulse),
         attempt=attempt,
         started=first[0].time if first else None,
-        seconds=last[-1].time - first[0].time if first and last else None,
+        seconds=seconds_taken(paths.events),
         step=step,
         epoch=epoch,
         metrics=metrics,
+        leading=paths.leading_metric,
     )
 
 

@@ -153,6 +153,7 @@ _HINTS = {
     errno.EDQUOT: "The disk quota is used up: free some space, or put the run elsewhere with --run-dir.",
     errno.EFBIG: "The file reached the largest size allowed here (see `ulimit -f`).",
     errno.EIO: "The disk fails: see the system's log (dmesg), and put the run elsewhere with --run-dir.",
+    errno.ENOENT: "Its folder is not there: was it deleted or moved?",
     errno.EROFS: "The file system is read-only: put the run elsewhere with --run-dir.",
     errno.EACCES: "No permission to write there: put the run elsewhere with --run-dir.",
 }

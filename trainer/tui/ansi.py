@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Literal
 
 from trainer.tui.palette import Palette
-from trainer.tui.text import Line, cell_width
+from trainer.tui.text import Line, cell_width, visible
 
 ColorSystem = Literal["none", "standard", "256", "truecolor"]
 
@@ -49,7 +49,7 @@ def place(lines: Iterable[tuple[int, int, Line]], palette: Palette, colors: Colo
             if codes != current:
                 written.append(f"\x1b[0;{codes}m" if codes else "\x1b[0m")
                 current = codes
-            written.append(text)
+            written.append(visible(text))
             x += cell_width(text)
     return "".join([*written, "\x1b[0m"])
 

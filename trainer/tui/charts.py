@@ -91,9 +91,14 @@ def loss_chart(view: View) -> Chart | None:
 
 
 def valid_chart(view: View) -> Chart | None:
-    """The first validation metric that is not a loss (else the loss), with its training line and its best point."""
+    """The metric that chooses checkpoints, with its training line and its best point.
+
+    Without one, the first validation metric that is not a loss (else the loss).
+    """
     valid = dict(_of(view, "valid"))
+    leading = (view.leading or "").removeprefix("valid/")
     name = next((name for name in valid if "loss" not in name), next(iter(valid), None))
+    name = leading if leading in valid else name
     if name is None:
         return None
     best = valid[name].best(better(name))

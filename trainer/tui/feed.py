@@ -77,7 +77,7 @@ class Feed:
         self.root = str(root)
         self.clock = clock
         self.is_read_only, self.watched = is_read_only, tuple(path.resolve() for path in watched)
-        self.complete = View(self.paths.name)
+        self.complete = View(self.paths.name, leading=self.paths.leading_metric)
         self.lock: LockState | None = None
         self.sent: Sent | None = None
         self._events = EventTail(self.paths.events)
@@ -171,7 +171,7 @@ class Feed:
         """Sample a long event file over its whole length; whether it was. For a short one there is nothing to do."""
         if self._events.size - self._events.bytes_read < PREVIEW_BYTES:
             return False
-        preview = View(self.paths.name)
+        preview = View(self.paths.name, leading=self.complete.leading)
         for record in sample_events(self.paths.events):
             preview.apply(record)
         self._preview = preview

@@ -16,7 +16,7 @@ from textual.widget import Widget
 from trainer.tui.box import FRAME_HEIGHT, FRAME_LEFT, FRAME_TOP, FRAME_WIDTH, boxed
 from trainer.tui.frame import Frame
 from trainer.tui.palette import Palette
-from trainer.tui.text import Line, cell_width, crop_line
+from trainer.tui.text import Line, cell_width, crop_line, visible
 
 Draw = Callable[[Frame, int, int], list[Line]]
 
@@ -111,7 +111,7 @@ class Panel(Widget):
         line = self._lines[y] if y < len(self._lines) else ()
         palette = self._source.palette
         return Strip(
-            [Segment(text, _pixel(role) if role[0] == "#" else _style(palette[role])) for text, role in line]
+            [Segment(visible(text), _pixel(role) if role[0] == "#" else _style(palette[role])) for text, role in line]
         ).extend_cell_length(self.size.width, Style.null())
 
     def _version_of(self, frame: Frame) -> Hashable:

@@ -96,15 +96,21 @@ def _per_class(data: Mapping[str, Any]) -> Report:
 
 def _coco(data: Mapping[str, Any]) -> Report:
     """Its table of categories, and precision over recall at the lowest overlap; -1 is COCO's word for nothing."""
-    table = _table([{name: None if value == -1 else value for name, value in row.items()} for row in data["classes"]])
+    rows = [{name: None if _is_nothing(value) else value for name, value in row.items()} for row in data["classes"]]
+    table = _table([row for row in rows if any(isinstance(value, int | float) for value in row.values())])
     at, by_class = next(iter(data["curves"].items()), ("", {}))
     curves = [
         Curve(str(name), [_number(x) for x in curve["recall"]], [_number(y) for y in curve["precision"]])
         for name, curve in by_class.items()
     ]
-    numbers = {str(name): _cell(value) for name, value in data["stats"].items() if value != -1}
+    numbers = {str(name): _cell(value) for name, value in data["stats"].items() if not _is_nothing(value)}
     axes = ("recall", f"precision at an overlap of {at}")
     return Report(numbers, curves=curves, axes=axes, header=table.header, rows=table.rows)
+
+
+def _is_nothing(value: Any) -> bool:
+    """Whether a number of COCO's says that there is nothing that it could be of."""
+    return isinstance(value, int | float | str) and value in (-1, "nan")
 
 
 def _worst_items(data: Mapping[str, Any]) -> Report:

@@ -79,7 +79,7 @@ class Siblings:
             self._tails.pop(path).close()
             del self.marked[path]
         else:
-            self.marked[path] = View(path.name)
+            self.marked[path] = View(path.name, leading=RunPaths(path).leading_metric)
             self._tails[path] = EventTail(RunPaths(path).events)
 
     def differences(self) -> Mapping[str, tuple[Any, ...]]:

@@ -124,6 +124,13 @@ def printable(text: str) -> str:
     return "".join(character for character in text if character.isprintable())
 
 
+def visible(text: str) -> str:
+    """What a cell may hold, on any screen: a question mark in place of each character that is none."""
+    if text.isprintable():
+        return text
+    return "".join(character if character.isprintable() else "?" for character in text)
+
+
 def join(parts: Sequence[Line], separator: str) -> Line:
     """Lines set one behind the other with a dim separator between them."""
     joined: list[Span] = []

@@ -22,6 +22,7 @@ from trainer.rundir import (
     SampleEvent,
     StepEvent,
     SystemEvent,
+    TimeTaken,
     TuneEvent,
     WarningEvent,
 )
@@ -92,6 +93,9 @@ class View:
     end: EndEvent | None = None
     system: SystemEvent | None = None
     best_step: float | None = None
+    leading: str | None = None
+    """The metric by which checkpoints are the best, "split/name"; None where the config names none."""
+    taken: TimeTaken = field(default_factory=TimeTaken)
     process_start: float | None = None
     last_time: float | None = None
     revision: int = 0
@@ -115,6 +119,7 @@ class View:
             return
         if record.attempt > self.attempt:
             self._begin_attempt(record.attempt)
+        self.taken.see(record)
         self.process_start = record.time - record.since_start
         self.last_time = record.time
         self.revision += 1

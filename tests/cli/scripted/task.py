@@ -82,6 +82,11 @@ class Learner:
                     raise Stop("stopped", 0, "stopped by request")
             time.sleep(0.005)
 
+    def outlive(self):
+        self.step()
+        while self.paths.root.exists():
+            time.sleep(0.005)
+
     def stuck(self):
         self.step()
         while True:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from html import escape
 
+from trainer.cli.output import escape_controls
 from trainer.cli.report.sections import SECTIONS, Source
 
 STYLE = """
@@ -51,7 +52,7 @@ def report_page(source: Source, progress: Progress = lambda done, total, now: No
         if content:
             body.append(f"<section><h2>{escape(title)}</h2>{content}</section>" if title else content)
     progress(len(SECTIONS), len(SECTIONS), "")
-    return (
+    return escape_controls(
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; img-src data:; '

@@ -60,9 +60,8 @@ def head(source: Source) -> str:
     run = source.run
     told = [run.status + (f", attempt {run.attempt}" if run.attempt > 1 else "")]
     if source.records:
-        first, last = source.records[0], source.records[-1]
-        told.append(time.strftime("%Y-%m-%d %H:%M", time.localtime(first.time)))
-        told.append(duration(last.time - first.time))
+        told.append(time.strftime("%Y-%m-%d %H:%M", time.localtime(source.records[0].time)))
+        told.append(f"took {duration(run.seconds)}")
     if run.head is not None:
         threads = f", {run.head.threads} threads" if run.head.threads else ""
         told += [f"task {run.head.task}", f"{run.head.device}{threads}", run.head.host, f"trainer {run.head.version}"]
@@ -78,9 +77,12 @@ def results(source: Source) -> str:
             continue
         pick = min if better(name) == "min" else max
         finite = [(value, step) for value, step in zip(series.value, series.step, strict=True) if value == value]
-        best, at = pick(finite, key=lambda pair: pair[0]) if finite else (None, None)
+        if not finite:
+            continue  # a metric of what the data doesn't have, such as large objects
+        best, at = pick(finite, key=lambda pair: pair[0])
         rows.append((name, series.value[-1], series.step[-1], best, at))
-    rows.sort(key=lambda row: ({"test": 0, "valid": 1}.get(row[0].partition("/")[0], 2), row[0]))
+    leading = source.run.paths.leading_metric
+    rows.sort(key=lambda row: (row[0] != leading, {"test": 0, "valid": 1}.get(row[0].partition("/")[0], 2), row[0]))
     return table(("metric", "last", "at step", "best", "at step"), rows) if rows else ""
 
 

@@ -39,7 +39,7 @@ def execute(arguments: argparse.Namespace) -> int:
         raise TrainerError("a comparison is of several runs", found=str(len(arguments.runs)), expected="2 to 26 runs")
     runs = [open_run(find_run(word).root) for word in arguments.runs]
     found = compare(runs)
-    curves = arguments.metric or _telling(found)
+    curves = arguments.metric or _telling(found, [run.paths.leading_metric for run in runs])
     _refuse_unknown(curves, found)
     if arguments.json:
         import json
@@ -65,7 +65,9 @@ def _lines(runs: Sequence[Run], found: Comparison, curves: Sequence[str]) -> lis
         f"{mark}  {run.name}  ({run.status}{f', attempt {run.attempt}' if run.attempt > 1 else ''})"
         for mark, run in zip(marks, runs, strict=True)
     ]
-    rows = [(name, *(_cell(reading) for reading in readings)) for name, readings in found.metrics.items()]
+    leading = {run.paths.leading_metric for run in runs}
+    names = sorted(found.metrics, key=lambda name: name not in leading)
+    rows = [(name, *map(_cell, found.metrics[name])) for name in names]
     lines += ["", table(("last (best @ step)", *marks), rows, right=[False] + [True] * len(runs), width=width)]
     for name in curves:
         series = {
@@ -100,12 +102,16 @@ def _value(value: Any) -> str:
     return text if len(text) <= 40 else f"{text[:39]}…"
 
 
-def _telling(found: Comparison) -> list[str]:
-    """The metrics whose curves tell most: the first of the validation split that is no loss, and a loss."""
+def _telling(found: Comparison, leading: Sequence[str | None]) -> list[str]:
+    """The metrics whose curves tell most: that which chooses checkpoints, and a loss.
+
+    Without one, the first of the validation split that is no loss.
+    """
     measured = [name for name in found.metrics if name.startswith("valid/")]
-    best = next((name for name in measured if "loss" not in name), None)
+    best = next((name for name in leading if name in found.metrics), None)
+    best = best or next((name for name in measured if "loss" not in name), None)
     loss = next((name for name in ("valid/loss", "train/loss") if name in found.metrics), None)
-    return [name for name in (best, loss) if name is not None]
+    return [name for name in dict.fromkeys((best, loss)) if name is not None]
 
 
 def _refuse_unknown(names: Sequence[str], found: Comparison) -> None:

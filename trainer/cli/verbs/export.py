@@ -23,10 +23,10 @@ def describe(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    import sys
 
     from trainer import TrainerError
     from trainer.cli.find import find_run
+    from trainer.cli.progress_line import ProgressLine
     from trainer.cli.sinks import make_sink
     from trainer.configs.reader import plain_value
     from trainer.rundir import read_events
@@ -37,12 +37,18 @@ def execute(arguments: argparse.Namespace) -> int:
         raise TrainerError("one run is exported at a time", found=", ".join(names), expected="RUN key=value …")
     paths = find_run(names[0] if names else None)
     pairs = (word.partition("=") for word in words if "=" in word)
-    sink = make_sink(arguments.to, paths, {key: plain_value(value) for key, _, value in pairs})
+    try:
+        options = {key: plain_value(value) for key, _, value in pairs}
+    except ValueError as error:
+        raise TrainerError(str(error)) from error
+    sink = make_sink(arguments.to, paths, options)
     records = read_events(paths.events)
+    line = ProgressLine()
+    show = line.of("records")
     for done, record in enumerate(records, start=1):
         sink.record(record)
-        if done % 1000 == 0 and sys.stderr.isatty():
-            sys.stderr.write(f"\r{done}/{len(records)} records")
+        show(done, len(records))
     sink.close()
+    line.clear()
     print(f"{paths.name}: {len(records)} records to {arguments.to}")
     return 0

@@ -23,11 +23,11 @@ def describe(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     import os
-    import sys
     from pathlib import Path
 
     from trainer import TrainerError
     from trainer.cli.find import find_run
+    from trainer.cli.progress_line import ProgressLine
     from trainer.cli.report import report_page
     from trainer.cli.report.sections import Source
     from trainer.rundir import open_run, write_error
@@ -38,12 +38,9 @@ def execute(arguments: argparse.Namespace) -> int:
     run = open_run(find_run(arguments.run).root)
     file = Path(arguments.output or f"{run.name}.html")
 
-    def progress(done: int, total: int, now: str) -> None:
-        if sys.stderr.isatty():
-            sys.stderr.write(f"\r\x1b[K{done}/{total} {now}" if done < total else "\r\x1b[K")
-            sys.stderr.flush()
-
-    page = report_page(Source(run, arguments.samples), progress)
+    line = ProgressLine()
+    page = report_page(Source(run, arguments.samples), lambda done, total, now: line.note(f"{done}/{total} {now}"))
+    line.clear()
     unfinished = file.with_name(f".{file.name}.{os.getpid()}")
     try:
         unfinished.write_text(page, encoding="utf-8")

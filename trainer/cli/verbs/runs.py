@@ -84,8 +84,10 @@ def _table(runs: list[RunSummary], metrics: list[str], columns: int | None) -> s
 
     from trainer.cli.table import table
     from trainer.tui.numbers import duration, number
+    from trainer.tui.panels.runs import result
 
-    header = ["run", "task", "status", "started", "took", "step", *metrics]
+    is_mixed = not metrics
+    header = ["run", "task", "status", "started", "took", "step", *(["result"] if is_mixed else metrics)]
     rows = [
         [
             run.name,
@@ -95,19 +97,27 @@ def _table(runs: list[RunSummary], metrics: list[str], columns: int | None) -> s
             "-" if run.seconds is None else duration(run.seconds),
             "-" if run.step is None else str(run.step),
             *(number(run.metrics[name]) if name in run.metrics else "-" for name in metrics),
+            *([result(run)] if is_mixed else []),
         ]
         for run in runs
     ]
-    return table(header, rows, right=[False] * 4 + [True] * (2 + len(metrics)), width=columns)
+    right = [False] * 4 + [True] * 2 + ([False] if is_mixed else [True] * len(metrics))
+    return table(header, rows, right=right, width=columns)
 
 
 def _telling(runs: list[RunSummary]) -> list[str]:
-    """The metrics that tell most: of the test split before the validation split, losses last."""
+    """The metrics that tell most: that which chooses checkpoints, then of the test split before the validation split.
+
+    Losses come last. None where runs choose by several: each then tells its own.
+    """
+    leading = {run.leading for run in runs if run.leading in run.metrics}
+    if len(leading) > 1:
+        return []
     names = dict.fromkeys(name for run in runs for name in run.metrics)
 
-    def order(name: str) -> tuple[bool, int]:
+    def order(name: str) -> tuple[bool, bool, int]:
         split = name.partition("/")[0]
-        return "loss" in name, {"test": 0, "valid": 1}.get(split, 2)
+        return name not in leading, "loss" in name, {"test": 0, "valid": 1}.get(split, 2)
 
     return sorted((name for name in names if not name.startswith("train/")), key=order)[:SHOWN_METRICS]
 

@@ -18,6 +18,9 @@ EXAMPLES = """\
   trainer watch runs/digits --json | grep '"kind":"metric"'
 """
 
+SERVED_GB = 1.0
+"""Memory of a dashboard that is served: one of the largest size takes 0.1 GB."""
+
 
 def describe(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
@@ -49,9 +52,12 @@ def execute(arguments: argparse.Namespace) -> int:
 
         raise TrainerError("--port and --control go with --web")
     if arguments.parent is not None:
-        from trainer.cli.watcher import die_with_parent
+        import signal
 
-        die_with_parent(arguments.parent)
+        from trainer.cli.watcher import die_with_parent, limit_memory
+
+        die_with_parent(arguments.parent, signal.SIGKILL)  # a dashboard has nothing to finish, and may be busy
+        limit_memory(SERVED_GB)
     paths, *others = [find_run(word) for word in arguments.runs or (None,)]
     if arguments.web:
         return _serve([paths.root, *(other.root for other in others)], arguments)

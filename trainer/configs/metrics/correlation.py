@@ -38,4 +38,4 @@ class CalibrationErrorConfig(OfClasses):
     code: ClassVar[str] = "calibration:CalibrationError"
 
     name: Literal["calibration_error"]
-    bins: int = Field(15, gt=0, description="Of confidence, equally wide.")
+    bins: int = Field(15, gt=0, le=10_000, description="Of confidence, equally wide.")

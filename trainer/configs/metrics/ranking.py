@@ -19,6 +19,7 @@ class Area(OfClasses):
     bins: int | None = Field(
         None,
         gt=1,
+        le=100_000,
         description="Count probabilities in so many bins, on the device; null: exactly, from all scores of the period.",
     )
 
@@ -54,7 +55,7 @@ class AveragePrecisionConfig(Area):
 class Curve(OfClasses):
     """What curves have."""
 
-    points: int = Field(1000, gt=1, description="A longer curve is thinned out to so many.")
+    points: int = Field(1000, gt=1, le=100_000, description="A longer curve is thinned out to so many.")
 
 
 class RocCurveConfig(Curve):

@@ -25,5 +25,5 @@ class PanopticQualityConfig(MetricConfig):
     code: ClassVar[str] = "panoptic:PanopticQuality"
 
     name: Literal["panoptic_quality"]
-    classes: int = Field(gt=0, description="How many there are.")
+    classes: int = Field(gt=0, le=100_000, description="How many there are.")
     per_class: int = Field(1000, gt=0, description="A pixel's segment is class * per_class + number.")

@@ -17,7 +17,7 @@ class SgdConfig(Optimizing):
     code: ClassVar[str] = "sgd:SGD"
 
     name: Literal["sgd"]
-    learning_rate: float = Field(0.01, gt=0)
+    learning_rate: float = Field(0.01, gt=0, le=1e6)
     momentum: float = Field(0.0, ge=0, lt=1)
     nesterov: bool = Field(False, description="Look ahead along the momentum; needs a momentum above 0.")
     weight_decay: float = Field(0.0, ge=0, description="L2 penalty, added to the gradient.")
@@ -33,7 +33,7 @@ class LionConfig(Optimizing):
     code: ClassVar[str] = "lion:Lion"
 
     name: Literal["lion"]
-    learning_rate: float = Field(1e-4, gt=0)
+    learning_rate: float = Field(1e-4, gt=0, le=1e6)
     betas: tuple[_Beta, _Beta] = Field((0.9, 0.99), description="Weight of the momentum in the step, and its decay.")
     weight_decay: float = Field(0.0, ge=0, description="Share of the weights taken off, times the learning rate.")
 
@@ -44,7 +44,7 @@ class MuonConfig(Optimizing):
     code: ClassVar[str] = "muon:Muon"
 
     name: Literal["muon"]
-    learning_rate: float = Field(1e-3, gt=0)
+    learning_rate: float = Field(1e-3, gt=0, le=1e6)
     momentum: float = Field(0.95, ge=0, lt=1)
     nesterov: bool = Field(True, description="Look ahead along the momentum.")
     iterations: int = Field(5, gt=0, description="Newton-Schulz iterations that make the momentum orthogonal.")

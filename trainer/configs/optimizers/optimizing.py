@@ -17,7 +17,7 @@ class ParameterGroup(Section):
     match: _Pattern | tuple[_Pattern, ...] = Field(
         description="A pattern of the parameters' names, such as backbone.* or *.bias, or several."
     )
-    learning_rate: float | None = Field(None, gt=0, description="Null: the optimizer's.")
+    learning_rate: float | None = Field(None, gt=0, le=1e6, description="Null: the optimizer's.")
     weight_decay: float | None = Field(None, ge=0, description="Null: the optimizer's.")
     schedule: ScheduleConfig | None = Field(None, description="Null: the optimizer's.")
     frozen: bool = Field(False, description="Leave the parameters as they are.")
@@ -32,7 +32,7 @@ class Optimizing(Section):
     is_own: ClassVar[bool] = False
 
     name: str
-    learning_rate: float = Field(gt=0)
+    learning_rate: float = Field(gt=0, le=1e6)
     weight_decay: float = Field(0.0, ge=0)
     decay_norms_and_biases: bool = Field(
         True, description="Whether weight decay also concerns parameters of one axis: biases, scales of norms."

@@ -8,10 +8,14 @@ from typing import Literal, Protocol
 
 from trainer.datasets.making import BatchMaker, Made
 from trainer.datasets.planning import Planner, Position
+from trainer.datasets.workers.memory import free_memory
 from trainer.datasets.workers.pool import WorkerFailure, WorkerPool
 from trainer.datasets.workers.threads import Later, NoWorkers, Threads
 
-__all__ = ["Kind", "Later", "NoWorkers", "Pending", "Threads", "WorkerFailure", "WorkerPool", "Workers", "workers_for"]
+__all__ = [
+    "Kind", "Later", "NoWorkers", "Pending", "Threads", "WorkerFailure", "WorkerPool", "Workers", "free_memory",
+    "workers_for",
+]  # fmt: skip
 
 Kind = Literal["auto", "thread", "process"]
 

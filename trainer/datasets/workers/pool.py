@@ -24,7 +24,7 @@ from trainer.datasets.fields import Batch
 from trainer.datasets.making import BatchMaker, Made, UnusableItem
 from trainer.datasets.planning import Plan, Planner, Position
 from trainer.datasets.workers.channel import Channel
-from trainer.datasets.workers.memory import Memory
+from trainer.datasets.workers.memory import Memory, open_files_allowed
 from trainer.datasets.workers.messages import AddSlot, Cancel, Done, Failure, Make, Register
 from trainer.datasets.workers.payload import Payload, dump
 from trainer.datasets.workers.slots import Placed, arrays_in
@@ -120,7 +120,8 @@ class WorkerPool:
         tell: Tell | None = None,
         wonder_after: float = SECONDS_TO_WONDER,
     ) -> None:
-        self.workers, self.ahead, self.tell, self.wonder_after = workers, ahead * workers, tell, wonder_after
+        self.workers, self.tell, self.wonder_after = workers, tell, wonder_after
+        self.ahead = max(workers, min(ahead * workers, open_files_allowed() // 4))  # each batch's memory is a file
         self.restarts_left = restarts
         self._numbers = itertools.count()
         self._makers: dict[int, tuple[BatchMaker, Payload, list[Memory]]] = {}

@@ -40,7 +40,8 @@ class Disk:
             self.remove_empty_folder(path)
 
     def make_folder(self, path: Path) -> None:
-        path.mkdir(parents=True, exist_ok=True)
+        """A folder, or the one that is there; the one around it is not made: a run that was deleted stays so."""
+        path.mkdir(exist_ok=True)
 
     def create(self, path: Path) -> int:
         """A new file, or an emptied one, to write to: its descriptor."""

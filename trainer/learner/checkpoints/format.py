@@ -91,7 +91,7 @@ def steps_in(checkpoints: Path) -> list[int]:
     """The steps that have a complete checkpoint in the folder, in order."""
     try:
         names = os.listdir(checkpoints)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return []
     found = (_FOLDER.fullmatch(name) for name in names)
     return sorted(int(match[1]) for match in found if match and (checkpoints / match[0] / MANIFEST).exists())

@@ -17,5 +17,5 @@ class Options(Section):
     )
     valid_images: int = Field(500, gt=0, description="Size of the validation split, before the test split.")
     test_images: int = Field(1500, gt=0, description="Size of the test split, at the end of the files.")
-    shift: int = Field(2, ge=0, description="Training images are moved by up to so many pixels each way.")
+    shift: int = Field(2, ge=0, le=256, description="Maximum shift of training images in pixels, in every direction.")
     dropout: float = Field(0.3, ge=0, lt=1, description="Share of features left out in training.")

@@ -54,8 +54,8 @@ def _parts(frame: Frame) -> list[tuple[int, Line]]:
         left = remaining_seconds(view, frame.now)
         if left is not None:
             parts.append((4, (("ETA ", "dim"), (duration(left), "text"))))
-    elif view.end is not None and view.end.seconds is not None:
-        parts.append((4, (("took ", "dim"), (duration(view.end.seconds), "text"))))
+    elif view.end is not None:
+        parts.append((4, (("took ", "dim"), (duration(view.taken.seconds), "text"))))
     result = _result(view)
     if result is not None and status.is_over:
         parts.append((2, ((f"{result} ", "dim"), (f"{view.finals[result]:.4f}", "strong"))))

@@ -93,22 +93,33 @@ def draw_differences(
     return draw_table(columns, rows, TableState(scroll), width, height, frame.glyphs)
 
 
+def result(run: RunSummary, metric: str | None = None) -> str:
+    """`metric` of the run with its name, else the one that tells most of it: by that checkpoints are the best."""
+    shown = _shown(run, metric)
+    return "-" if shown is None else f"{shown} {number(run.metrics[shown])}"
+
+
 def _row(run: RunSummary, letter: str, metric: str | None) -> Row:
-    shown = metric if metric in run.metrics else _telling(run)
+    shown = _shown(run, metric)
     value = run.metrics[shown] if shown is not None else None
-    result = "-" if value is None else f"{shown} {number(value)}"
     started = "-" if run.started is None else f"{datetime.fromtimestamp(run.started):%m-%d %H:%M}"
     status = run.status if run.attempt == 1 else f"{run.status} ({run.attempt})"
     cells = (
         run.name, run.task or "-", status, started, "-" if run.seconds is None else duration(run.seconds),
-        "-" if run.step is None else str(run.step), result,
+        "-" if run.step is None else str(run.step), result(run, metric),
     )  # fmt: skip
     role = {"failed": "bad", "lost": "bad", "running": "busy", "starting": "busy"}.get(run.status, "text")
     return Row(cells, (run.name, run.task, status, run.started, run.seconds, run.step, value), role, letter)
 
 
-def _telling(run: RunSummary) -> str | None:
-    """The one metric that tells most: of the test split before others, and a measure of quality before a loss."""
+def _shown(run: RunSummary, metric: str | None) -> str | None:
+    """`metric` where the run has it, else the one that tells most: that by which checkpoints are the best.
+
+    Without one, of the test split before others, and a measure of quality before a loss.
+    """
+    for name in (metric, run.leading):
+        if name in run.metrics:
+            return name
     names = (name for name in run.metrics if not name.startswith("train/") or "loss" in name)
     order = {"test": 0, "valid": 1}
     return min(names, key=lambda name: (order.get(name.partition("/")[0], 2), "loss" in name), default=None)

@@ -1,0 +1,219 @@
+"""Configurations changed at random, and what reading them comes to: a config, or problems with places, and soon.
+
+A mutation that must be refused says at which line. The rest may be either, but never a traceback.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from harness import checkout_environment
+
+from trainer import TrainerError
+from trainer.configs import dump_resolved, load
+
+SECONDS = 2.0
+"""What one may take, in one process or by the command."""
+LONGEST_MESSAGE = 60_000
+"""Characters: twenty problems of at most 2,000 each, and a count."""
+
+BASE = """\
+extends: digits
+seed: 3
+data:
+  batch_size: 32
+  prefetch: 2
+optimizer:
+  name: adamw
+  learning_rate: 0.01
+schedule:
+  name: cosine
+  warmup_steps: 10
+train:
+  epochs: 2
+  log_every_steps: 5
+metrics:
+  train: [accuracy]
+  valid: [accuracy, f1]
+checkpoint:
+  keep_last: 1
+options:
+  shift: 2
+"""
+NUMBER = re.compile(r"^( *)(seed|batch_size|prefetch|warmup_steps|epochs|log_every_steps|keep_last|shift): .*$")
+
+
+@dataclass
+class Mutant:
+    """A changed configuration: its text, words of the command line, and the line at which it must be refused (0: may
+    be good)."""
+
+    text: str
+    words: list[str] = field(default_factory=list)
+    line: int = 0
+
+
+Way = Callable[[random.Random], Mutant]
+
+
+def _numbered(text: str, chance: random.Random, value: str) -> tuple[str, int]:
+    """The text with the value of one whole number replaced, and its line."""
+    lines = text.splitlines()
+    at = chance.choice([number for number, line in enumerate(lines) if NUMBER.match(line)])
+    lines[at] = NUMBER.sub(lambda found: f"{found[1]}{found[2]}: {value}", lines[at])
+    return "\n".join(lines) + "\n", at + 1
+
+
+def _long_integer(chance: random.Random) -> Mutant:
+    digits = chance.choice((309, 4299, 4300, 4301, 20_000, chance.randint(309, 100_000)))
+    sign = chance.choice(("", "-", "+"))
+    value = chance.choice((sign + "9" * digits, "0x" + "f" * digits, "0o" + "7" * digits, "1_0" * (digits // 2)))
+    return Mutant(*_numbered_mutant(chance, value))
+
+
+def _numbered_mutant(chance: random.Random, value: str) -> tuple[str, list[str], int]:
+    text, line = _numbered(BASE, chance, value)
+    return text, [], line
+
+
+def _out_of_bounds(chance: random.Random) -> Mutant:
+    value = chance.choice(("-1", "1e400", "1.5", "[1]", "{a: 1}", "true", "'7'", str(-(10 ** chance.randint(1, 300)))))
+    return Mutant(*_numbered_mutant(chance, value))
+
+
+def _any_integer(chance: random.Random) -> Mutant:
+    text, _ = _numbered(BASE, chance, str(chance.randint(0, 10 ** chance.randint(0, 308))))
+    return Mutant(text)
+
+
+def _unknown_keys(chance: random.Random) -> Mutant:
+    count = chance.choice((1, 10, 100, 1000, chance.randint(1, 3000), chance.randint(1, 20_000)))
+    lines = BASE.splitlines()
+    heads = [number for number, line in enumerate(lines) if line.endswith(":")]
+    at = chance.choice(heads) + 1
+    added = [f"  unknown{number}: {number}" for number in range(count)]
+    first = at + 1 if count < 19_900 else 0  # more values than a file may have
+    return Mutant("\n".join([*lines[:at], *added, *lines[at:]]) + "\n", line=first)
+
+
+def _escapes(chance: random.Random) -> Mutant:
+    word = chance.choice(
+        ('"\\e[31m\\a"', '"\\ud800"', '"\\udfff"', '"\\x00"', '"\\u202e"', '"\\x9b2J"', '"\\U0010ffff"')
+    )
+    if chance.random() < 0.5:
+        text, line = _numbered(BASE, chance, word)
+        return Mutant(text, line=line)
+    return Mutant(f"{BASE}{word}: 1\n", line=BASE.count("\n") + 1)
+
+
+def _surrogates(chance: random.Random) -> Mutant:
+    key = chance.choice(("seed", "name", "train.epochs", "options.shift", "a\udcffb", "data.root", "\ud800"))
+    return Mutant(BASE, [f"{key}={chance.choice(('', 'a', '1'))}\udcff"], line=-1)
+
+
+def _anchors(chance: random.Random) -> Mutant:
+    kind, line = chance.randrange(5), BASE.count("\n") + 1
+    if kind == 0:
+        return Mutant(f"{BASE}x: &x [*x]\n", line=line)
+    if kind == 1:
+        levels = "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, chance.randint(5, 9)))
+        return Mutant(f"{BASE}a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]\n{levels}", line=0)
+    if kind == 2:
+        return Mutant(f"{BASE}x: *nothing\n", line=line)
+    if kind == 3:
+        merged = ", ".join(["*b"] * chance.randint(1, 5000))
+        return Mutant(f"{BASE}b: &b {{u: 1}}\nmodel:\n  <<: [{merged}]\n", line=line)
+    return Mutant(f"{BASE}x: !!python/object/apply:os.system ['touch MARKER']\n", line=line)
+
+
+def _damaged(chance: random.Random) -> Mutant:
+    content = bytearray(BASE.encode())
+    for _ in range(chance.randint(1, 8)):
+        at = chance.randrange(len(content))
+        way = chance.randrange(3)
+        if way == 0:
+            content[at] = chance.randrange(256)
+        elif way == 1:
+            del content[at : at + chance.randint(1, 30)]
+        else:
+            content[at:at] = chance.choice((b"[", b"{", b": ", b"\n- ", b"\t", b"'", b"&a ", b"*a", b"\xff", b"\x00"))
+    return Mutant(content.decode("utf-8", "surrogateescape"))
+
+
+def _deep(chance: random.Random) -> Mutant:
+    return Mutant(f"{BASE}x: {chance.choice('[{') * chance.choice((100, 5000, 50_000))}\n", line=-1)
+
+
+def _overridden(chance: random.Random) -> Mutant:
+    number = "9" * chance.choice((5, 400, 4301))
+    word = chance.choice((f"seed={number}{'9' * 400}", f"options.x[{number}]=1", f"{'a.' * 200}b=1", "[0]=1", "a..b=1",
+                          "=1", "train.epochs=[" + "1," * 1000 + "]", "seed={" , "train=1", "optimizer.name=1e309",
+                          "data.root=/dev/zero", "optimizer.learning_rate=1e308", "threads=100000"))  # fmt: skip
+    return Mutant(BASE, [word], line=-1)
+
+
+WAYS: tuple[Way, ...] = (
+    _long_integer, _out_of_bounds, _any_integer, _unknown_keys, _escapes, _surrogates, _anchors, _damaged, _deep,
+    _overridden,
+)  # fmt: skip
+
+
+class Mutants:
+    """Changed configurations, written below `folder`; `seed` decides which."""
+
+    def __init__(self, folder: Path, seed: int = 0) -> None:
+        self._file, self._random = folder / "config.yaml", random.Random(seed)
+
+    def once(self, *, by_command: bool) -> str:
+        """One more: in words what is wrong with how it was taken, "" if nothing is."""
+        way = self._random.choice(WAYS)
+        mutant = way(self._random)
+        self._file.write_bytes(mutant.text.encode("utf-8", "surrogateescape"))
+        started = time.perf_counter()
+        code, said = self._command(mutant) if by_command else self._here(mutant)
+        seconds = time.perf_counter() - started
+        problem = _problem(mutant, code, said, seconds)
+        return f"{way.__name__} {mutant.words}: {problem}" if problem else ""
+
+    def _here(self, mutant: Mutant) -> tuple[int, str]:
+        try:
+            loaded = load(str(self._file), mutant.words)
+            dump_resolved(loaded)
+        except TrainerError as error:
+            return 2, f"error: {error}"
+        except Exception as error:
+            return 1, f"Traceback: {type(error).__name__}: {error}"
+        return 0, ""
+
+    def _command(self, mutant: Mutant) -> tuple[int, str]:
+        command = [sys.executable, "-P", "-m", "trainer.cli", "validate", str(self._file), *mutant.words]
+        done = subprocess.run(
+            [os.fsencode(word) if "\ud800" not in word else word.encode("utf-8", "surrogatepass") for word in command],
+            env=checkout_environment(), capture_output=True, check=False,
+        )  # fmt: skip
+        shown = (done.stdout + done.stderr).decode("utf-8", "surrogateescape")
+        if any(ord(character) < 32 and character not in "\n\t" for character in shown):
+            return 1, f"a raw control character is printed: {shown[:300]!r}"
+        return done.returncode, shown
+
+
+def _problem(mutant: Mutant, code: int, said: str, seconds: float) -> str:
+    if "Traceback" in said or code not in (0, 2):
+        return f"{code}: {said[-500:]}"
+    if seconds > SECONDS:
+        return f"took {seconds:.2f} s"
+    if len(said) > LONGEST_MESSAGE:
+        return f"a message of {len(said)} characters"
+    if mutant.line and code != 2:
+        return "was not refused"
+    if mutant.line > 0 and f"config.yaml:{mutant.line}:" not in said:
+        return f"was not refused at line {mutant.line}: {said[:300]}"
+    return ""
