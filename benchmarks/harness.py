@@ -32,6 +32,7 @@ from __future__ import annotations
 import argparse
 import atexit
 import contextlib
+import importlib.util
 import json
 import math
 import os
@@ -278,6 +279,17 @@ def exit_code(verdicts: Iterable[bool | None], *, lacks_peer: bool = False) -> i
     if False in found:
         return MISSED
     return NO_PEER if lacks_peer else UNTOLD if None in found else 0
+
+
+def require(**distributions: str) -> None:
+    """Refuse to begin without packages that a plain installation lacks: module="distribution".
+
+    Raises:
+        SystemExit: one is not installed.
+    """
+    missing = [name for module, name in distributions.items() if importlib.util.find_spec(module) is None]
+    if missing:
+        raise SystemExit(f"this benchmark needs {', '.join(missing)}; pip install -e '.[dev]' has it")
 
 
 def largest(values: Iterable[float]) -> float:

@@ -25,6 +25,7 @@ from harness import (
     as_json,
     exit_code,
     largest,
+    require,
     run_figures,
     summarise,
     summarise_family,
@@ -173,6 +174,12 @@ def test_pytorch_gets_as_many_threads_as_we_do_and_its_best_way_is_found(monkeyp
     assert len({way for way, _ in asked}) == 8 and all(same for _, same in asked)
     assert {way for way, _ in asked} - set(closed) == {(True, False, "active")}
     assert "--threads=7" in steps.command("mlp")
+
+
+def test_a_package_that_is_missing_is_named() -> None:
+    require(pytest="pytest")
+    with pytest.raises(SystemExit, match="needs scikit-learn"):
+        require(pytest="pytest", no_such_module="scikit-learn")
 
 
 def test_a_mistyped_figure_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
