@@ -48,7 +48,28 @@ def test_the_readmes_commands_name_every_verb_and_no_other():
 def test_the_distributions_name_is_the_readmes():
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert f"`{project['name']}`" in README
-    assert project["requires-python"] == ">=3.11" and "3.11 or newer" in README
+    assert project["requires-python"] == ">=3.11" and "Python 3.11 (newer versions install" in README
+
+
+def test_no_version_or_system_is_claimed_that_the_tests_have_not_run_on():
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    claims = {
+        name.split(" :: ", 1)[1] for name in project["classifiers"] if name.startswith(("Operating", "Programming"))
+    }
+    assert claims == {"POSIX :: Linux", "Python :: 3", "Python :: 3 :: Only", "Python :: 3.11"}
+    assert "macos" not in README.lower()
+
+
+def test_every_extra_is_of_something_that_code_uses():
+    extras = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"][
+        "optional-dependencies"
+    ]
+    named = re.search(r"Extras: (.*)\.", README)
+    assert named is not None and set(re.findall(r"`(\w+)`", named[1])) == set(extras)
+    code = "".join(path.read_text(encoding="utf-8") for path in (REPOSITORY / "trainer").rglob("*.py"))
+    for name in set(extras) - {"dev"}:
+        modules = [re.match(r"[\w-]+", each)[0].replace("-", "_") for each in extras[name]]
+        assert all(re.search(rf"(import|from) {module}\b", code) for module in modules), name
 
 
 def test_the_reference_of_the_configuration_is_current():

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import re
 import sys
+import tomllib
 from pathlib import Path
 from statistics import fmean
 
 import pytest
+from packaging.licenses import canonicalize_license_expression
 from PIL import Image
 
 from trainer import open_run
@@ -21,6 +23,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 import recipes
 from recipes import ROWS, known_seconds, latest, means, recorded, results, train, verdict
 
+REPOSITORY = Path(__file__).parents[2]
 GALLERY = RecipeIndex.built_in()
 
 
@@ -47,11 +50,21 @@ def test_a_recipes_config_is_valid_and_its_task_reads_in_one_sitting(name: str) 
 
 
 @pytest.mark.parametrize("name", GALLERY.names())
-def test_data_that_a_recipe_carries_has_its_licence_beside_it(name: str) -> None:
+def test_data_that_a_recipe_carries_has_its_license_next_to_it(name: str) -> None:
     data = GALLERY.folder(name) / "data"
     if not data.is_dir():
         pytest.skip("carries no data")
-    assert "Licence:" in (Path(data) / "README.md").read_text(encoding="utf-8")
+    readme = (Path(data) / "README.md").read_text(encoding="utf-8")
+    texts = [file.name for file in data.glob("LICENSE-*.txt")]
+    assert "Licence:" in readme and texts and all(f"`{text}`" in readme for text in texts)
+
+
+def test_the_licenses_of_the_distribution_are_those_of_all_that_it_carries() -> None:
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    files = [file for pattern in project["license-files"] for file in REPOSITORY.glob(pattern)]
+    carried = {"Apache-2.0", *(file.stem.removeprefix("LICENSE-") for file in files if file.name != "LICENSE")}
+    assert set(canonicalize_license_expression(project["license"]).split(" AND ")) == carried
+    assert {file.parent for file in files} == {REPOSITORY, *GALLERY.root.glob("*/data")}
 
 
 @pytest.mark.parametrize("name", GALLERY.names())
