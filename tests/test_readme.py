@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -36,6 +37,31 @@ def test_ci_stops_at_the_first_failure_and_needs_no_input():
     assert "set -euo pipefail" in CI and "exec </dev/null" in CI
     assert (REPOSITORY / ".ci" / "run").stat().st_mode & 0o100
     subprocess.run(["bash", "-n", str(REPOSITORY / ".ci" / "run")], check=True)
+
+
+@pytest.mark.parametrize(
+    ("accuracy", "seconds", "status", "passes"),
+    [
+        (0.995, 12.0, "done", True),
+        (0.98, 12.0, "done", False),
+        (0.995, 60.5, "done", False),
+        (0.995, 12.0, "stopped", False),
+    ],
+)
+def test_ci_holds_the_main_job_to_its_accuracy_and_its_time(accuracy, seconds, status, passes, tmp_path: Path):
+    (script,) = re.findall(r"<<'PYTHON'\n(.*?)\nPYTHON", CI, flags=re.DOTALL)
+    least, most = (re.search(rf"^{name}=(.*)$", CI, flags=re.MULTILINE)[1] for name in ("LEAST_ACCURACY", "MOST_SECONDS"))
+    end = {"kind": "end", "metrics": {"test/accuracy": accuracy}, "since_start": seconds, "exit_code": 0}
+    (tmp_path / "events.jsonl").write_text(json.dumps({**end, "status": status}) + "\n")
+    command = [sys.executable, "-c", script, str(tmp_path / "events.jsonl"), least, most]
+    assert (subprocess.run(command, capture_output=True).returncode == 0) == passes
+
+
+def test_ci_leaves_no_test_out_on_avx2_without_a_reason():
+    (table,) = re.findall(r"declare -A AVX2_LEAVES_OUT=\((.*?)\n\)", CI, flags=re.DOTALL)
+    reasons = re.findall(r"^  \[.*\]=\"(.+): .+\"$", table, flags=re.MULTILINE)
+    assert len(reasons) == len(table.strip().splitlines())
+    assert "-k 'not objects" not in CI and '"${AVX2_LEAVES_OUT[@]}"' in CI
 
 
 def test_the_readmes_commands_name_every_verb_and_no_other():
