@@ -50,7 +50,8 @@ def test_ci_stops_at_the_first_failure_and_needs_no_input():
 )
 def test_ci_holds_the_main_job_to_its_accuracy_and_its_time(accuracy, seconds, status, passes, tmp_path: Path):
     (script,) = re.findall(r"<<'PYTHON'\n(.*?)\nPYTHON", CI, flags=re.DOTALL)
-    least, most = (re.search(rf"^{name}=(.*)$", CI, flags=re.MULTILINE)[1] for name in ("LEAST_ACCURACY", "MOST_SECONDS"))
+    names = "LEAST_ACCURACY", "MOST_SECONDS"
+    least, most = (re.search(rf"^{name}=(.*)$", CI, flags=re.MULTILINE)[1] for name in names)
     end = {"kind": "end", "metrics": {"test/accuracy": accuracy}, "since_start": seconds, "exit_code": 0}
     (tmp_path / "events.jsonl").write_text(json.dumps({**end, "status": status}) + "\n")
     command = [sys.executable, "-c", script, str(tmp_path / "events.jsonl"), least, most]
