@@ -309,8 +309,8 @@ def _configuration_of(line: Mapping[str, Any]) -> str:
 
 
 def latest(lines: Iterable[Mapping[str, Any]], kind: str = "metrics") -> list[Mapping[str, Any]]:
-    """The last line of each seed that has a field."""
-    return list({line["seed"]: line for line in lines if "seed" in line and kind in line}.values())
+    """The last line of each seed that has a field, one that is not null."""
+    return list({line["seed"]: line for line in lines if "seed" in line and line.get(kind) is not None}.values())
 
 
 def results(name: str) -> list[Mapping[str, Any]]:
@@ -320,7 +320,7 @@ def results(name: str) -> list[Mapping[str, Any]]:
 
 def known_seconds(name: str) -> float | None:
     """Seconds of a whole run when last measured: the slowest that was timed, else the latest estimate, else None."""
-    timed = [line["seconds"] for line in results(name) if line["seconds"] is not None]
+    timed = [line["seconds"] for line in latest(recorded(name), "seconds")]
     estimates = [line["estimated_seconds"] for line in recorded(name) if "estimated_seconds" in line]
     return max(timed) if timed else (estimates or [None])[-1]
 
@@ -353,7 +353,8 @@ def standing(name: str, lines: Sequence[Mapping[str, Any]], now: Mapping[str, An
     row = ROWS[name]
     counted = {id(line) for line in lines if not provenance.quality_differences(line, now, lines)}
     runs, pairs = (latest([line for line in lines if id(line) in counted], kind) for kind in ("metrics", "peer"))
-    timed = [line for line in runs if line["seconds"] is not None and not provenance.time_differences(line, now)]
+    runs_timed = latest([line for line in lines if id(line) in counted], "seconds")
+    timed = [line for line in runs_timed if not provenance.time_differences(line, now)]
     enough = {kind: found if len(found) >= row.seeds else [] for kind, found in (("runs", runs), ("pairs", pairs))}
     values = means(row, enough["runs"], enough["pairs"])
     seconds = max((line["seconds"] for line in timed), default=None)
@@ -368,8 +369,8 @@ def standing(name: str, lines: Sequence[Mapping[str, Any]], now: Mapping[str, An
         if (differing := provenance.quality_differences(line, now, lines))
     ] + [
         f"seconds of seed {line['seed']} at {line['revision']}: {', '.join(differing)}"
-        for line in runs
-        if line["seconds"] is not None and (differing := provenance.time_differences(line, now))
+        for line in runs_timed
+        if (differing := provenance.time_differences(line, now))
     ]
     told: dict[str, Any] = {"recipe": name, "seeds": f"{len(runs)} of {row.seeds}"}
     if any(bar.by_peer for bar in row.bars):

@@ -99,6 +99,7 @@ def test_a_verdict_needs_all_seeds_and_takes_the_latest_line_of_each() -> None:
     assert (standing(good[:2])["ok"], standing(good[:2])["seeds"]) == (None, "2 of 3")
     assert standing([*bad, *good])["ok"] is True and standing([*good, *bad])["ok"] is False
     assert standing(runs(before(""), seconds=None))["ok"] is None, "nothing was timed"
+    assert standing([*good, *runs(before(""), seconds=None)])["seconds"] == 9.0, "a run without a time supersedes none"
     assert standing(runs(before(""), seconds=61.0))["missed"] == ["seconds 61.0, bar at most 60"]
 
 
