@@ -8,16 +8,14 @@ over the 3x3 layers of ResNet-50 in the numerics class "fast".
 from __future__ import annotations
 
 import functools
-import os
 import statistics
-import subprocess
 import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from harness import Family, Figure, checkout_environment
+from harness import BestPolicy, Family, Figure
 
 from trainer.engine.graph.dtypes import float32
 from trainer.engine.graph.storage import aligned_empty
@@ -263,23 +261,15 @@ def ours(kind: str, numbers: tuple[int, ...]) -> float:
     return 1e3 * statistics.median(times)
 
 
-@functools.lru_cache(maxsize=2)
-def _peer(python: str, script: str) -> subprocess.Popen[str]:
+@functools.cache
+def _peer(python: str, script: str) -> BestPolicy:
     threads = str(shared_pool().threads)
-    environment = checkout_environment(
-        OMP_WAIT_POLICY=os.environ.get("OMP_WAIT_POLICY", "passive"), OPENBLAS_NUM_THREADS=threads
-    )
-    command = [python, str(PEERS / script), threads]
-    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
+    return BestPolicy(python, str(PEERS / script), threads, OPENBLAS_NUM_THREADS=threads)
 
 
 def peer(script: str, kind: str, numbers: tuple[int, ...], python: str) -> float:
     """Milliseconds of the same call in PyTorch or NumPy."""
-    process = _peer(python, script)
-    assert process.stdin is not None and process.stdout is not None
-    process.stdin.write(f"{kind} {' '.join(map(str, numbers))}\n")
-    process.stdin.flush()
-    return float(process.stdout.readline())
+    return _peer(python, script)(f"{kind} {' '.join(map(str, numbers))}")
 
 
 def _figure(

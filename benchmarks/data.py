@@ -7,7 +7,8 @@ beyond its imports, the file's pages in it.
 
 Loading is an epoch of 512 photographs of 640 x 480 that become batches of 32 at 224 x 224 (random resized crop, flip,
 colour jitter), by 2 worker processes that are there already. `loader_same` calls the very function that the peer's data
-set calls, `loader_ours` is our reader with our transforms, `loader_scaled` the same with scaled decoding.
+set calls, `loader_ours` is our reader with our transforms, `loader_scaled` the same with scaled decoding. The
+photographs are scikit-learn's, which the extra `dev` has; the peer's interpreter needs torch.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from harness import Companion, Figure, checkout_environment, run_figures
+from harness import Companion, Figure, checkout_environment, require, run_figures
 
 WORKLOAD = Path(__file__).parent / "workloads" / "coco_index.py"
 LOADING = Path(__file__).parent / "workloads" / "loading.py"
@@ -56,6 +57,7 @@ LEAST_SCALED_SPEED = 1.3
 @functools.cache
 def photographs() -> Path:
     """A folder of images, made once."""
+    require(sklearn="scikit-learn")
     folder = Path(tempfile.mkdtemp(prefix="trainer-benchmark-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     subprocess.run([sys.executable, str(LOADING), "write", str(folder)], check=True)

@@ -22,7 +22,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from against import WORKLOADS, Checkout, check
-from harness import ROOT, Companion, Family, Figure, run_figures
+from harness import ROOT, Companion, Family, Figure, checkout_environment, run_figures
+
+from trainer.engine.targets.cpu.pool import available_threads
 
 OPERATIONS = ("add", "number", "exp", "sum", "less")
 CHAINS = ("chain", "number_chain")
@@ -95,7 +97,9 @@ def beside(name: str, checkout: Checkout, peer: Callable[[str], Companion], *, n
 @functools.cache
 def library(name: str, python: str) -> Companion:
     """The cases in another library."""
-    return Companion(python, "-P", str(ROOT / WORKLOADS / SCRIPT), name)
+    threads = str(available_threads())
+    environment = checkout_environment(OMP_NUM_THREADS=threads, OPENBLAS_NUM_THREADS=threads)
+    return Companion(python, "-P", str(ROOT / WORKLOADS / SCRIPT), name, environment=environment)
 
 
 def figures(new: Checkout, old: Checkout | None) -> list[Figure | Family]:

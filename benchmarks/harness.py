@@ -21,14 +21,22 @@ How a figure is measured:
     ok    = the ratio reaches the bar; null when it can't be told (too few undisturbed rounds, or quartiles wide apart
             on both sides of the bar); false, without a ratio, when a round measured NaN or infinity
     interval = of the true median of ratios, with a confidence of 95 %; null below six rounds
+
+The exit code is that of the worst figure: 1 where a bar is missed, 3 where it can't be told, 4 where there was no peer
+to compare with, 0 where all are reached. With `--json` standard output has the figures alone; what code under
+measurement prints goes to standard error.
 """
 
 from __future__ import annotations
 
 import argparse
+import atexit
+import contextlib
+import importlib.util
 import json
 import math
 import os
+import signal
 import statistics
 import subprocess
 import sys
@@ -50,6 +58,8 @@ ATTEMPTS_PER_ROUND = 3
 WIDE_SPREAD = 0.1
 CONFIDENCE = 0.95
 TINY = 1e-9  # stands for nothing at all, as in no bytes a second
+MISSED, UNTOLD, NO_PEER = 1, 3, 4
+"""Exit codes; 2 is argparse's."""
 
 
 @dataclass(frozen=True)
@@ -122,6 +132,7 @@ class Result:
     disturbed_rounds: int
     disturbance: float
     note: str
+    lacks_peer: bool = False
 
 
 def summarise(figure: Figure, rounds: Sequence[Round], *, peer_missing: bool = False) -> Result:
@@ -167,6 +178,7 @@ def summarise(figure: Figure, rounds: Sequence[Round], *, peer_missing: bool = F
         disturbed_rounds=len(rounds) - len(clean),
         disturbance=statistics.median(item.disturbance for item in rounds),
         note=note,
+        lacks_peer=peer_missing,
     )
 
 
@@ -207,6 +219,7 @@ def summarise_family(family: Family, results: Sequence[Result]) -> Result:
         else f"{broken[0].name}: {broken[0].note}"
         if broken
         else "not every figure has a peer",
+        lacks_peer=any(result.lacks_peer for result in results),
     )
 
 
@@ -223,7 +236,7 @@ def measure(figure: Figure, peer_python: str | None, wanted_rounds: int | None =
 
 
 def run_figures(figures: Sequence[Figure | Family], argv: Sequence[str] | None = None) -> int:
-    """The command line of a benchmark; the exit code is 1 when a figure misses its bar, else 0.
+    """The command line of a benchmark; the exit code.
 
     A family's name asks for all of its figures, whose lines come before its own.
     """
@@ -238,24 +251,45 @@ def run_figures(figures: Sequence[Figure | Family], argv: Sequence[str] | None =
     unknown = names - set(_names(figures))
     if unknown:
         parser.error(f"no such figure: {', '.join(sorted(unknown))}; there are {', '.join(known)}")
-    missed = False
+    measured: list[Result] = []
 
     def run(figure: Figure | Family, *, is_wanted: bool) -> Result | None:
-        nonlocal missed
         is_wanted |= figure.name in names
         if isinstance(figure, Family):
             results = [result for part in figure.figures if (result := run(part, is_wanted=is_wanted))]
             result = summarise_family(figure, results) if is_wanted else None
         else:
-            result = measure(figure, arguments.peer_python, arguments.rounds) if is_wanted else None
+            with contextlib.redirect_stdout(sys.stderr if arguments.json else sys.stdout):
+                result = measure(figure, arguments.peer_python, arguments.rounds) if is_wanted else None
         if result:
-            missed |= result.ok is False
+            measured.append(result)
             print(as_json(vars(result)) if arguments.json else describe(result, figure), flush=True)
         return result
 
     for figure in figures:
         run(figure, is_wanted=not names)
-    return int(missed)
+    return exit_code((result.ok for result in measured), lacks_peer=any(result.lacks_peer for result in measured))
+
+
+def exit_code(verdicts: Iterable[bool | None], *, lacks_peer: bool = False) -> int:
+    """Of what was reached (True), missed (False) or can't be told (None). That a peer is missing, which leaves a figure
+    untold, has a code of its own unless a bar is missed.
+    """
+    found = list(verdicts)
+    if False in found:
+        return MISSED
+    return NO_PEER if lacks_peer else UNTOLD if None in found else 0
+
+
+def require(**distributions: str) -> None:
+    """Refuse to begin without packages that a plain installation lacks: module="distribution".
+
+    Raises:
+        SystemExit: one is not installed.
+    """
+    missing = [name for module, name in distributions.items() if importlib.util.find_spec(module) is None]
+    if missing:
+        raise SystemExit(f"this benchmark needs {', '.join(missing)}; pip install -e '.[dev]' has it")
 
 
 def largest(values: Iterable[float]) -> float:
@@ -320,13 +354,21 @@ def checkout_environment(**variables: str) -> dict[str, str]:
 class Companion:
     """A process that stays warm between rounds: asked with a line (empty by default), it answers with a number on one.
 
-    Started at the first call, so that figures which are not measured cost nothing. The script it runs:
+    Started at the first call, so that figures which are not measured cost nothing. With `rests` it is stopped between
+    two questions: threads of OpenMP that wait by spinning would take the processors from whoever is measured meanwhile.
+    The script it runs:
 
         for _ in sys.stdin: print(measure_once(), flush=True)
     """
 
-    def __init__(self, *command: str, environment: dict[str, str] | None = None, folder: Path | None = None) -> None:
-        self._command, self._folder = command, folder
+    def __init__(
+        self,
+        *command: str,
+        environment: dict[str, str] | None = None,
+        folder: Path | None = None,
+        rests: bool = False,
+    ) -> None:
+        self._command, self._folder, self._rests = command, folder, rests
         self._environment = environment or checkout_environment()
         self._process: subprocess.Popen[str] | None = None
 
@@ -336,12 +378,18 @@ class Companion:
                 self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=self._environment,
                 cwd=self._folder,
             )  # fmt: skip
+            if self._rests:
+                atexit.register(self.close)  # a process that is stopped would outlive this one
+        elif self._rests:
+            self._process.send_signal(signal.SIGCONT)
         requests, answers = _pipes(self._process)
         requests.write(f"{request}\n")
         requests.flush()
         answer = answers.readline()
         if not answer:
             raise RuntimeError(f"{' '.join(self._command)} ended with {self._process.wait()}")
+        if self._rests:
+            self._process.send_signal(signal.SIGSTOP)
         if not math.isfinite(value := float(answer)):
             raise RuntimeError(f"{' '.join(self._command)} answered {value}")
         return value
@@ -349,10 +397,33 @@ class Companion:
     def close(self) -> None:
         """End the process; the next question starts another."""
         if self._process is not None:
+            self._process.send_signal(signal.SIGCONT)
             for pipe in _pipes(self._process):
                 pipe.close()
             self._process.wait()
             self._process = None
+
+
+POLICIES = ("active", "passive")
+"""How threads of OpenMP wait: they spin, or they sleep. Which is faster depends on the machine and the work."""
+
+
+class BestPolicy:
+    """A peer that computes by OpenMP: a process for each policy, of which the one that takes less time counts."""
+
+    def __init__(self, *command: str, **variables: str) -> None:
+        self._companions = [
+            Companion(*command, environment=checkout_environment(OMP_WAIT_POLICY=policy, **variables), rests=True)
+            for policy in POLICIES
+        ]
+
+    def __call__(self, request: str) -> float:
+        return min(companion(request) for companion in self._companions)
+
+    def close(self) -> None:
+        """End the processes."""
+        for companion in self._companions:
+            companion.close()
 
 
 def _pipes(process: subprocess.Popen[str]) -> tuple[IO[str], IO[str]]:

@@ -6,16 +6,14 @@ python benchmarks/int8.py [square_1024 …] [--json] [--peer-python PATH] [--rou
 from __future__ import annotations
 
 import functools
-import os
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from harness import Figure, checkout_environment, run_figures
+from harness import BestPolicy, Figure, run_figures
 
 from trainer.engine.graph.dtypes import int32
 from trainer.engine.graph.storage import aligned_empty
@@ -67,20 +65,14 @@ def ours(rows: int, columns: int, depth: int) -> float:
     return 2e-9 * rows * columns * depth / statistics.median(times)
 
 
-@functools.lru_cache(maxsize=1)
-def _peer(python: str) -> subprocess.Popen[str]:
-    command = [python, str(PEER), str(shared_pool().threads)]
-    environment = checkout_environment(OMP_WAIT_POLICY=os.environ.get("OMP_WAIT_POLICY", "passive"))
-    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
+@functools.cache
+def _peer(python: str) -> BestPolicy:
+    return BestPolicy(python, str(PEER), str(shared_pool().threads))
 
 
 def peer(rows: int, columns: int, depth: int, python: str) -> float:
     """GOP/s of the same product in PyTorch."""
-    process = _peer(python)
-    assert process.stdin is not None and process.stdout is not None
-    process.stdin.write(f"{rows} {columns} {depth}\n")
-    process.stdin.flush()
-    return 2e-6 * rows * columns * depth / float(process.stdout.readline())
+    return 2e-6 * rows * columns * depth / _peer(python)(f"{rows} {columns} {depth}")
 
 
 FIGURES = [

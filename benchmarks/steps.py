@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from harness import Companion, Figure, checkout_environment
+from harness import POLICIES, Companion, Figure, checkout_environment
+
+from trainer.engine.targets.cpu.pool import available_threads
 
 FOLDER = Path(__file__).parent / "workloads"
 STEPS = {"conv_bn_relu_conv": 5, "mlp": 50, "resnet50": 1, "pix2pix": 1, "lsgan": 1}
@@ -17,7 +20,7 @@ OTHERS = {"resnet50_inference_1": 10, "resnet50_inference_8": 2, "resnet18": 1}
 
 REPEATS = STEPS | OTHERS
 VARIANTS = ("", "--channels-last", "--compiled", "--channels-last --compiled")
-"""How PyTorch may run a step; the fastest is the peer."""
+"""How PyTorch may run a step, each with both policies of OpenMP; the fastest is the peer."""
 
 TRIALS = 3
 FASTER = 1.3
@@ -26,7 +29,12 @@ FASTER = 1.3
 
 def command(workload: str, *options: str) -> list[str]:
     """Our side of a workload."""
-    return [sys.executable, str(FOLDER / "ours.py"), workload, "--steps", str(REPEATS[workload]), *options]
+    return [sys.executable, str(FOLDER / "ours.py"), workload, *fixed(workload), *options]
+
+
+def fixed(workload: str) -> tuple[str, ...]:
+    """What both sides are told: how many steps an answer takes, and how many threads there are."""
+    return f"--steps={REPEATS[workload]}", f"--threads={available_threads()}"
 
 
 def ours(workload: str, measure: str = "step_ms", *options: str) -> Callable[[], float]:
@@ -48,19 +56,22 @@ class TorchPeer:
 
     def _find(self, python: str) -> Companion:
         least, best = float("inf"), None
-        for variant in VARIANTS:
-            script = (str(FOLDER / "torch_peer.py"), self._workload, "--steps", str(REPEATS[self._workload]))
-            companion = Companion(python, *script, *variant.split(), *self._options)
+        for variant, policy in itertools.product(VARIANTS, POLICIES):
+            words = (str(FOLDER / "torch_peer.py"), self._workload, *fixed(self._workload), *variant.split())
+            environment = checkout_environment(OMP_WAIT_POLICY=policy)
+            companion = Companion(python, *words, *self._options, environment=environment, rests=True)
+            way = f"{variant or 'contiguous'}, {policy}"
             try:
                 value = min(companion() for _ in range(TRIALS))
             except (RuntimeError, BrokenPipeError) as error:
-                print(f"{self._workload}: PyTorch {variant or 'contiguous'}: does not run: {error}", file=sys.stderr)
+                print(f"{self._workload}: PyTorch {way}: does not run: {error}", file=sys.stderr)
                 continue
-            print(f"{self._workload}: PyTorch {variant or 'contiguous'}: {value:.4g}", file=sys.stderr)
+            print(f"{self._workload}: PyTorch {way}: {value:.4g}", file=sys.stderr)
+            worse = companion
             if value < least:
-                least, best, companion = value, companion, best or companion
-            if companion is not best:
-                companion.close()
+                least, best, worse = value, companion, best
+            if worse is not None:
+                worse.close()
         if best is None:
             raise RuntimeError(f"PyTorch can't run {self._workload}")
         return best

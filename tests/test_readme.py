@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -38,6 +39,32 @@ def test_ci_stops_at_the_first_failure_and_needs_no_input():
     subprocess.run(["bash", "-n", str(REPOSITORY / ".ci" / "run")], check=True)
 
 
+@pytest.mark.parametrize(
+    ("accuracy", "seconds", "status", "passes"),
+    [
+        (0.995, 12.0, "done", True),
+        (0.98, 12.0, "done", False),
+        (0.995, 60.5, "done", False),
+        (0.995, 12.0, "stopped", False),
+    ],
+)
+def test_ci_holds_the_main_job_to_its_accuracy_and_its_time(accuracy, seconds, status, passes, tmp_path: Path):
+    (script,) = re.findall(r"<<'PYTHON'\n(.*?)\nPYTHON", CI, flags=re.DOTALL)
+    names = "LEAST_ACCURACY", "MOST_SECONDS"
+    least, most = (re.search(rf"^{name}=(.*)$", CI, flags=re.MULTILINE)[1] for name in names)
+    end = {"kind": "end", "metrics": {"test/accuracy": accuracy}, "since_start": seconds, "exit_code": 0}
+    (tmp_path / "events.jsonl").write_text(json.dumps({**end, "status": status}) + "\n")
+    command = [sys.executable, "-c", script, str(tmp_path / "events.jsonl"), least, most]
+    assert (subprocess.run(command, capture_output=True).returncode == 0) == passes
+
+
+def test_ci_leaves_no_test_out_on_avx2_without_a_reason():
+    (table,) = re.findall(r"declare -A AVX2_LEAVES_OUT=\((.*?)\n\)", CI, flags=re.DOTALL)
+    reasons = re.findall(r"^  \[.*\]=\"(.+): .+\"$", table, flags=re.MULTILINE)
+    assert len(reasons) == len(table.strip().splitlines())
+    assert "-k 'not objects" not in CI and '"${AVX2_LEAVES_OUT[@]}"' in CI
+
+
 def test_the_readmes_commands_name_every_verb_and_no_other():
     from trainer.cli.verbs import VERBS
 
@@ -48,7 +75,28 @@ def test_the_readmes_commands_name_every_verb_and_no_other():
 def test_the_distributions_name_is_the_readmes():
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert f"`{project['name']}`" in README
-    assert project["requires-python"] == ">=3.11" and "3.11 or newer" in README
+    assert project["requires-python"] == ">=3.11" and "Python 3.11 (newer versions install" in README
+
+
+def test_no_version_or_system_is_claimed_that_the_tests_have_not_run_on():
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    claims = {
+        name.split(" :: ", 1)[1] for name in project["classifiers"] if name.startswith(("Operating", "Programming"))
+    }
+    assert claims == {"POSIX :: Linux", "Python :: 3", "Python :: 3 :: Only", "Python :: 3.11"}
+    assert "macos" not in README.lower()
+
+
+def test_every_extra_is_of_something_that_code_uses():
+    extras = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"][
+        "optional-dependencies"
+    ]
+    named = re.search(r"Extras: (.*)\.", README)
+    assert named is not None and set(re.findall(r"`(\w+)`", named[1])) == set(extras)
+    code = "".join(path.read_text(encoding="utf-8") for path in (REPOSITORY / "trainer").rglob("*.py"))
+    for name in set(extras) - {"dev"}:
+        modules = [re.match(r"[\w-]+", each)[0].replace("-", "_") for each in extras[name]]
+        assert all(re.search(rf"(import|from) {module}\b", code) for module in modules), name
 
 
 def test_the_reference_of_the_configuration_is_current():

@@ -7,7 +7,8 @@ runs the recipe's own task through the learner's traced step and writes into `fo
     config.json       the resolved configuration, with the task's own options
     weights.npz       every parameter and buffer before the first step, by the names of the task's modules
     step-N.npz        of step N (from 0): "batch/FIELD", the batch as the loader gave it; "mask/PATH/DRAW", bool, what
-                      each dropout layer kept at its so-manyth call; "rate/NAME", each optimizer's learning rate
+                      each dropout layer kept at its so-manyth call; "normal/NAME/DRAW", what the step drew from the
+                      normal distribution; "rate/NAME", each optimizer's learning rate
     losses.json       what the step told as metrics, an object a step
     test-N.npz        with `tested`: the batches of the test split; `metrics.json` has what was measured there
 """
@@ -16,7 +17,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -52,15 +54,32 @@ def record(
         tested: evaluate the test split at the end, too.
     """
     folder.mkdir(parents=True, exist_ok=True)
+    with _prepared(recipe, overrides, DTYPES[dtype]) as training:
+        config = {**training.config.model_dump(mode="json"), "options": training.task.options.model_dump(mode="json")}
+        (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
+        return _recorded(training, folder, steps, tested)
+
+
+def evaluated(recipe: str, overrides: Sequence[str], weights: Path) -> dict[str, float]:
+    """The recipe's own metrics on the test split with the weights of a file, which are named as the task's."""
+    with _prepared(recipe, overrides) as training:
+        values = np.load(weights)
+        for name, state in model_states(training.parts).items():
+            state.set_value(values[name])
+        (loader,) = training.splits.tests().values()
+        metrics = training.evaluate(loader, "test")
+        return {name: value for name, value in metrics.items() if not name.startswith("ema/")}
+
+
+@contextmanager
+def _prepared(recipe: str, overrides: Sequence[str], dtype: DType = engine.float32) -> Iterator[Training]:
+    """The recipe's training, not yet begun."""
     loaded = load(recipe, ["tuning.mode=off", "data.workers=0", *overrides])
     task_class = getattr(loaded.task.import_module(), loaded.task.class_name)
-    config = {**loaded.config.model_dump(mode="json"), "options": loaded.options.model_dump(mode="json")}
-    (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
     with engine.device(device_for(loaded.config)):
-        learner = Learner(_in(DTYPES[dtype], task_class), loaded.config, loaded.options)
-        training = learner._prepare()
+        training = Learner(_in(dtype, task_class), loaded.config, loaded.options)._prepare()
         try:
-            return _recorded(training, folder, steps, tested)
+            yield training
         finally:
             training.measuring.close()
 
@@ -89,9 +108,8 @@ def _recorded(training: Training, folder: Path, steps: int | None, tested: bool)
         rates = {f"rate/{name}": np.float64(optimizer.learning_rate.at(step))
                  for name, optimizer in training.parts.optimizers.items()}  # fmt: skip
         training.step(iter([batch]))
-        masks = {f"mask/{path}/{number}": engine.random.bernoulli(key, counter, share, shape).numpy()
-                 for path, number, key, share, shape in draws}  # fmt: skip
-        np.savez(folder / f"step-{step}.npz", **{f"batch/{name}": values for name, values in batch.items()}, **masks,
+        drawn = {name: draw(counter).numpy() for name, draw in draws.items()}
+        np.savez(folder / f"step-{step}.npz", **{f"batch/{name}": values for name, values in batch.items()}, **drawn,
                  **rates)  # fmt: skip
         losses.append(training.latest())
         training.measuring.train.reset()
@@ -101,20 +119,26 @@ def _recorded(training: Training, folder: Path, steps: int | None, tested: bool)
     return losses
 
 
-def _watched(training: Training) -> list[tuple[str, int, np.ndarray, float, tuple[int, ...]]]:
-    """Fills up, while the step is traced, with what each random draw of a layer was: its path, its so-manyth draw, its
-    key, how likely an element is kept, its shape.
+def _watched(training: Training) -> dict[str, Callable[[np.ndarray], engine.Tensor]]:
+    """Fills up, while the step is traced, with what each random draw was, as a function of the random state's counter:
+    dropout's as "mask/PATH/DRAW", the normal distribution's as "normal/PATH/DRAW".
     """
-    random, draws = training._random, []
-    bernoulli = random.bernoulli
+    random, draws = training._random, dict[str, Callable[[np.ndarray], engine.Tensor]]()
+    bernoulli, normal = random.bernoulli, random.normal
 
-    def noted(path: str, probability: float, shape: tuple[int, ...]) -> engine.Tensor:
+    def noted_mask(path: str, probability: float, shape: tuple[int, ...]) -> engine.Tensor:
         number = random._draws.get(path, 0)
         key = engine.random.key_for(random.seed, path, number)
-        draws.append((path, number, key, probability, shape))
+        draws[f"mask/{path}/{number}"] = lambda counter: engine.random.bernoulli(key, counter, probability, shape)
         return bernoulli(path, probability, shape)
 
-    random.bernoulli = noted  # type: ignore[method-assign]
+    def noted_normal(path: str, shape: tuple[int, ...]) -> engine.Tensor:
+        number = random._draws.get(path, 0)
+        key = engine.random.key_for(random.seed, path, number)
+        draws[f"normal/{path}/{number}"] = lambda counter: engine.random.normal(key, counter, shape)
+        return normal(path, shape)
+
+    random.bernoulli, random.normal = noted_mask, noted_normal  # type: ignore[method-assign]
     return draws
 
 

@@ -1,6 +1,6 @@
 """The same training steps in PyTorch: answers each line of standard input with the milliseconds of one step.
 
-Usage: torch_peer.py WORKLOAD [--threads N] [--steps N] [--channels-last] [--compiled] [--bfloat16] [--peak-memory]
+Usage: torch_peer.py WORKLOAD --threads N [--steps N] [--channels-last] [--compiled] [--bfloat16] [--peak-memory]
 
 `--compiled` compiles the networks with torch.compile, which needs a C++ compiler. `--peak-memory` answers with the
 megabytes that the process has held at most.
@@ -195,12 +195,13 @@ WORKLOADS = {function.__name__: function for function in STEPS}
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("workload", choices=WORKLOADS)
-    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--threads", type=int, required=True)
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--peak-memory", action="store_true")
     for name in Options.__dataclass_fields__:
         parser.add_argument(f"--{name.replace('_', '-')}", action="store_true")
     arguments = parser.parse_args()
+    torch.set_flush_denormal(True)  # as our traced steps do; threads that begin later have it from this one
     torch.set_num_threads(arguments.threads)
     torch.manual_seed(0)
     run = WORKLOADS[arguments.workload](

@@ -1,16 +1,18 @@
 """Does in PyTorch the training steps that `recorded.py` wrote down, and prints what each of them told, as JSON.
 
-    torch_replay.py RECIPE FOLDER [--dtype float64] [--steps N] [--threads N] [--channels-last] [--tested]
+    torch_replay.py RECIPE FOLDER --threads N [--dtype float64] [--steps N] [--channels-last] [--tested]
 
 The recipe's twin is `Twin` in `twin_RECIPE.py`: the same networks under the same names in plain PyTorch, with its
-optimizers. With `--tested` the object has the twin's metrics on the test split, too, and where the recipe averages its
-weights those of the average as "ema/NAME".
+optimizers. With `--tested` the object has the twin's metrics on the test split, too, if it measures any, and where the
+recipe averages its weights those of the average as "ema/NAME"; `twin.npz` and `twin-ema.npz` have the weights
+themselves.
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib
+import inspect
 import json
 from collections import deque
 from pathlib import Path
@@ -45,6 +47,8 @@ class TwinBase(nn.Module):
     def __init__(self, config: dict[str, Any]) -> None:
         super().__init__()
         self.config, self.options = config, config["options"]
+        self.normal: dict[str, deque[torch.Tensor]] = {}
+        """What the step draws from the normal distribution, by the draws' names."""
 
     @property
     def dtype(self) -> torch.dtype:
@@ -60,11 +64,16 @@ class TwinBase(nn.Module):
         raise NotImplementedError
 
     def test(self, batches: list[Batch]) -> dict[str, float]:
-        """Metrics of the test split."""
-        raise NotImplementedError
+        """Metrics of the test split; without any, what it has learned is evaluated elsewhere."""
+        return {}
 
     def let(self, given: dict[str, np.ndarray]) -> None:
-        """Set the masks and learning rates of a step."""
+        """Set the masks, normal draws and learning rates of a step."""
+        self.normal = {}
+        for name in sorted(given):
+            if name.startswith("normal/"):
+                drawn = torch.from_numpy(given[name])
+                self.normal.setdefault(name.split("/")[1], deque()).append(drawn)
         for path, module in self.named_modules():
             if isinstance(module, Dropout):
                 module.masks.clear()
@@ -114,21 +123,30 @@ def batch_of(given: dict[str, np.ndarray], layout: torch.memory_format) -> Batch
             for name, values in batch.items()}  # fmt: skip
 
 
+def save(file: Path, values: dict[str, torch.Tensor]) -> None:
+    np.savez(file, **{name: value.contiguous().numpy() for name, value in values.items()})
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("recipe")
     parser.add_argument("folder", type=Path)
     parser.add_argument("--dtype", choices=DTYPES, default="float32")
     parser.add_argument("--steps", type=int)
-    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--threads", type=int, required=True)
     parser.add_argument("--channels-last", action="store_true")
     parser.add_argument("--tested", action="store_true")
     arguments = parser.parse_args()
+    torch.set_flush_denormal(True)  # as our traced steps do; threads that begin later have it from this one
     torch.set_num_threads(arguments.threads)
     folder = arguments.folder
     layout = torch.channels_last if arguments.channels_last else torch.contiguous_format
 
-    twin = importlib.import_module(f"twin_{arguments.recipe}").Twin(json.loads((folder / "config.json").read_text()))
+    given = {"config": json.loads((folder / "config.json").read_text())}
+    kind = importlib.import_module(f"twin_{arguments.recipe}").Twin
+    if "image_size" in inspect.signature(kind).parameters:
+        given["image_size"] = np.load(folder / "step-0.npz")["batch/image"].shape[2]
+    twin = kind(**given)
     weights = {name: torch.from_numpy(values) for name, values in np.load(folder / "weights.npz").items()}
     twin = twin.to(DTYPES[arguments.dtype]).to(memory_format=layout)
     twin.load_state_dict(weights)
@@ -150,7 +168,9 @@ def main() -> None:
         batches = [batch_of(dict(np.load(folder / f"test-{number}.npz")), layout) for number in range(count)]
         with torch.no_grad():
             answer["metrics"] = twin.test(batches)
+            save(folder / "twin.npz", twin.state_dict())
             if average:
+                save(folder / "twin-ema.npz", average.values)
                 twin.load_state_dict(average.values)
                 answer["metrics"] |= {f"ema/{name}": value for name, value in twin.test(batches).items()}
     print(json.dumps(answer))

@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 import eager
 from against import Checkout
 from few_numbers import cases
-from harness import Family, Figure, run_figures
+from harness import NO_PEER, Family, Figure, run_figures
 
 from trainer import engine
 
@@ -37,7 +37,7 @@ def test_without_peers_figures_say_what_to_give(
 ) -> None:
     monkeypatch.setattr("harness.MINIMUM_ROUND_SECONDS", 0.0)
     asked = ["operation/add", "unread", "beside_torch/add"]
-    assert run_figures(list(figures(False, tmp_path).values()), [*asked, "--json", "--rounds", "1"]) == 0
+    assert run_figures(list(figures(False, tmp_path).values()), [*asked, "--json", "--rounds", "1"]) == NO_PEER
     results = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [(result["name"], result["ok"], result["ratio"]) for result in results] == [
         (name, None, None) for name in asked

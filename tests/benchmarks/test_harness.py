@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import sys
 from pathlib import Path
 
@@ -9,7 +10,26 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
-from harness import Companion, Family, Figure, Result, Round, as_json, largest, run_figures, summarise, summarise_family
+import steps
+from harness import (
+    MISSED,
+    NO_PEER,
+    POLICIES,
+    UNTOLD,
+    BestPolicy,
+    Companion,
+    Family,
+    Figure,
+    Result,
+    Round,
+    as_json,
+    exit_code,
+    largest,
+    require,
+    run_figures,
+    summarise,
+    summarise_family,
+)
 
 
 def figure(**fields: object) -> Figure:
@@ -99,10 +119,67 @@ def test_the_name_of_a_family_asks_for_its_figures_and_their_names_for_them_alon
 
 def test_json_has_the_fields_of_the_contract(capsys: pytest.CaptureFixture[str]) -> None:
     missing = Figure("with_peer", ours=lambda: 1.0, peer=lambda python: 1.0)
-    assert run_figures([missing], ["--json", "--rounds", "1"]) == 0
+    assert run_figures([missing], ["--json", "--rounds", "1"]) == NO_PEER
     result = json.loads(capsys.readouterr().out)
     assert {"name", "ours", "peer", "ratio", "bar", "ok"} <= set(result)
     assert (result["peer"], result["ok"]) == (None, None) and "--peer-python" in result["note"]
+
+
+def test_the_exit_code_tells_what_is_missed_from_what_is_not_known() -> None:
+    assert [exit_code([True, *more]) for more in ([], [None], [False], [None, False])] == [0, UNTOLD, MISSED, MISSED]
+    assert exit_code([None], lacks_peer=True) == NO_PEER and exit_code([None, False], lacks_peer=True) == MISSED
+    assert len({0, MISSED, UNTOLD, NO_PEER, 2}) == 5, "2 is that of a mistyped command"
+
+
+def test_what_measured_code_prints_is_not_among_the_json(capsys: pytest.CaptureFixture[str]) -> None:
+    def ours() -> float:
+        print("creating index...")
+        return 1.0
+
+    loud = Figure("loud", ours, bar=2.0, rounds=1, is_timing=False)
+    assert run_figures([loud], ["--json"]) == 0
+    printed = capsys.readouterr()
+    assert [json.loads(line)["name"] for line in printed.out.splitlines()] == ["loud"]
+    assert "creating index" in printed.err
+
+
+def test_of_openmps_policies_the_better_counts_and_a_process_rests_between_questions() -> None:
+    milliseconds = "{'active': 2.0, 'passive': 3.0}[os.environ['OMP_WAIT_POLICY']]"
+    peer = BestPolicy(sys.executable, "-c", f"import os, sys\nfor _ in sys.stdin: print({milliseconds}, flush=True)")
+    assert peer("") == peer("") == 2.0
+    pids = [companion._process.pid for companion in peer._companions if companion._process]
+    stopped = [os.waitid(os.P_PID, pid, os.WSTOPPED) for pid in pids]
+    peer.close()
+    assert [one.si_pid for one in stopped if one] == pids and len(pids) == len(POLICIES)
+
+
+def test_pytorch_gets_as_many_threads_as_we_do_and_its_best_way_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(steps, "available_threads", lambda: 7)
+    asked, closed = [], []
+
+    class Answering:
+        def __init__(self, *words: str, environment: dict[str, str], rests: bool) -> None:
+            assert rests
+            self.way = "--channels-last" in words, "--compiled" in words, environment["OMP_WAIT_POLICY"]
+            asked.append((self.way, "--threads=7" in words))
+
+        def __call__(self) -> float:
+            return 1.0 if self.way == (True, False, "active") else 2.0
+
+        def close(self) -> None:
+            closed.append(self.way)
+
+    monkeypatch.setattr(steps, "Companion", Answering)
+    assert steps.TorchPeer("mlp")("python") == 1.0
+    assert len({way for way, _ in asked}) == 8 and all(same for _, same in asked)
+    assert {way for way, _ in asked} - set(closed) == {(True, False, "active")}
+    assert "--threads=7" in steps.command("mlp")
+
+
+def test_a_package_that_is_missing_is_named() -> None:
+    require(pytest="pytest")
+    with pytest.raises(SystemExit, match="needs scikit-learn"):
+        require(pytest="pytest", no_such_module="scikit-learn")
 
 
 def test_a_mistyped_figure_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,10 +1,12 @@
-"""Recipes' bars: what is no number reaches none, and results stay JSON."""
+"""Recipes' bars and results: what counts, what is stale, and what is missed."""
 
 from __future__ import annotations
 
 import json
 import math
 import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,32 +15,286 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
+import ledger
+import lowered
+import provenance
 import recipes
+from harness import MISSED, UNTOLD
+from recipes import Bar, Row
+
+from trainer.engine.nn import initializers
+from trainer.engine.targets.cpu import templates
+
+NOW = {
+    "recipe": "digits",
+    "revision": "abc",
+    "digests": dict.fromkeys(("program", "runtime", "learner", "recipe", "configuration", "data"), "now"),
+    "versions": {"python": "3.11"},
+    "machine": {"threads": 2},
+}
+
+
+def before(changed: str) -> dict[str, Any]:
+    """The origin of a line that was measured before something changed."""
+    if changed in NOW["digests"]:
+        return {**NOW, "digests": {**NOW["digests"], changed: "before"}}
+    return {**NOW, changed: {"of": "before"}} if changed else dict(NOW)
+
+
+def runs(origin: dict[str, Any], accuracy: float = 0.995, seconds: float | None = 9.0) -> list[dict[str, Any]]:
+    return [{**origin, "seed": seed, "seconds": seconds, "metrics": {"test/accuracy": accuracy}} for seed in range(3)]
+
+
+def standing(lines: list[dict[str, Any]]) -> dict[str, Any]:
+    return recipes.standing("digits", lines, NOW)
+
+
+@pytest.fixture(autouse=True)
+def plain_digits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(recipes.ROWS, "digits", Row(60, "valid/accuracy", (Bar("test/accuracy", least=0.99),)))
+
+
+def test_results_of_what_there_is_now_count() -> None:
+    told = standing(runs(before("")))
+    assert (told["ok"], told["seeds"], told["seconds"], told["stale"], told["missed"]) == (True, "3 of 3", 9.0, [], [])
+
+
+@pytest.mark.parametrize("changed", ["program", "runtime", "learner", "recipe", "configuration", "data", "versions"])
+def test_results_of_what_has_changed_since_are_stale(changed: str) -> None:
+    told = standing(runs(before(changed)))
+    assert (told["ok"], told["seeds"], told["means"], told["seconds"]) == (None, "0 of 3", {}, None)
+    assert told["stale"] == [f"run of seed {seed} at abc: {changed}" for seed in range(3)]
+
+
+def test_seconds_of_another_machine_are_stale_and_its_metrics_are_not() -> None:
+    told = standing(runs(before("machine")))
+    assert (told["ok"], told["seeds"], told["seconds"]) == (None, "3 of 3", None)
+    assert told["stale"] == [f"seconds of seed {seed} at abc: machine" for seed in range(3)]
+
+
+@pytest.mark.parametrize("changed", ["program", "runtime", "learner", "recipe", "versions"])
+def test_metrics_stay_current_while_a_short_training_has_the_same_bits(changed: str) -> None:
+    lines = [{**line, "fingerprint": "bits"} for line in runs(before(changed))]
+    told = standing([*lines, {**NOW, "fingerprint": "bits"}])
+    assert (told["seeds"], told["means"], told["seconds"]) == ("3 of 3", {"test/accuracy": pytest.approx(0.995)}, None)
+    assert told["stale"] == [f"seconds of seed {seed} at abc: {changed}" for seed in range(3)]
+    assert standing([*lines, {**NOW, "fingerprint": "others"}])["seeds"] == "0 of 3"
+    assert standing([*lines, {**before("data"), "fingerprint": "bits"}])["seeds"] == "0 of 3", "of other data"
+    assert standing([*runs(before(changed)), {**NOW, "fingerprint": "bits"}])["seeds"] == "0 of 3", "without one"
+
+
+@pytest.mark.parametrize("changed", ["configuration", "data"])
+def test_a_short_training_says_nothing_of_what_it_does_not_take_part_in(changed: str) -> None:
+    lines = [{**line, "fingerprint": "bits"} for line in runs(before(changed))]
+    assert standing([*lines, {**NOW, "fingerprint": "bits"}])["seeds"] == "0 of 3"
+
+
+def test_lines_that_do_not_say_what_they_measured_are_stale() -> None:
+    line = {"revision": "abc", "seed": 0, "seconds": 9.0, "metrics": {"test/accuracy": 1.0}}
+    assert standing([line])["stale"] == ["run of seed 0 at abc: no digests"]
+
+
+def test_a_verdict_needs_all_seeds_and_takes_the_latest_line_of_each() -> None:
+    good, bad = runs(before("")), runs(before(""), accuracy=0.9)
+    assert (standing(good[:2])["ok"], standing(good[:2])["seeds"]) == (None, "2 of 3")
+    assert standing([*bad, *good])["ok"] is True and standing([*good, *bad])["ok"] is False
+    assert standing(runs(before(""), seconds=None))["ok"] is None, "nothing was timed"
+    assert standing([*good, *runs(before(""), seconds=None)])["seconds"] == 9.0, "a run without a time supersedes none"
+    assert standing(runs(before(""), seconds=61.0))["missed"] == ["seconds 61.0, bar at most 60"]
+
+
+def test_a_bar_that_was_missed_is_reported_though_it_does_not_gate_and_though_it_is_stale() -> None:
+    bars = (Bar("a", least=0.98, most=1.02, by_peer=True), Bar("a", least=0.276, gates=False, note="original"))
+    recipes.ROWS["digits"] = Row(60, "valid/a", bars)
+    lines = [
+        {**NOW, "seed": seed, "seconds": 9.0, "metrics": {"a": 0.2746}, "ours": {"a": 1.01}, "peer": {"a": 1.0}}
+        for seed in range(3)
+    ]
+    missed = "a 0.2746, bar at least 0.276 (original)"
+    assert (standing(lines)["ok"], standing(lines)["missed"]) == (True, [missed])
+    old = [{**line, **{"digests": before("program")["digests"]}} for line in lines]
+    assert (standing(old)["ok"], standing(old)["missed"]) == (None, [f"{missed}, stale"])
+    worse = [{**line, "ours": {"a": 1.03}} for line in lines]
+    assert standing(worse)["ok"] is False and "a by PyTorch's 1.03" in standing(worse)["missed"][0]
+    alone = [{key: value for key, value in line.items() if key != "peer"} for line in lines]
+    assert (standing(alone)["ok"], standing(alone)["pairs"]) == (None, "0 of 3")
 
 
 @pytest.mark.parametrize("place", range(6))
 def test_a_distance_that_is_nan_reaches_no_bar(place: int) -> None:
     values = [8.0, 6.0, 4.0, 3.0, 2.0, 1.0]
 
-    def figures() -> dict[str, float]:
+    def missed() -> list[str]:
         run: Any = SimpleNamespace(metrics={"valid/ema/frechet": SimpleNamespace(value=values)})
-        return recipes.frechet_by_its_first(run)
+        return recipes.verdict(recipes.ROWS["lsgan"], recipes.frechet_by_its_first(run), None)[1]
 
-    assert recipes.reaches(recipes.ROWS["lsgan"], figures())
-    values[place] = math.nan
-    assert recipes.reaches(recipes.ROWS["lsgan"], figures()) is (place in (1, 2))  # these two count for nothing
-    values[place] = math.inf
-    assert recipes.reaches(recipes.ROWS["lsgan"], figures()) is (place in (1, 2))
+    assert not missed()
+    for value in (math.nan, math.inf):
+        values[place] = value
+        assert bool(missed()) is (place not in (1, 2))  # these two count for nothing
 
 
 def test_results_that_are_no_numbers_are_null_and_miss_their_bars(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(recipes, "RESULTS", tmp_path)
-    line = {"recipe": "digits", "configuration": recipes.configuration("digits"), "seconds": 9.0}
-    recipes.append({**line, "seed": 0, "metrics": {"test/accuracy": math.nan}})
-    recipes.append({**line, "seed": 1, "metrics": {"test/accuracy": 1.0}})
-    (found,) = recipes.table()
-    assert math.isnan(found["means"]["test/accuracy"]) and found["ok"] is False
+    monkeypatch.setattr(provenance, "origin", lambda name: NOW)
+    monkeypatch.setattr(provenance, "configuration", lambda name: "now")
+    assert recipes.main(["digits", "--table"]) == UNTOLD, "no results"
+    for line in runs(before(""), accuracy=math.nan):
+        ledger.append(tmp_path / "digits.jsonl", line)
+    assert recipes.main(["digits", "--table"]) == MISSED
+    assert "MISSED" in capsys.readouterr().out
     text = (tmp_path / "digits.jsonl").read_text()
-    assert [json.loads(each)["metrics"]["test/accuracy"] for each in text.splitlines()] == [None, 1.0]
+    assert [json.loads(each)["metrics"]["test/accuracy"] for each in text.splitlines()] == [None] * 3
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "results.jsonl"
+    path.write_text('{"of": "old"}\n', encoding="utf-8")  # lines from before they were chained
+    for number in range(3):
+        ledger.append(path, {"number": number})
+    return path
+
+
+def test_lines_are_read_as_they_were_appended(file: Path) -> None:
+    assert [line.get("number") for line in ledger.read(file)] == [None, 0, 1, 2]
+
+
+@pytest.mark.parametrize("line", range(4))
+def test_a_line_that_was_edited_is_found(file: Path, line: int) -> None:
+    lines = file.read_text().splitlines()
+    lines[line] = lines[line].replace("old", "new").replace('"number": ', '"number": 1')
+    file.write_text("\n".join(lines) + "\n")
+    with pytest.raises(ValueError, match="edited"):
+        ledger.read(file)
+
+
+@pytest.mark.parametrize("line", range(3))
+def test_a_line_that_was_removed_is_found(file: Path, line: int) -> None:
+    lines = file.read_text().splitlines()
+    del lines[line]
+    file.write_text("\n".join(lines) + "\n")
+    with pytest.raises(ValueError, match="removed"):
+        ledger.append(file, {})
+
+
+def test_two_branches_that_appended_are_merged_by_keeping_both(file: Path) -> None:
+    base = file.read_text()
+    ledger.append(file, {"branch": "one"})
+    one = file.read_text().removeprefix(base)
+    file.write_text(base)
+    ledger.append(file, {"branch": "two"})
+    file.write_text(file.read_text() + one)
+    both = [line["id"] for line in ledger.read(file)[-2:]]
+    assert sorted(ledger.append(file, {})["after"]) == sorted(both)
+    file.write_text(file.read_text().replace(one, ""))
+    with pytest.raises(ValueError, match="removed"):
+        ledger.read(file)
+
+
+@pytest.fixture
+def winograd_changed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], None]]:
+    """Changes the text of a kernel that convolutions of the numerics class "fast" have."""
+    template = templates.WINOGRAD
+    changed = replace(template, render=lambda *given: template.render(*given) + "; changed\n")
+
+    def change() -> None:
+        monkeypatch.setattr(templates, "WINOGRAD", changed)
+        others = [each for each in templates.TEMPLATES if each is not template]
+        monkeypatch.setattr(templates, "TEMPLATES", (changed, *others))
+
+    yield change
+
+
+def test_the_rows_whose_kernels_text_has_changed_become_stale(winograd_changed: Callable[[], None]) -> None:
+    def programs() -> dict[str, str]:
+        return {name: lowered.program_digest(name) for name in ("digits", "clothes")}
+
+    first = programs()
+    assert programs() == first
+    winograd_changed()
+    then = programs()
+    assert then["digits"] == first["digits"], "it has no such kernel"
+    assert then["clothes"] != first["clothes"]
+
+    def told(recipe: str) -> Any:
+        origin, now = ({**NOW, "digests": {**NOW["digests"], "program": each[recipe]}} for each in (first, then))
+        return recipes.standing("digits", runs(origin), now)
+
+    assert (told("digits")["ok"], told("digits")["stale"]) == (True, [])
+    assert told("clothes")["stale"] == [f"run of seed {seed} at abc: program" for seed in range(3)]
+
+
+def test_the_values_that_a_recipe_begins_with_are_part_of_its_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = lowered.program_digest("digits")
+    symmetric = initializers._symmetric
+    monkeypatch.setattr(initializers, "_symmetric", lambda *given: 2 * symmetric(*given))
+    assert lowered.program_digest("digits") != first
+
+
+def test_comments_and_formatting_change_no_digest_and_statements_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(provenance, "PACKAGE", tmp_path)
+    file = tmp_path / "a.py"
+
+    def digest(text: str) -> str:
+        file.write_text(text)
+        return provenance.code_digest([file])
+
+    assert digest('"""One."""\nx = f(1)\n') == digest('"""Two."""\n# why\nx = f(\n    1\n)\n')
+    assert digest("x = f(1)\n") != digest("x = f(2)\n")
+
+
+def test_a_recipe_depends_on_the_parts_that_it_imports_and_on_theirs() -> None:
+    def names(recipe: str) -> set[str]:
+        return {path.name for path in provenance.recipe_files(provenance.PACKAGE / "recipes" / recipe)}
+
+    assert {"task.py", "options.py", "cutmix.py", "resnet.py"} <= names("clothes")
+    assert {"features.py", "resnet.py"} <= names("lsgan") and "cutmix.py" not in names("lsgan")
+
+
+def test_a_file_that_git_does_not_know_changes_the_revision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def git(*words: str) -> None:
+        provenance.subprocess.run(
+            ["git", "-c", "user.name=a", "-c", "user.email=a@b", "-C", str(tmp_path), *words],
+            check=True, capture_output=True,
+        )  # fmt: skip
+
+    (tmp_path / "trainer").mkdir()
+    (tmp_path / "trainer" / "a.py").write_text("")
+    git("init")
+    git("add", ".")
+    git("commit", "-m", "one")
+    monkeypatch.setattr(provenance, "ROOT", tmp_path)
+    assert not provenance.revision().endswith("+")
+    (tmp_path / "trainer" / "b.py").write_text("")
+    assert provenance.revision().endswith("+")
+
+
+@pytest.mark.parametrize("step", [1, 5])
+def test_a_run_that_was_interrupted_goes_on_where_it_was(step: int, tmp_path: Path) -> None:
+    short = ["data.workers=0", "train.epochs=null", "train.steps=6", "train.log_every_steps=1",
+             "schedule.warmup_steps=null", "checkpoint.every_steps=2", "tuning.mode=off"]  # fmt: skip
+    whole = recipes.train("digits", short, tmp_path / "whole")
+    (tmp_path / "once.py").write_text(
+        "import os\n"
+        "from pathlib import Path\n"
+        "from trainer.learner import Hook\n\n\n"
+        "class Once(Hook):\n"
+        "    def after_step(self, training, moment):\n"
+        "        there = Path(__file__).with_suffix('.killed')\n"
+        f"        if moment.step == {step} and not there.exists():\n"
+        "            there.touch()\n"
+        "            os._exit(9)\n"
+    )
+    short.append(f"hooks=[{{name: '{tmp_path}/once.py:Once'}}]")
+    with pytest.raises(RuntimeError, match="ended with"):
+        recipes.train("digits", short, tmp_path / "killed")
+    resumed = recipes.train("digits", short, tmp_path / "killed")
+    assert resumed.end.metrics == whole.end.metrics and resumed.end.step == 6
+    assert whole.seconds is not None and resumed.seconds is None, "an interrupted run has no time"
+    again = recipes.train("digits", short, tmp_path / "killed")
+    assert again.end.metrics == whole.end.metrics, "a run that is over is not begun again"

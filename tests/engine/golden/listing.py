@@ -29,7 +29,12 @@ class Listing:
 def listing(program: Program) -> Listing:
     """The launches and kernels of a listed program."""
     graph = graph_of(program)
-    return _Lister(graph, lowered(graph, program.numerics, program.bfloat16, program.machine)).listing()
+    return listing_of(graph, lowered(graph, program.numerics, program.bfloat16, program.machine))
+
+
+def listing_of(graph: Graph, made: Lowered) -> Listing:
+    """The launches and kernels of a graph that was lowered."""
+    return _Lister(graph, made).listing()
 
 
 def digest(text: str) -> str:

@@ -89,10 +89,17 @@ class _Recording(Device):
         *,
         flush: bool,
     ) -> None:
-        outputs = [*results, *(node for _, node in updates)]
-        leaves = [node.attributes[0] for node in topological(outputs) if node.operation.family == "leaf"]
-        self.graph = Graph(list(results), list(updates), flush, leaves, [node.attributes[0] for node in inputs])
+        self.graph = as_graph(results, updates, inputs, flush=flush)
         raise _Recorded
+
+
+def as_graph(
+    results: Sequence[Node], updates: Sequence[tuple[Storage, Node]], inputs: Sequence[Node], *, flush: bool
+) -> Graph:
+    """What a device was asked to compile, with the memories that it reads."""
+    outputs = [*results, *(node for _, node in updates)]
+    leaves = [node.attributes[0] for node in topological(outputs) if node.operation.family == "leaf"]
+    return Graph(list(results), list(updates), flush, leaves, [node.attributes[0] for node in inputs])
 
 
 def graph_of(program: Program) -> Graph:

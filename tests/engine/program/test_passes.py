@@ -32,6 +32,7 @@ def passes(step: Callable[[Tensor], Any], shape: tuple[int, ...] = SHAPE) -> lis
     return counted
 
 
+@pytest.mark.usefixtures("unpoisoned")
 def test_batch_norm_and_relu_between_convolutions_take_two_passes_each_way() -> None:
     """Forward: statistics (a read), apply (a read, a write). Backward: both sums (two reads), the gradient (two reads,
     a write). The convolutions' own: 1x1 kernels keep the size, so each reads and writes once.
@@ -48,6 +49,7 @@ def test_batch_norm_and_relu_between_convolutions_take_two_passes_each_way() -> 
     assert others[0][0] == "reduce_mean+reduce_deviations"
 
 
+@pytest.mark.usefixtures("unpoisoned")
 def test_batch_norm_and_relu_before_padding_are_computed_by_the_convolutions_that_read_them() -> None:
     """Statistics (a read); both sums (two reads), the gradient (two reads, a write). What is applied is not stored: the
     second convolution and its weight gradient read what the first one left.
@@ -92,6 +94,7 @@ def test_group_norm_behind_a_convolution_needs_no_copy() -> None:
     assert Counter(kind for kind, *_ in found)["relayout"] == 1, "the input is given row by row"
 
 
+@pytest.mark.usefixtures("unpoisoned")
 def test_total_sums_of_channels_last_images_need_no_copy() -> None:
     net = nn.Conv2d(32, 32, 3, padding=1)
 

@@ -50,7 +50,7 @@ def overview(version: str) -> str:
     width = max(map(len, VERBS))
     verbs = "\n".join(f"  {name:{width}}  {purpose}" for name, purpose in VERBS.items())
     return (
-        f"trainer {version}: train vision and sequence models from one typed YAML file\n\n"
+        f"trainer {version}: train vision models from one typed YAML file\n\n"
         f"usage: trainer VERB ...\n\n{verbs}\n\n{EXAMPLES}\n"
         "`trainer VERB --help` has the options and examples of each. `--debug` adds the traceback to an error.\n"
     )

@@ -1,0 +1,89 @@
+"""A recipe's programs as text, lowered but neither compiled nor run: what its numbers and its seconds depend on."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from harness import ROOT  # also makes the checkout importable
+
+from tests.engine.golden.listing import listing_of
+from tests.engine.golden.lowering import as_graph, lowered
+from trainer import engine
+from trainer.configs import load
+from trainer.engine import targets
+from trainer.engine.graph.node import Node
+from trainer.engine.graph.signature import signature
+from trainer.engine.graph.storage import Storage
+from trainer.engine.targets.cpu.machine import host_machine
+from trainer.learner import Learner
+from trainer.learner.task import model_states
+
+__all__ = ["ROOT", "program_digest"]
+
+
+class LoweringDevice:
+    """Computes values without a trace as the `cpu` device does; of a traced step keeps the text and gives zeros."""
+
+    name = "cpu"
+
+    def __init__(self, numerics: Any) -> None:
+        self._numerics, self._computing = numerics, targets.get("cpu")
+        self._signatures: set[Any] = set()
+        self.texts: list[str] = []
+
+    def evaluate(self, nodes: Sequence[Node]) -> list[Storage]:
+        key, _ = signature(nodes)
+        if key not in self._signatures:
+            self._signatures.add(key)
+            self._keep(nodes, (), (), flush=False)
+        return self._computing.evaluate(nodes)
+
+    def compile(
+        self,
+        results: Sequence[Node],
+        updates: Sequence[tuple[Storage, Node]] = (),
+        inputs: Sequence[Node] = (),
+        *,
+        flush: bool = False,
+        progress: Any = None,
+    ) -> Any:
+        self._keep(results, updates, inputs, flush=flush)
+        return _Zeros(results)
+
+    def _keep(
+        self, results: Sequence[Node], updates: Sequence[tuple[Storage, Node]], inputs: Sequence[Node], *, flush: bool
+    ) -> None:
+        graph = as_graph(results, updates, inputs, flush=flush)
+        listing = listing_of(graph, lowered(graph, self._numerics.class_, self._numerics.bfloat16, host_machine()))
+        self.texts.append(listing.launches + listing.kernel_text)
+
+
+class _Zeros:
+    """Stands for a compiled program."""
+
+    def __init__(self, results: Sequence[Node]) -> None:
+        self._results = [(node.shape, node.dtype) for node in results]
+
+    def run(self, inputs: Sequence[Storage]) -> list[Storage]:
+        return [Storage.of(np.zeros(shape, dtype.storage), dtype) for shape, dtype in self._results]
+
+
+def program_digest(recipe: str) -> str:
+    """The digest of the values that a recipe's networks begin with, and of the launches and kernels of its training
+    step, its validation step and what is computed before them, for the processor that this runs on.
+    """
+    loaded = load(recipe, ["tuning.mode=off", "data.workers=0"])
+    task_class = getattr(loaded.task.import_module(), loaded.task.class_name)
+    device = LoweringDevice(loaded.config.numerics)
+    with engine.device(device):
+        training = Learner(task_class, loaded.config, loaded.options)._prepare()
+        try:
+            device.texts += [f"{name} {hashlib.sha256(np.ascontiguousarray(state.numpy())).hexdigest()}"
+                             for name, state in model_states(training.parts).items()]  # fmt: skip
+            training.rehearse()
+        finally:
+            training.measuring.close()
+    return hashlib.sha256("\n".join(device.texts).encode()).hexdigest()

@@ -1,0 +1,192 @@
+"""What a recipe's results depend on: digests of its programs, code, configuration and data, the machine, and versions.
+
+python benchmarks/provenance.py digits clothes        prints them, a JSON object a recipe
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import importlib.metadata
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from harness import ROOT, as_json, checkout_environment
+from lowered import program_digest
+
+from trainer.configs import load
+from trainer.engine.targets.cpu import native
+from trainer.engine.targets.cpu.pool import available_threads
+
+PACKAGE = ROOT / "trainer"
+LEARNER = ("configs", "datasets", "learner", "metrics")
+"""The rooms whose code decides the numbers of every recipe."""
+RUNTIME = PACKAGE / "engine" / "targets" / "cpu"
+"""The modules that run what was lowered; what lies in folders below shows in the programs' text."""
+DISTRIBUTIONS = ("llvmlite", "numpy", "pillow", "pycocotools")
+"""What else computes results."""
+SHOWN_BY_FINGERPRINT = frozenset({"program", "runtime", "learner", "recipe", "versions"})
+"""What a fingerprint run takes part in wholly. Of the data it sees a tenth, and it has epochs of its own."""
+FINGERPRINT = Path(__file__).parent / "workloads" / "fingerprint.py"
+
+
+def digests(recipe: str) -> dict[str, str]:
+    """The digest of each thing that a recipe's results depend on, on this machine."""
+    folder, root = PACKAGE / "recipes" / recipe, load(recipe).config.data.root
+    assert root is not None
+    files = {path.resolve() for place in (root, folder / "data") for path in place.rglob("*") if path.is_file()}
+    data = sorted(file for file in files if not file.name.startswith(("README", "LICENSE")))
+    return {
+        "program": program_digest(recipe)[:12],
+        "runtime": code_digest(RUNTIME.glob("*.py")),
+        "learner": code_digest(file for room in LEARNER for file in (PACKAGE / room).rglob("*.py")),
+        "recipe": code_digest(recipe_files(folder)),
+        "configuration": configuration(recipe),
+        "data": _digest(part for path in data
+                        for part in (str(path.relative_to(PACKAGE)).encode(), path.read_bytes())),
+    }  # fmt: skip
+
+
+def configuration(recipe: str) -> str:
+    """The digest of what a recipe's config.yaml and options say, but for the seed."""
+    loaded = load(recipe)
+    said = loaded.config.model_dump(mode="json", exclude_unset=True, exclude={"seed"})
+    said["options"] = loaded.options.model_dump(mode="json")
+    text = json.dumps(said, sort_keys=True).replace(str(ROOT), "")  # files are the same in every checkout
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def recipe_files(folder: Path) -> set[Path]:
+    """The modules of a recipe, and those of the gallery that they import, and so on."""
+    found, waiting = set[Path](), list(folder.glob("*.py"))
+    while waiting:
+        if (file := waiting.pop()) in found:
+            continue
+        found.add(file)
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                base = file.parents[node.level - 1] if node.level else ROOT
+                module = base.joinpath(*node.module.split(".")).with_suffix(".py")
+                if module.is_file() and module.is_relative_to(PACKAGE / "recipes"):
+                    waiting.append(module)
+    return found
+
+
+def code_digest(files: Iterable[Path]) -> str:
+    """The digest of what modules do: comments, docstrings and formatting change nothing."""
+    return _digest(part for file in sorted(files)
+                   for part in (str(file.relative_to(PACKAGE)).encode(), _statements(file).encode()))  # fmt: skip
+
+
+def _statements(file: Path) -> str:
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    for node in ast.walk(tree):
+        body = getattr(node, "body", None)
+        if isinstance(body, list):
+            node.body = [each for each in body  # type: ignore[attr-defined]
+                         if not (isinstance(each, ast.Expr) and isinstance(each.value, ast.Constant))]  # fmt: skip
+    return ast.dump(tree)
+
+
+def _digest(parts: Iterable[bytes]) -> str:
+    total = hashlib.sha256()
+    for part in parts:
+        total.update(len(part).to_bytes(8, "big") + part)
+    return total.hexdigest()[:12]
+
+
+def versions() -> dict[str, str]:
+    """Python and the distributions that compute results."""
+    return {"python": platform.python_version(), **{name: importlib.metadata.version(name) for name in DISTRIBUTIONS}}
+
+
+def machine() -> dict[str, Any]:
+    """What decides seconds: the processor's model, how many threads it may use, and its memory in GB."""
+    pages = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return {
+        "processor": _model(),
+        "features": hashlib.sha256(repr(sorted(native.host_features().items())).encode()).hexdigest()[:12],
+        "threads": available_threads(),
+        "memory": round(pages / 1e9),
+        "system": platform.system(),
+    }
+
+
+def _model() -> str:
+    """The processor as the system calls it."""
+    described = Path("/proc/cpuinfo")
+    lines = described.read_text(encoding="utf-8").splitlines() if described.exists() else []
+    models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return models[0] if models else platform.processor() or platform.machine()
+
+
+def revision() -> str:
+    """The commit of the checkout, with a + where files differ from it or are not in it."""
+    git = ("git", "-C", str(ROOT))
+    commit = subprocess.run((*git, "rev-parse", "--short", "HEAD"), capture_output=True, text=True, check=True).stdout
+    changes = (*git, "status", "--porcelain", "--untracked-files=all", "--", "trainer", "benchmarks/*.py")
+    is_changed = subprocess.run(changes, capture_output=True, text=True, check=True).stdout
+    return commit.strip() + ("+" if is_changed else "")
+
+
+def origin(recipe: str) -> dict[str, Any]:
+    """What a line of results is of. Taken before a training: files may change while it lasts."""
+    return {
+        "recipe": recipe,
+        "revision": revision(),
+        "digests": digests(recipe),
+        "versions": versions(),
+        "machine": machine(),
+    }
+
+
+def fingerprint(recipe: str) -> str:
+    """The digest of what a short training computes, in a process of its own.
+
+    Raises:
+        subprocess.CalledProcessError: it failed.
+    """
+    with tempfile.TemporaryDirectory(prefix="fingerprint-") as cache:
+        environment = checkout_environment(TRAINER_CACHE_DIR=cache)
+        command = (sys.executable, "-P", str(FINGERPRINT), recipe)
+        return subprocess.run(command, stdout=subprocess.PIPE, text=True, env=environment, check=True).stdout.strip()
+
+
+def differences(line: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """What a line's numbers depended on that is another now."""
+    if "digests" not in line:
+        return ["no digests"]
+    found = [name for name, value in now["digests"].items() if line["digests"].get(name) != value]
+    return found + [name for name in ("versions",) if line[name] != now[name]]
+
+
+def quality_differences(
+    line: Mapping[str, Any], now: Mapping[str, Any], lines: Sequence[Mapping[str, Any]]
+) -> list[str]:
+    """Why a line's metrics no longer count: nothing where all is the same, or where a fingerprint run of what is there
+    now, among `lines`, had the same bits as one of what the line measured.
+    """
+    different = differences(line, now)
+    if set(different) <= SHOWN_BY_FINGERPRINT and "fingerprint" in line:
+        present = {each["fingerprint"] for each in lines if "fingerprint" in each and not differences(each, now)}
+        if line["fingerprint"] in present:
+            return []
+    return different
+
+
+def time_differences(line: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """Why a line's seconds no longer count."""
+    different = differences(line, now)
+    return different if line.get("machine") == now["machine"] else [*different, "machine"]
+
+
+if __name__ == "__main__":
+    for name in sys.argv[1:]:
+        print(as_json(origin(name)))
