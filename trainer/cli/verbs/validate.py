@@ -18,6 +18,7 @@ def describe(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
+    from trainer.cli.layout import layout_line
     from trainer.configs import dump_resolved, load
 
     loaded = load(arguments.target, arguments.overrides)
@@ -25,6 +26,8 @@ def execute(arguments: argparse.Namespace) -> int:
         print(dump_resolved(loaded), end="")
         return 0
     print(f"{arguments.target}: good")
+    if (layout := layout_line(loaded.config)) is not None:
+        print(f"  {layout}")
     for part in loaded.not_loaded:
         print(f"  not looked at: {part}")
     return 0

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -18,20 +20,16 @@ from trainer.configs.own import own_class
 from trainer.datasets.dataset import Dataset, Subset
 from trainer.datasets.order import SPLITS, item_bits
 from trainer.datasets.readers.opening import Opening
+from trainer.datasets.split_words import SPLIT_WORDS, TRAIN
 
 if TYPE_CHECKING:
     from trainer.configs.readers import OwnReader, Reading
-
-TRAIN = "train"
-
-_WORDS: Mapping[str, Sequence[str]] = {
-    TRAIN: ("train", "training"),
-    "valid": ("val", "valid", "validation", "dev"),
-    "test": ("test", "testing"),
-}
-"""What folders and files of the splits are called, where the config doesn't say."""
+    from trainer.datasets.layouts import Layout
 
 _SPLIT = "{split}"
+AUTO = "auto"
+_READ: WeakValueDictionary[int, Reading] = WeakValueDictionary()
+"""Sections that have been read, by identity: a task that reads other data is found by it."""
 
 
 def read_splits(
@@ -48,16 +46,81 @@ def read_splits(
     Raises:
         TrainerError: as the reader does; no split is there; a share leaves a split without items.
     """
-    words = split_words(config, root)
-    found: dict[str, Dataset] = {}
-    shared: Mapping[str, Any] = {}
-    for split, word in words.items():
-        found[split] = read(config, root, word, shared, opening)
-        if not shared and hasattr(found[split], "shared_settings"):
-            shared = found[split].shared_settings()  # type: ignore[attr-defined]
+    found = _opened(sections(config, root), root, opening)
+    _READ[id(config)] = config
     if config.fractions:
         found = {**found, **_taken_apart(found, config, seed)}
     return found
+
+
+def read_detected(
+    path: Path,
+    opening: Opening = Opening(),  # noqa: B008 - frozen
+    form: str | None = None,
+) -> tuple[Layout, dict[str, Dataset]]:
+    """The layout of a folder or a file, and its data sets by split, with all that COCO annotations have.
+
+    Raises:
+        TrainerError: as `detect_path` and the readers do.
+    """
+    from trainer.datasets.layouts.detect import detect_path
+    from trainer.datasets.readers.coco import CocoDataset
+
+    layout, root = detect_path(path, form)
+    found = _opened({split: (section_of(part.settings), None) for split, part in layout.splits.items()}, root, opening)
+    for dataset in found.values():
+        if isinstance(dataset, CocoDataset):
+            dataset.masks, dataset.keypoints = dataset.index.has_masks, bool(dataset.index.keypoint_names)
+    return layout, found
+
+
+def _opened(sections: Mapping[str, tuple[Reading, str | None]], root: Path, opening: Opening) -> dict[str, Dataset]:
+    """A data set for each section; the first one's classes and vocabulary hold for all."""
+    found: dict[str, Dataset] = {}
+    shared: Mapping[str, Any] = {}
+    for split, (section, word) in sections.items():
+        found[split] = read(section, root, word, shared, opening)
+        if not shared and hasattr(found[split], "shared_settings"):
+            shared = found[split].shared_settings()  # type: ignore[attr-defined]
+    _refuse_other_classes(found)
+    _refuse_shared_items(found)
+    return found
+
+
+def sections(config: Reading, root: Path) -> dict[str, tuple[Reading, str | None]]:
+    """What reads each split: the section, and the word that stands for `{split}` in its paths.
+
+    Raises:
+        TrainerError: no split is there; with `auto`, as `detect` does.
+    """
+    if config.name != AUTO:
+        return {split: (config, word) for split, word in split_words(config, root).items()}
+    from trainer.datasets.layouts import detect  # layouts use readers
+
+    layout = detect(root, config.form)
+    return {split: (section_of(part.settings, config), None) for split, part in layout.splits.items()}
+
+
+def section_of(settings: Mapping[str, Any], auto: Reading | None = None) -> Reading:
+    """A reader's section from plain data, with what `auto` says where the reader has such a key.
+
+    Raises:
+        TrainerError: `auto` says what the reader has no key for, or a value is wrong.
+    """
+    from trainer.configs import config_from
+
+    values = dict(settings)
+    if auto is not None:
+        values |= {key: value for key, value in auto.settings().items() if value and key != "format"}
+    data = {"root": ".", "reader": values}
+    section = config_from({"data": data, "optimizer": {"name": "sgd"}, "train": {"steps": 1}}).data.reader
+    assert section is not None
+    return section
+
+
+def is_read(config: Reading) -> bool:
+    """Whether `read_splits` has read what this very section says."""
+    return _READ.get(id(config)) is config
 
 
 def read(
@@ -101,12 +164,12 @@ def split_words(config: Reading, root: Path) -> dict[str, str | None]:
     if config.splits is not None:
         return dict(config.splits)
     found: dict[str, str | None] = {}
-    for split, words in _WORDS.items():
+    for split, words in SPLIT_WORDS.items():
         present = [word for word in words if all((root / path.replace(_SPLIT, word)).exists() for path in paths)]
         if present:
             found[split] = present[0]
     if not found:
-        tried = ", ".join(word for words in _WORDS.values() for word in words)
+        tried = ", ".join(word for words in SPLIT_WORDS.values() for word in words)
         raise TrainerError(
             "no split is there",
             where=str(root),
@@ -114,6 +177,40 @@ def split_words(config: Reading, root: Path) -> dict[str, str | None]:
             hint="`data.reader.splits` names the words, as in {train: 2007_train, valid: 2007_val}.",
         )
     return found
+
+
+def _refuse_other_classes(found: Mapping[str, Dataset]) -> None:
+    """Labels are numbers: they mean the same in two splits only where the classes are the same, in the same order."""
+    if not found:
+        return
+    first, *others = found
+    names = tuple(found[first].class_names)
+    for split in others:
+        if tuple(found[split].class_names) != names:
+            raise TrainerError(
+                "two splits have different classes",
+                where=found[split].source(0) if len(found[split]) else split,
+                found=f"{split}: {', '.join(found[split].class_names[:12])}",
+                expected=f"those of {first}, in the same order: {', '.join(names[:12])}",
+            )
+
+
+def _refuse_shared_items(found: Mapping[str, Dataset]) -> None:
+    """Raises `TrainerError` where one image file is an item of two splits."""
+    owners: dict[str, str] = {}
+    for split, dataset in found.items():
+        if not hasattr(dataset, "image_path"):
+            continue
+        for index in range(len(dataset)):
+            path = os.path.normpath(dataset.image_path(index))
+            if owners.setdefault(path, split) != split:
+                raise TrainerError(
+                    "one image is in two splits",
+                    where=path,
+                    found=f"{owners[path]} and {split}",
+                    expected="every image in one split: what is measured on images of the training is worthless",
+                    hint="`data.reader.fractions={valid: 0.1}` takes a validation split from train.",
+                )
 
 
 def _taken_apart(found: Mapping[str, Dataset], config: Reading, seed: int) -> dict[str, Dataset]:

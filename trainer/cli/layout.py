@@ -1,0 +1,22 @@
+"""What a run's folder of data was detected to be, in one line."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from trainer.configs import RunConfig
+
+
+def layout_line(config: RunConfig) -> str | None:
+    """The folder, its format and the number of items of each split; None where the config names the reader.
+
+    Raises:
+        TrainerError: as `trainer.datasets.layouts.detect` does.
+    """
+    data = config.data
+    if data.reader is None or data.reader.name != "auto" or data.root is None:
+        return None
+    from trainer.datasets.layouts import detect  # takes time to import
+
+    return f"{data.root}: {detect(data.root, data.reader.form).line()}"
