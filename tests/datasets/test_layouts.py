@@ -99,6 +99,7 @@ def test_a_width_says_nothing_about_pairs(tmp_path):
         image(tmp_path / f"val/{number}.png", 10 + number, (32, 64))
     says = refusal(lambda: detect(tmp_path))
     assert "which format this is can't be told" in says and "{name: pairs}" in says and "8 images" in says
+    assert detect(tmp_path, "pairs").line() == "pairs side by side: train 4, valid 4", "where it is asked for"
 
 
 def test_a_flat_folder_of_images_is_no_text(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from trainer.configs.reader import Document
@@ -29,8 +30,9 @@ def without_inherited_reader(document: Document) -> Document:
         return document
     if "name" in given:
         kept: dict[str, Any] = {key: reader[key] for key in reader if key in given}
-    elif given <= _auto_keys():
-        kept = {"name": _AUTO, **{key: reader[key] for key in reader if key in given or key in _WHAT_IS_READ}}
+    elif all(_is_kept(key, reader[key], _auto_keys()) for key in given):
+        needed = {key for key in inherited if _is_kept(key, reader[key], _WHAT_IS_READ)}
+        kept = {"name": _AUTO, **{key: reader[key] for key in reader if key in given | needed}}
     else:
         return document
     dropped = {(*_READER, key) for key in reader if key not in kept}
@@ -43,6 +45,11 @@ def without_inherited_reader(document: Document) -> Document:
     if kept["name"] == _AUTO:
         changed.keys[(*_READER, "name")] = changed.values[(*_READER, "name")] = root
     return changed
+
+
+def _is_kept(key: str, value: Any, keys: Collection[str]) -> bool:
+    """Whether a reader of any format takes a value: `masks` and `classes` are paths in some formats."""
+    return key in keys and not (key in ("masks", "classes") and isinstance(value, str))
 
 
 def _auto_keys() -> set[str]:

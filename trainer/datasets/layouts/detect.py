@@ -15,7 +15,7 @@ from trainer.datasets.layouts.layout import Layout, Part
 from trainer.datasets.layouts.listing import Listing, join, suffix_of
 from trainer.datasets.layouts.masks import mask_folders, masks_beside
 from trainer.datasets.layouts.others import idx, text_classes, texts
-from trainer.datasets.layouts.pairs import side_by_side, two_folders
+from trainer.datasets.layouts.pairs import halves, side_by_side, two_folders
 from trainer.datasets.layouts.tables import TABLES, labeled_images, table
 from trainer.datasets.layouts.voc import label_img, voc
 from trainer.datasets.layouts.yolo import yolo
@@ -76,6 +76,8 @@ def detected(listing: Listing, form: str | None = None) -> Layout:
     """The same of a listing."""
     looked = (detector(listing) for reader, detector in DETECTORS if form in (None, reader))
     candidates = [found for found in looked if found is not None]
+    if form == "pairs" and not candidates and (asked := halves(listing)) is not None:
+        candidates = [asked]
     if len(candidates) > 1:
         raise TrainerError(
             "the folder can be read in several ways",

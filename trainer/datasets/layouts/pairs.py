@@ -39,20 +39,23 @@ def two_folders(listing: Listing) -> Layout | None:
 
 def side_by_side(listing: Listing) -> Layout | None:
     """Pictures of both halves, where the folder or one in it has the word "pairs" in its name: widths say nothing."""
-    inner = [place for place in listing.folders_in("") if _is_marked(place)]
-    if len(inner) == 1:
-        base = inner[0]
-    elif _is_marked(listing.root.name):
-        base = ""
-    else:
-        return None
+    marked = [place for place in listing.folders_in("") if _is_marked(place)]
+    if len(marked) == 1:
+        return halves(listing, marked[0])
+    return halves(listing) if _is_marked(listing.root.name) else None
+
+
+def halves(listing: Listing, base: str = "") -> Layout | None:
+    """Every image of a folder, or of those of the splits in it, as a picture of both halves."""
     named = {split: place for place in listing.folders_in(base) if (split := split_named(name_of(place)))}
     places = {split: named[split] for split in in_order(named) if listing.images(named[split])}
     if not places and listing.images(base):
         places = {TRAIN: base}
-    parts = {split: Part({"name": "pairs", "images": at or "."}, len(listing.images_below(at)))
-             for split, at in places.items()}  # fmt: skip
-    return Layout("pairs side by side", parts, f"the name {base or listing.root.name}") if parts else None
+    parts = {
+        split: Part({"name": "pairs", "images": at or "."}, len(listing.images_below(at)))
+        for split, at in places.items()
+    }
+    return Layout("pairs side by side", parts, ", ".join(at or "." for at in places.values())) if parts else None
 
 
 def _is_marked(name: str) -> bool:

@@ -10,7 +10,7 @@ import inspect
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 _SPLIT = "{split}"
 AUTO = "auto"
+Splits = TypeVar("Splits", bound=Mapping[str, Any])
 _READ: WeakValueDictionary[int, Reading] = WeakValueDictionary()
 """Sections that have been read, by identity: a task that reads other data is found by it."""
 
@@ -47,7 +48,7 @@ def read_splits(
         TrainerError: as the reader does; no split is there; a share leaves a split without items.
     """
     found = _opened(sections(config, root), root, opening)
-    _READ[id(config)] = config
+    mark_read(config, found)
     if config.fractions:
         found = {**found, **_taken_apart(found, config, seed)}
     return found
@@ -118,8 +119,14 @@ def section_of(settings: Mapping[str, Any], auto: Reading | None = None) -> Read
     return section
 
 
+def mark_read(config: Reading, splits: Splits) -> Splits:
+    """`splits`, which a task has made of what this very section says; `read_splits` does so by itself."""
+    _READ[id(config)] = config
+    return splits
+
+
 def is_read(config: Reading) -> bool:
-    """Whether `read_splits` has read what this very section says."""
+    """Whether data has been read as this very section says."""
     return _READ.get(id(config)) is config
 
 
@@ -132,7 +139,7 @@ def read(
 ) -> Dataset:
     """The data set of one split: `word` stands for `{split}` in paths, `shared` replaces settings."""
     if config.is_own:
-        return _own(config, root, word)  # type: ignore[arg-type]
+        return _own(config, root, word, opening)  # type: ignore[arg-type]
     file, _, name = config.code.partition(":")
     kind = getattr(importlib.import_module(f"trainer.datasets.readers.{file}"), name)
     settings = {
@@ -243,21 +250,24 @@ def _taken_apart(found: Mapping[str, Dataset], config: Reading, seed: int) -> di
     }
 
 
-def _own(config: OwnReader, root: Path, word: str | None) -> Dataset:
+def _own(config: OwnReader, root: Path, word: str | None, opening: Opening) -> Dataset:
     try:
         kind = own_class(config.name)
     except ValueError as error:
         raise TrainerError("no such reader", where="data.reader.name", found=error) from error
+    options = dict(config.options)
+    if "opening" in inspect.signature(kind).parameters:
+        options["opening"] = opening
     try:
-        inspect.signature(kind).bind(root, word, **config.options)
+        inspect.signature(kind).bind(root, word, **options)
     except TypeError as error:
         raise TrainerError(
             "the reader does not take these options",
             where=config.name,
             found=error,
-            expected="Class(root, split, **options)",
+            expected="Class(root, split, **options), and `opening` where it reports progress",
         ) from None
-    dataset = kind(root, word, **config.options)
+    dataset = kind(root, word, **options)
     if not isinstance(dataset, Dataset):
         raise TrainerError(
             "the reader is no data set", where=config.name, expected="__len__, __getitem__, class_names and source"
