@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from tests.datasets.layout_folders import (
     LAYOUTS,
@@ -137,7 +138,9 @@ def test_files_of_other_kinds_are_counted_and_named(tmp_path):
         ({"data.yaml": "names: [a\nx: {", "images/1.png": None}, "data.yaml:2: the file is not YAML"),
         ({"annotations/a.json": coco_file(["1.png"]), "annotations/b.json": coco_file(["1.png"]), "1.png": None},
          "several COCO files, and their names don't say which split each is"),
-        ({"annotations/train.json": '{"images": [', "1.png": None}, "the JSON is cut short"),
+        ({"annotations/train.json": '{"images": [', "1.png": None}, "train.json:1: the JSON is cut short"),
+        ({"annotations/train.json": '{"images": [],\n"annotations": 1.x}', "1.png": None},
+         "train.json:2: the file is not JSON"),
         ({"annotations/train.json": coco_file(["2.png"]), "1.png": None},
          "the images of the annotations are not in the folder"),
         ({"1.png": None, "labels.csv": "file,size,weight\n1.png,2,3\n"}, "which column of the table is the label"),
@@ -164,8 +167,6 @@ def test_colors_need_a_table_and_255_a_meaning(tmp_path):
     mask(tmp_path / "masks/1.png", mode="RGB")
     assert "there is no table of the classes' colors" in refusal(lambda: detect(tmp_path))
     mask(tmp_path / "masks/1.png")
-    from PIL import Image
-
     Image.fromarray(np.repeat([[0, 255]], 16, 0).repeat(20, 1).astype(np.uint8)).save(tmp_path / "masks/1.png")
     says = refusal(lambda: splits_of(tmp_path))
     assert "the classes can't be told from the values of the masks" in says and "values 0, 255" in says
@@ -175,6 +176,16 @@ def test_one_image_in_two_splits_is_an_error(tmp_path):
     LAYOUTS["yolo_darknet"][0](tmp_path)
     text(tmp_path / "valid.txt", "obj/train0.png\n")
     assert "one image is in two splits" in refusal(lambda: splits_of(tmp_path))
+
+
+def test_the_same_content_in_two_splits_is_a_warning(tmp_path, capsys):
+    LAYOUTS["class_folders_with_splits"][0](tmp_path)
+    splits_of(tmp_path)
+    assert capsys.readouterr().err == ""
+    (tmp_path / "Val/cat/again.png").write_bytes((tmp_path / "Train/cat/train0.png").read_bytes())
+    splits_of(tmp_path)
+    says = capsys.readouterr().err
+    assert "warning: 1 files have the same content in two splits" in says and "train0.png (train)" in says
 
 
 def test_two_splits_of_other_classes_are_an_error(tmp_path):
@@ -231,3 +242,59 @@ def test_real_folders_are_known(shared_data):
     assert {name: detect(shared_data / name).reader for name in formats} == formats
     assert "coco (" in refusal(lambda: detect(shared_data / "nuclei"))
     assert detect(shared_data / "nuclei", "coco").splits["test"].settings["images"] == "images/test"
+
+
+DAMAGE: dict[str, tuple[str, Callable[[Path], object], str, str]] = {
+    "an image is missing": ("coco", lambda root: (root / "val2017/val0.png").unlink(), "valid", "val0.png"),
+    "an image is cut short": (
+        "class_folders_with_splits", lambda root: cut(root / "Val/cat/val0.png"), "valid", "val0.png",
+    ),
+    "a box reaches outside": ("yolo_roboflow", lambda root: text(root / "valid/labels/val0.txt", "0 .9 .5 .9 .1\n"),
+                              "valid", "a box reaches outside the picture"),
+    "a class has no name": ("yolo_ultralytics", lambda root: text(root / "labels/train/train1.txt", "7 .5 .5 .1 .1\n"),
+                            "train", "a class has no name"),
+    "XML is broken": ("voc", lambda root: text(root / "Annotations/val0.xml", "<annotation>\n<a"), "valid", "line 2"),
+    "a mask is missing": ("mask_folders", lambda root: (root / "Masks/val/val0.png").unlink(), "valid", "has no mask"),
+    "a mask has another size": ("mask_folders", lambda root: black(root / "Masks/val/val0.png"),
+                                "valid", "another size"),
+    "a target is missing": ("csv_labels", lambda root: text(root / "labels.csv", csv_with_a_hole(root)), "train",
+                            "a row has no class"),
+    "an id is given twice": ("coco_roboflow", lambda root: text(root / "valid/_annotations.coco.json", twice(root)),
+                             "valid", "is given to another image too"),
+}  # fmt: skip
+
+
+def black(path: Path) -> None:
+    Image.new("RGB", (40, 30)).save(path)
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:300])
+
+
+def csv_with_a_hole(root: Path) -> str:
+    return (root / "labels.csv").read_text().replace("train0.png,cat", "train0.png,")
+
+
+def twice(root: Path) -> dict[str, object]:
+    content = json.loads((root / "valid/_annotations.coco.json").read_text())
+    content["images"][1]["id"] = content["images"][0]["id"]
+    return {**content, "annotations": []}
+
+
+@pytest.mark.parametrize("kind", DAMAGE)
+def test_damage_is_told_with_its_file_and_leaves_the_other_items_usable(tmp_path, kind, capsys):
+    name, damage, split, says = DAMAGE[kind]
+    LAYOUTS[name][0](tmp_path)
+    damage(tmp_path)
+    part = splits_of(tmp_path)[split]
+    errors = []
+    for index in range(len(part)):
+        try:
+            part[index]
+        except TrainerError as error:
+            errors.append(f"{part.source(index)}: {error}")
+    assert len(errors) == (2 if "twice" in kind else 1) and all(says in error for error in errors)
+    assert main(["data", "inspect", str(tmp_path), "--json"]) == 2
+    listed = json.loads(capsys.readouterr().out)[split]
+    assert len(listed["bad"]) == len(errors) and listed["usable"] == len(part) - len(errors)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -19,6 +18,7 @@ from trainer import TrainerError
 from trainer.configs.own import own_class
 from trainer.datasets.dataset import Dataset, Subset
 from trainer.datasets.order import SPLITS, item_bits
+from trainer.datasets.readers.duplicates import refuse_duplicates
 from trainer.datasets.readers.opening import Opening
 from trainer.datasets.split_words import SPLIT_WORDS, TRAIN
 
@@ -84,7 +84,7 @@ def _opened(sections: Mapping[str, tuple[Reading, str | None]], root: Path, open
         if not shared and hasattr(found[split], "shared_settings"):
             shared = found[split].shared_settings()  # type: ignore[attr-defined]
     _refuse_other_classes(found)
-    _refuse_shared_items(found)
+    refuse_duplicates(found, opening)
     return found
 
 
@@ -200,24 +200,6 @@ def _refuse_other_classes(found: Mapping[str, Dataset]) -> None:
                 found=f"{split}: {', '.join(found[split].class_names[:12])}",
                 expected=f"those of {first}, in the same order: {', '.join(names[:12])}",
             )
-
-
-def _refuse_shared_items(found: Mapping[str, Dataset]) -> None:
-    """Raises `TrainerError` where one image file is an item of two splits."""
-    owners: dict[str, str] = {}
-    for split, dataset in found.items():
-        if not hasattr(dataset, "image_path"):
-            continue
-        for index in range(len(dataset)):
-            path = os.path.normpath(dataset.image_path(index))
-            if owners.setdefault(path, split) != split:
-                raise TrainerError(
-                    "one image is in two splits",
-                    where=path,
-                    found=f"{owners[path]} and {split}",
-                    expected="every image in one split: what is measured on images of the training is worthless",
-                    hint="`data.reader.fractions={valid: 0.1}` takes a validation split from train.",
-                )
 
 
 def _taken_apart(found: Mapping[str, Dataset], config: Reading, seed: int) -> dict[str, Dataset]:
