@@ -81,6 +81,11 @@ def _refuse_unread(config: RunConfig) -> None:
 
 def _refuse_unmeasured(splits: Mapping[str, Dataset], config: RunConfig) -> None:
     """Raises `TrainerError` where the config asks for metrics of validation, and nothing is there to validate on."""
+    refuse_unmeasured({name: f"{name}: {len(split)} items" for name, split in splits.items()}, config)
+
+
+def refuse_unmeasured(splits: Mapping[str, str], config: RunConfig) -> None:
+    """The same of splits that are not read yet: by name, what is known of each."""
     best, stopping = config.checkpoint.best, config.early_stopping
     asked = {
         "metrics.valid": bool(config.metrics.valid),
@@ -92,7 +97,7 @@ def _refuse_unmeasured(splits: Mapping[str, Dataset], config: RunConfig) -> None
         raise TrainerError(
             "there is no validation split to measure on",
             where=", ".join(keys),
-            found=", ".join(f"{name}: {len(split)} items" for name, split in splits.items()),
+            found=", ".join(splits.values()),
             expected="a split called valid",
             hint="`data.reader.fractions={valid: 0.1}` takes a tenth of train; "
             "without validation, set metrics.valid=[] and checkpoint.best=null.",
