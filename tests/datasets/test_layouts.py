@@ -121,6 +121,13 @@ def test_a_folder_of_two_layouts_is_an_error_with_both_and_a_choice(tmp_path):
     assert main(["data", "inspect", str(tmp_path), "--from", "voc"]) == 0
 
 
+def test_a_class_without_images_is_named(tmp_path):
+    LAYOUTS["class_folders"][0](tmp_path)
+    (tmp_path / "emu").mkdir()
+    says = refusal(lambda: splits_of(tmp_path))
+    assert "emu: no files of this kind in the folder" in says
+
+
 def test_files_of_other_kinds_are_counted_and_named(tmp_path):
     LAYOUTS["class_folders"][0](tmp_path)
     for number in range(2):

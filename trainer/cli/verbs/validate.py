@@ -25,8 +25,9 @@ def execute(arguments: argparse.Namespace) -> int:
     if arguments.resolved:
         print(dump_resolved(loaded), end="")
         return 0
+    layout = layout_line(loaded.config)
     print(f"{arguments.target}: good")
-    if (layout := layout_line(loaded.config)) is not None:
+    if layout is not None:
         print(f"  {layout}")
     for part in loaded.not_loaded:
         print(f"  not looked at: {part}")

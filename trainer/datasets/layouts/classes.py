@@ -55,9 +55,13 @@ def class_folders(listing: Listing) -> Layout | None:
 def _classes(listing: Listing, at: str) -> list[str]:
     """The folders of the classes; none where a folder has no images or is called what classes are not."""
     folders = listing.folders_in(at)
-    if all(listing.images_below(folder) and name_of(folder).lower() not in _OTHER_MEANINGS for folder in folders):
-        return folders
-    return []
+    if not any(listing.images_below(folder) for folder in folders):
+        return []
+    has_others = any(
+        name_of(folder).lower() in _OTHER_MEANINGS or (listing.has_files(folder) and not listing.images_below(folder))
+        for folder in folders
+    )
+    return [] if has_others else folders  # the reader tells of an empty one
 
 
 def _same_names(listing: Listing, folders: list[str]) -> bool:

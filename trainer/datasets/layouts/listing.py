@@ -66,6 +66,10 @@ class Listing:
         """Paths of the images in a folder and below it."""
         return self.below(parent, *SUFFIXES)
 
+    def has_files(self, parent: str) -> bool:
+        """Whether any file is in a folder or below it."""
+        return any(self.folders[name] for name in self._at_or_below(parent))
+
     def has(self, path: str) -> bool:
         """Whether there is such a file."""
         return path in self._files
