@@ -17,6 +17,7 @@ from trainer.engine import targets
 from trainer.engine.graph.node import Node
 from trainer.engine.graph.signature import signature
 from trainer.engine.graph.storage import Storage
+from trainer.engine.targets import Device, Run
 from trainer.engine.targets.cpu.machine import host_machine
 from trainer.learner import Learner
 from trainer.learner.task import model_states
@@ -24,7 +25,7 @@ from trainer.learner.task import model_states
 __all__ = ["ROOT", "program_digest"]
 
 
-class LoweringDevice:
+class LoweringDevice(Device):
     """Computes values without a trace as the `cpu` device does; of a traced step keeps the text and gives zeros."""
 
     name = "cpu"
@@ -34,7 +35,7 @@ class LoweringDevice:
         self._signatures: set[Any] = set()
         self.texts: list[str] = []
 
-    def evaluate(self, nodes: Sequence[Node]) -> list[Storage]:
+    def evaluate(self, nodes: Sequence[Node]) -> Run:
         key, _ = signature(nodes)
         if key not in self._signatures:
             self._signatures.add(key)
@@ -67,8 +68,8 @@ class _Zeros:
     def __init__(self, results: Sequence[Node]) -> None:
         self._results = [(node.shape, node.dtype) for node in results]
 
-    def run(self, inputs: Sequence[Storage]) -> list[Storage]:
-        return [Storage.of(np.zeros(shape, dtype.storage), dtype) for shape, dtype in self._results]
+    def run(self, inputs: Sequence[Storage]) -> Run:
+        return Run(Storage.of(np.zeros(shape, dtype.storage), dtype) for shape, dtype in self._results)
 
 
 def program_digest(recipe: str) -> str:

@@ -40,7 +40,7 @@ WALL_CLOCK = ("samples_per_second",)
 
 PATIENCE_SECONDS = 120.0
 SETTINGS = (
-    "data.batch_size=48", "options.valid_images=1500", "options.test_images=7500",  # an epoch is 11 steps
+    "data.batch_size=48", "data.reader.fractions={valid: 0.15, test: 0.75}",  # an epoch is 11 steps
     "train.steps=42", "train.epochs=null", "train.accumulate=2", "train.ema={decay: 0.99}", "train.log_every_steps=3",
     "schedule={name: plateau, metric: valid/loss, patience: 1, gamma: 0.5}",
     "early_stopping={metric: valid/loss, mode: min, patience: 20, warmup: 1}",

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from tests.datasets.layout_folders import yolo_ultralytics
 from trainer.cli import main
+from trainer.datasets.layouts import detect
 
 
 @pytest.fixture
@@ -34,20 +36,20 @@ def cells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_an_inspection_tells_what_is_there_and_what_is_wrong(cells, capsys):
     assert main(["data", "inspect", "cells"]) == 2
     text = capsys.readouterr().out
-    assert "instances: 3 items, 2 can't be used" in text and "30 x 20 1" in text
+    assert "train: 3 items, 2 can't be used" in text and "30 x 20 1" in text
     assert "cell" in text and "a box reaches outside the picture" in text and "2.png: the image is " in text
     assert "found:    annotation 2: x_min, y_min, x_max, y_max = 20, 10, 320, 14" in text
 
 
 def test_an_inspection_as_json_lists_every_bad_item(cells, capsys):
     assert main(["data", "inspect", "cells/instances.json", "--json"]) == 2
-    found = json.loads(capsys.readouterr().out)["all"]
+    found = json.loads(capsys.readouterr().out)["train"]
     assert found["items"] == 3 and len(found["bad"]) == 2 and found["classes"] == {"boxes": {"cell": 1}}
 
 
 def test_a_contact_sheet_is_written_of_what_can_be_used(cells, capsys):
     assert main(["data", "inspect", "cells", "--contact-sheet", "sheet.png"]) == 2
-    assert "sheet.png: 1 items of instances" in capsys.readouterr().err
+    assert "sheet.png: 1 items of train" in capsys.readouterr().err
     assert Image.open("sheet.png").width > 200
     assert main(["data", "inspect", "cells", "--contact-sheet", "nowhere/sheet.png"]) == 2
     assert "nowhere/sheet.png" in capsys.readouterr().err
@@ -70,7 +72,7 @@ def test_a_recipe_with_data_of_its_own_is_inspected(capsys):
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["cells", "--split", "valid"], "no such split\n  found:    valid\n  expected: instances"),
+        (["cells", "--split", "valid"], "no such split\n  found:    valid\n  expected: train"),
         (["cells", "--items", "0"], "--items and --pictures are counts"),
         (["cells", "data.batch_size=3"], "values are set in a config, not in a folder"),
         (["."], "which format this is can't be told"),
@@ -96,12 +98,25 @@ def test_a_conversion_says_what_it_did_and_what_it_left(cells, capsys):
     assert [one["bbox"] for one in content["annotations"]] == [[1, 2, 3, 4]]
 
 
+@pytest.mark.parametrize(("to", "reader"), [("yolo", "yolo"), ("coco", "coco"), ("voc", "voc")])
+def test_splits_stay_apart(tmp_path, monkeypatch, to, reader):
+    monkeypatch.chdir(tmp_path)
+    yolo_ultralytics(tmp_path / "source")
+    assert main(["data", "convert", "--to", to, "source", "target"]) == 0
+    layout = detect(tmp_path / "target")
+    assert layout.reader == reader and {name: part.items for name, part in layout.splits.items()} == {
+        "train": 4, "valid": 2
+    }  # fmt: skip
+    if to == "yolo":
+        assert "train: images/train\nval: images/val\n" in Path("target/data.yaml").read_text()
+
+
 def test_images_may_lie_elsewhere(cells, capsys):
     Path("elsewhere").mkdir()
     (cells / "images").rename("elsewhere/pictures")
     words = ["data", "convert", "--to", "voc", "cells/instances.json", "voc", "--on-error", "skip"]
     assert main(words) == 2
-    assert "where the images of the annotations lie can't be told" in capsys.readouterr().err
+    assert "the images of the annotations are not in the folder" in capsys.readouterr().err
     assert main([*words, "--images-in", "elsewhere/pictures"]) == 0
     assert Path("voc/Annotations/0.xml").is_file() and Path("voc/JPEGImages/0.png").is_file()
 
@@ -111,11 +126,11 @@ def test_images_may_lie_elsewhere(cells, capsys):
     [
         (
             ["--to", "voc", "--from", "yolo", "cells", "x"],
-            "SRC is of another format\n  found:    coco\n  expected: yolo",
+            "the folder has no layout of the format yolo",
         ),
         (["--to", "voc", "cells", "nowhere/x"], "nowhere/x"),
         (["--to", "voc", "cells", "cells"], "there is something already"),
-        (["--to", "voc", "cells", "x", "--split", "train"], "no such split"),
+        (["--to", "voc", "cells", "x", "--split", "valid"], "no such split"),
         (["--to", "voc", "cells", "x", "--images-in", "cells"], "--images-in is for a COCO file"),
         (["cells", "x"], "the following arguments are required: --to"),
     ],

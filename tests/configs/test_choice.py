@@ -60,9 +60,11 @@ def rows_in(found: set[str]) -> set[str]:
 
 def test_only_the_sections_that_a_config_names_are_built() -> None:
     declared, built = sections_after("seed=1")
-    assert {name.rpartition(".")[2] for name in rows_in(built)} == {"AdamWConfig", "CosineSchedule", "AccuracyConfig"}
+    assert {name.rpartition(".")[2] for name in rows_in(built)} == {
+        "AdamWConfig", "CosineSchedule", "AccuracyConfig", "IdxReader"
+    }  # fmt: skip
     files = {name.rpartition(".")[0].removeprefix("trainer.configs.") for name in rows_in(declared)}
-    assert files == {"optimizers.adaptive", "schedules.waves", "metrics.classification"}
+    assert files == {"optimizers.adaptive", "schedules.waves", "metrics.classification", "readers.formats"}
 
 
 def test_importing_the_configs_declares_no_choice_at_all() -> None:

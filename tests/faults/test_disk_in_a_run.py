@@ -60,7 +60,7 @@ class Disk(Hook):
 SETTINGS = (
     "train.steps=16", "train.epochs=null", "schedule.name=constant", "train.log_every_steps=1", "tuning.mode=off",
     "validate.every_steps=4", "validate.batches=1", "metrics.valid=[accuracy, confusion_matrix]",
-    "checkpoint={every_steps: 2, keep_last: 3, on_error: %s}", "options.test_images=500",
+    "checkpoint={every_steps: 2, keep_last: 3, on_error: %s}", "data.reader.fractions.test=0.05",
 )  # fmt: skip
 
 

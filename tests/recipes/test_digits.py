@@ -79,7 +79,7 @@ def test_fast_numerics_read_as_many_digits() -> None:
 
 def test_compiled_and_reference_steps_agree() -> None:
     few = ["train.epochs=null", "train.steps=2", "train.log_every_steps=1", "schedule.warmup_steps=1"]
-    few += ["data.batch_size=16", "data.valid_batch_size=32", "options.valid_images=32", "options.test_images=32"]
+    few += ["data.batch_size=16", "data.valid_batch_size=32", "data.reader.fractions={valid: 0.0032, test: 0.0032}"]
     compiled, reference = train(*few, "device=cpu"), train(*few, "device=reference")
     np.testing.assert_allclose(compiled[1], reference[1], rtol=1e-4)
     assert compiled[0].metrics["test/loss"] == pytest.approx(reference[0].metrics["test/loss"], rel=1e-2)
@@ -95,8 +95,8 @@ def test_a_copied_recipe_brings_its_data_and_takes_other_pictures(tmp_path: Path
     random = np.random.default_rng(0)
     (tmp_path / "images").write_bytes(idx(random.integers(0, 256, (40, 20, 36), dtype=np.uint8)))
     (tmp_path / "labels").write_bytes(idx(random.integers(0, 3, 40, dtype=np.uint8)))
-    own = ["options.images=images", "options.labels=labels", f"data.root={tmp_path}", "options.class_names=[a, b, c]"]
-    task = make_task(*own, "options.valid_images=8", "options.test_images=8", target=str(copy / "config.yaml"))
+    reader = "{name: idx, images: images, labels: labels, classes: [a, b, c], fractions: {valid: 0.2, test: 0.2}}"
+    task = make_task(f"data.root={tmp_path}", f"data.reader={reader}", target=str(copy / "config.yaml"))
     splits = task.data()
     task.plan = Plan(splits.train.steps_per_epoch, total_steps=10)
     task.build()
@@ -105,7 +105,7 @@ def test_a_copied_recipe_brings_its_data_and_takes_other_pictures(tmp_path: Path
 
 
 def test_splits_larger_than_the_data_are_the_users_mistake() -> None:
-    with pytest.raises(TrainerError, match=r"does not fit[\s\S]*of 10000 items"):
-        make_task("options.test_images=9600").data()
+    with pytest.raises(TrainerError, match=r"the splits can't be taken from train"):
+        make_task("data.reader.fractions.test=0.96").data()
     with pytest.raises(TrainerError, match="no such file"):
-        make_task("options.images=elsewhere.gz").data()
+        make_task("data.reader.images=elsewhere.gz").data()

@@ -87,9 +87,10 @@ def test_side_by_side_pictures_and_two_folders_of_ones_own(tmp_path: Path, on_th
     sizes = {"train": 3, "val": 2}
     pictures(tmp_path / "one", sizes, beside=True)
     pictures(tmp_path / "two", sizes, beside=False)
-    two = ["data.reader.images=in/{split}", "data.reader.targets=out/{split}", "data.reader.direction=left_to_right"]
+    one = ["data.reader={name: pairs, images: '{split}', direction: right_to_left}"]
+    two = ["data.reader={name: pairs, images: 'in/{split}', targets: 'out/{split}'}"]
     transforms = f"data.transforms={json.dumps(TRANSFORMS)}"
-    side = make_task(*SMALL, transforms, f"data.root={tmp_path / 'one'}").data().train.dataset
+    side = make_task(*SMALL, transforms, f"data.root={tmp_path / 'one'}", *one).data().train.dataset
     apart = make_task(*SMALL, transforms, f"data.root={tmp_path / 'two'}", *two).data().train.dataset
     assert len(side) == len(apart) == 3
     for index in range(3):
@@ -102,7 +103,8 @@ def test_a_few_steps_bring_pictures_nearer_and_show_them(tmp_path: Path) -> None
     steps = ["train.epochs=null", "train.steps=40", "train.log_every_steps=10", "data.valid_batch_size=2",
              "optimizers.generator.learning_rate=0.005"]  # fmt: skip
     transforms = f"data.transforms={json.dumps({**TRANSFORMS, 'train': TRANSFORMS['valid']})}"
-    loaded = load("pix2pix", [*SMALL, *steps, transforms, f"data.root={tmp_path}", "options.dropout=0"])
+    own = [f"data.root={tmp_path}", "data.reader={name: pairs, images: '{split}', direction: right_to_left}"]
+    loaded = load("pix2pix", [*SMALL, *steps, transforms, *own, "options.dropout=0"])
     distances: list[float] = []
 
     def sink(event: Event) -> None:

@@ -17,6 +17,7 @@ from trainer.configs.layers import lay_over
 from trainer.configs.metrics import MetricConfig
 from trainer.configs.overrides import Overrides, override
 from trainer.configs.own import absolute_name
+from trainer.configs.own_data import without_inherited_reader
 from trainer.configs.plain import plain_document
 from trainer.configs.problems import ConfigError, KeyPath, Place, Problem, dotted
 from trainer.configs.reader import Document
@@ -54,7 +55,7 @@ def load(target: str | Mapping[str, Any], overrides: Overrides = (), *, recipes:
     document = documents[0]
     for upper in documents[1:]:
         document = lay_over(document, upper, RunConfig)
-    return _validated(override(document, overrides, os.getcwd()), recipes)
+    return _validated(without_inherited_reader(override(document, overrides, os.getcwd())), recipes)
 
 
 def load_resolved(path: str | os.PathLike[str], *, recipes: RecipeIndex | None = None) -> Loaded:

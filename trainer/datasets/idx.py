@@ -50,6 +50,17 @@ def read_idx(path: Path | str) -> np.ndarray:
     return np.frombuffer(content, dtype, offset=start).reshape(shape).astype(dtype.newbyteorder("="), copy=False)
 
 
+def idx_count(path: Path) -> int:
+    """How many rows an IDX file has, by its header. Raises `TrainerError` where it can't be read or has none."""
+    try:
+        with path.open("rb") as file:
+            is_compressed = file.read(2) == b"\x1f\x8b"
+        with gzip.open(path) if is_compressed else path.open("rb") as file:
+            return int(struct.unpack(">I", file.read(8)[4:])[0])
+    except (OSError, EOFError, struct.error, zlib.error) as error:
+        raise TrainerError("the IDX file can't be read", where=str(path), found=error) from error
+
+
 def read_idx_pair(images: Path | str, labels: Path | str, *, class_names: Sequence[str]) -> ArrayDataset:
     """Images and their labels as items {"image": uint8 [H, W, 1], "label": int64 []}.
 

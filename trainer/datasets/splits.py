@@ -15,7 +15,9 @@ from trainer.datasets.dataset import Dataset, Subset, gives_batches
 from trainer.datasets.known import labels_of, sizes_of
 from trainer.datasets.loader import Loader
 from trainer.datasets.making import BatchMaker, BatchTransform, EpochDataset
+from trainer.datasets.readers import is_read
 from trainer.datasets.samplers import BySize, ClassBalanced, InOrder, Sampler, Shuffled, Weighted, class_weights
+from trainer.datasets.split_words import TRAIN, VALID
 from trainer.datasets.transforms import Pipeline
 from trainer.datasets.transforms.build import pipeline_for
 from trainer.datasets.workers import Workers, processors
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
     from trainer.configs import RunConfig
     from trainer.configs.data import DataConfig
 
-TRAIN = "train"
 MOST_WORKERS = 8
 """So many workers unless the config says otherwise; more seldom help, and each takes memory."""
 
@@ -38,6 +39,8 @@ def loaders(
     their workers, which are started here, so that they are ready when the model is.
     """
     data = config.data
+    _refuse_unread(config)
+    _refuse_unmeasured(splits, config)
     splits = {name: pipeline_for(split, data.transforms.of(name), config.seed) for name, split in splits.items()}
     workers: Workers | int | None = data.workers
     made: dict[str, Loader] = {}
@@ -63,6 +66,42 @@ def loaders(
         )
         workers = made[name].workers
     return made
+
+
+def _refuse_unread(config: RunConfig) -> None:
+    """Raises `TrainerError` where the config names a reader and the task made its data without it."""
+    if config.data.reader is not None and not is_read(config.data.reader):
+        raise TrainerError(
+            "the task ignores the reader",
+            where="data.reader",
+            found=f"{config.data.reader.name}, and data that the task makes itself",
+            expected="a task that reads with `self.read_splits()`, or no data.reader",
+        )
+
+
+def _refuse_unmeasured(splits: Mapping[str, Dataset], config: RunConfig) -> None:
+    """Raises `TrainerError` where the config asks for metrics of validation, and nothing is there to validate on."""
+    refuse_unmeasured({name: f"{name}: {len(split)} items" for name, split in splits.items()}, config)
+
+
+def refuse_unmeasured(splits: Mapping[str, str], config: RunConfig) -> None:
+    """The same of splits that are not read yet: by name, what is known of each."""
+    best, stopping = config.checkpoint.best, config.early_stopping
+    asked = {
+        "metrics.valid": bool(config.metrics.valid),
+        "checkpoint.best": best is not None and best.metric.startswith(f"{VALID}/"),
+        "early_stopping": stopping is not None and stopping.metric.startswith(f"{VALID}/"),
+    }
+    keys = [key for key, is_asked in asked.items() if is_asked]
+    if TRAIN in splits and VALID not in splits and keys:
+        raise TrainerError(
+            "there is no validation split to measure on",
+            where=", ".join(keys),
+            found=", ".join(splits.values()),
+            expected="a split called valid",
+            hint="`data.reader.fractions={valid: 0.1}` takes a tenth of train; "
+            "without validation, set metrics.valid=[] and checkpoint.best=null.",
+        )
 
 
 def _sampler(dataset: Dataset, data: DataConfig, batch_size: int) -> Sampler:

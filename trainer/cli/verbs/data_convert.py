@@ -31,7 +31,7 @@ def describe(parser: argparse.ArgumentParser) -> None:
         default="copy",
         help="what becomes of the images: copied (default), hard links, left out",
     )
-    parser.add_argument("--split", help="of a YOLO folder with several splits: which one")
+    parser.add_argument("--split", help="of SRC with several splits: only this one")
     parser.add_argument(
         "--on-error", choices=("raise", "skip"), default="raise", help="what an image that can't be used does"
     )
@@ -50,13 +50,15 @@ def execute(arguments: argparse.Namespace) -> int:
     opening = Opening(line.of("annotations"))
     if arguments.on_error == "skip":
         opening = Opening(line.of("annotations"), lambda error: strays.append(str(error)))
-    section, root = _section(arguments)
-    dataset = read(section, root, opening=opening)
+    sections, root = _sections(arguments)
+    parts = {split: read(section, root, opening=opening) for split, section in sections.items()}
+    dataset = next(iter(parts.values()))
     target = Path(arguments.target)
     if not target.absolute().parent.is_dir():
         raise write_error(target, FileNotFoundError(2, "there is no such folder to put it in"))
     done = convert(
-        dataset, arguments.target_format, target, images=arguments.images, on_error=arguments.on_error,
+        dataset if len(parts) == 1 else parts, arguments.target_format, target, images=arguments.images,
+        on_error=arguments.on_error,
         progress=line.of("images"),
     )  # fmt: skip
     line.clear()
@@ -72,12 +74,13 @@ def execute(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _section(arguments: argparse.Namespace) -> Any:
-    """The reader's section and the root for SRC."""
+def _sections(arguments: argparse.Namespace) -> Any:
+    """The reader's section of each split of SRC that is converted, by its word, and the root of their paths."""
     from pathlib import Path
 
     from trainer import TrainerError
-    from trainer.datasets.readers.guess import guess, section
+    from trainer.datasets.layouts.detect import detect_path
+    from trainer.datasets.readers.reading import section_of
 
     source = Path(arguments.source).absolute()
     if arguments.images_in is not None:
@@ -86,25 +89,21 @@ def _section(arguments: argparse.Namespace) -> Any:
             raise TrainerError("--images-in is for a COCO file", where=arguments.source)
         root = Path(os.path.commonpath((source, images)))
         settings = {"images": str(images.relative_to(root)), "annotations": str(source.relative_to(root))}
-        return section({"name": "coco", **settings}), root
-    found = guess(source)
-    formats = {reader.name for reader, _ in found.values()}
-    expected = {arguments.source_format} if arguments.source_format else set(_FORMATS)
-    if not formats <= expected:
+        return {"": section_of({"name": "coco", **settings})}, root
+    layout, root = detect_path(source, arguments.source_format)
+    found = layout.splits
+    if layout.reader not in _FORMATS:
         raise TrainerError(
             "SRC is of another format",
             where=arguments.source,
-            found=", ".join(sorted(formats)),
-            expected=" or ".join(sorted(expected)),
+            found=layout.line(),
+            expected=" or ".join(_FORMATS),
         )
-    if arguments.split is None and len(found) > 1:
-        raise TrainerError(
-            "SRC has several parts",
-            where=arguments.source,
-            found=", ".join(found),
-            expected="one: name its file, or it by --split",
-        )
-    split = arguments.split or next(iter(found))
-    if split not in found:
-        raise TrainerError("no such split", where=arguments.source, found=split, expected=", ".join(found))
-    return found[split]
+    if arguments.split is not None:
+        if arguments.split not in found:
+            raise TrainerError(
+                "no such split", where=arguments.source, found=arguments.split, expected=", ".join(found)
+            )
+        found = {arguments.split: found[arguments.split]}
+    words = {"valid": "val"}
+    return {words.get(split, split): section_of(part.settings) for split, part in found.items()}, root

@@ -17,7 +17,7 @@ __all__ = ["EXAMPLES", "HINT", "describe", "execute"]
 
 EXAMPLES = """\
   trainer data inspect config.yaml                         every split of a config, as training reads it
-  trainer data inspect bccd                                a folder: its format is told by its files
+  trainer data inspect bccd                                a folder: its layout is detected
   trainer data inspect instances_val2017.json --items 500  500 items, spread evenly
   trainer data inspect bccd --contact-sheet bccd.png       pictures with their annotations drawn
   trainer data inspect bccd --json > bccd.json
@@ -34,6 +34,7 @@ def describe(parser: argparse.ArgumentParser) -> None:
         metavar="CONFIG|FOLDER|FILE",
         help="a YAML file or recipe with values to set (key=value), a folder, or a file of a data set",
     )
+    parser.add_argument("--from", dest="form", metavar="FORMAT", help="the format of a folder (detected by its files)")
     parser.add_argument("--split", help="only this split")
     parser.add_argument("--items", type=int, metavar="N", help="look at N items of each split, spread evenly (all)")
     parser.add_argument("--contact-sheet", metavar="FILE.png", help="draw pictures with their annotations")
@@ -54,7 +55,7 @@ def execute(arguments: argparse.Namespace) -> int:
         raise TrainerError("--items and --pictures are counts", expected="at least 1")
     line = ProgressLine()
     strays: list[TrainerError] = []
-    splits = _splits(arguments.words, Opening(line.of("reading"), strays.append))
+    splits = _splits(arguments.words, Opening(line.of("reading"), strays.append), arguments.form)
     if arguments.split is not None:
         if arguments.split not in splits:
             raise TrainerError("no such split", found=arguments.split, expected=", ".join(splits))
@@ -121,19 +122,24 @@ def _words(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _splits(words: Sequence[str], opening: Opening) -> Mapping[str, Dataset]:
-    """The data sets by split, of a config, a recipe, a folder or a file."""
+def _splits(words: Sequence[str], opening: Opening, form: str | None) -> Mapping[str, Dataset]:
+    """The data sets by split, of a config, a recipe, a folder or a file; `form` is the format of the latter two."""
+    import sys
     from pathlib import Path
 
     from trainer import TrainerError
-    from trainer.datasets.readers.guess import read_guessed
+    from trainer.datasets.readers import read_detected
 
     path = Path(words[0])
     if not path.is_dir() and not (path.is_file() and path.suffix not in (".yaml", ".yml")):
+        if form is not None:
+            raise TrainerError("--from is for a folder or a file", hint="In a config, `data.reader.format` says it.")
         return _of_config(words, opening)
     if len(words) > 1:
         raise TrainerError("values are set in a config, not in a folder", found=words[1])
-    return read_guessed(path, opening)
+    layout, splits = read_detected(path, opening, form)
+    print(f"{words[0]}: {layout.line()}", file=sys.stderr)
+    return splits
 
 
 def _of_config(words: Sequence[str], opening: Opening) -> Mapping[str, Dataset]:

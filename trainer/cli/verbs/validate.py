@@ -18,13 +18,17 @@ def describe(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
+    from trainer.cli.layout import layout_line
     from trainer.configs import dump_resolved, load
 
     loaded = load(arguments.target, arguments.overrides)
     if arguments.resolved:
         print(dump_resolved(loaded), end="")
         return 0
+    layout = layout_line(loaded.config)
     print(f"{arguments.target}: good")
+    if layout is not None:
+        print(f"  {layout}")
     for part in loaded.not_loaded:
         print(f"  not looked at: {part}")
     return 0

@@ -20,6 +20,33 @@ class _Images(Reading):
     channels: Literal[1, 3] | None = Field(3, description="Of every image; null: 1 for grey ones, else 3.")
 
 
+class AutoReader(Reading):
+    """Detected: the format and the paths of each split are those that `trainer data inspect` says of the folder."""
+
+    code: ClassVar[str] = "auto"
+
+    name: Literal["auto"]
+    format: Literal["coco", "yolo", "voc", "image_folder", "segmentation", "pairs", "table", "idx", "text",
+                    "text_classes"] | None = Field(
+        None, description="Only layouts of this format, for a folder that can be read in several ways; null: any."
+    )  # fmt: skip
+    classes: _Classes | None = Field(None, description="Class names in the order of the labels; null: those detected.")
+    channels: Literal[1, 3] | None = Field(
+        None, description="Channels of every image: 1 or 3; null: the format's default."
+    )
+    masks: bool = Field(False, description="Read the segmentations of COCO too.")
+    keypoints: bool = Field(False, description="Read the keypoints of COCO too.")
+    direction: Literal["left_to_right", "right_to_left"] | None = Field(
+        None, description="From the image to its target, of pairs; null: left_to_right."
+    )
+
+    @property
+    def form(self) -> str | None:
+        """The format that is looked for: the one that is named, or the one whose reader has the keys that are set."""
+        needed = {"coco": self.masks or self.keypoints, "pairs": self.direction is not None}
+        return self.format or next((form for form, is_needed in needed.items() if is_needed), None)
+
+
 class CocoReader(_Images):
     """COCO: boxes, and masks or keypoints, of one JSON file."""
 
@@ -70,6 +97,9 @@ class YoloReader(_Images):
     labels: str | None = Field(
         None, description="Folder of the label files, in data.root; null: the images' with `labels` for `images`."
     )
+    image_set: str | None = Field(
+        None, description="File with the path of an image a line, such as {split}.txt; null: every image of the folder."
+    )
     classes: str | _Classes = Field(
         "data.yaml",
         description="Names in the order of the classes, or the file that has them: `names` of a YAML file, or a name a "
@@ -95,7 +125,9 @@ class SegmentationReader(_Images):
     name: Literal["segmentation"]
     images: str = Field("images", description="Folder of the images, in data.root.")
     masks: str = Field("masks", description="Folder of the masks, in data.root.")
-    classes: _Classes = Field(description="Names in the order of the indices.")
+    classes: _Classes | None = Field(
+        None, description="Names in the order of the indices; null: the numbers that occur in the masks."
+    )
     colours: tuple[_Colour, ...] | None = Field(
         None, description="The colour of each class, for masks in RGB; null: masks hold class indices."
     )

@@ -31,6 +31,11 @@ class Reading(Section):
         "seed", description="seed: a random choice, the same for the same seed; order: from the end."
     )
 
+    @property
+    def form(self) -> str | None:
+        """The format that is looked for where the layout is detected; None: any."""
+        return None
+
     def settings(self) -> dict[str, Any]:
         """What the reader itself is given."""
         return {name: getattr(self, name) for name in type(self).model_fields if name not in Reading.model_fields}

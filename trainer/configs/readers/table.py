@@ -9,6 +9,7 @@ from trainer.configs.choice import OWN_TAG, Choice
 from trainer.configs.readers.reading import Reading
 
 READERS: Mapping[str, str] = {
+    "auto": "formats:AutoReader",
     "coco": "formats:CocoReader",
     "coco_panoptic": "formats:CocoPanopticReader",
     "voc": "formats:VocReader",

@@ -6,6 +6,7 @@ import errno
 import os
 import shutil
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -34,7 +35,7 @@ class Conversion:
 
 
 def convert(
-    dataset: Dataset,
+    dataset: Dataset | Mapping[str, Dataset],
     to: str,
     folder: Path,
     *,
@@ -48,7 +49,7 @@ def convert(
     only where the format has something near; what is lost is counted.
 
     Args:
-        dataset: of one of these formats.
+        dataset: of one of these formats, or several of one format by the words of their splits: train, val, test.
         to: one of FORMATS.
         folder: new or empty.
         images: "copy" them, "link" to them (hard links, on one file system), or leave them out ("none").
@@ -59,31 +60,35 @@ def convert(
         TrainerError: the data set is of another format, the folder has something in it or can't be written, two images
             would share a file of annotations, or an image can't be used (with "raise").
     """
-    read = READERS.get(type(dataset))
+    parts = dataset if isinstance(dataset, Mapping) else {"": dataset}
+    first = next(iter(parts.values()))
+    read = READERS.get(type(first))
     if read is None or to not in WRITERS:
-        raise TrainerError("there is no such conversion", found=f"{type(dataset).__name__} to {to}", expected=FORMATS)
+        raise TrainerError("there is no such conversion", found=f"{type(first).__name__} to {to}", expected=FORMATS)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise TrainerError("there is something already", where=str(folder), expected="a new or empty folder")
     done = Conversion()
     stems: dict[str, str] = {}
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        writer = WRITERS[to](folder, dataset.class_names)
-        for index in range(len(dataset)):
-            try:
-                one = read(dataset, index)
-                _place_image(one, writer.images, images)
-            except TrainerError as error:
-                if on_error == "raise":
-                    raise
-                done.skipped.append((dataset.source(index), str(error)))
-                continue
-            _refuse_shared_stem(one, stems, dataset.source(index))
-            done.images += 1
-            done.boxes += writer.write(one)
-            done.unsaid.update({f"{what} left out": count for what, count in one.unsaid.items()})
-            if progress is not None:
-                progress(index + 1, len(dataset))
+        writer = WRITERS[to](folder, first.class_names)
+        for split, part in parts.items():
+            writer.begin(split)
+            for index in range(len(part)):
+                try:
+                    one = read(part, index)
+                    _place_image(one, writer.images, images)
+                except TrainerError as error:
+                    if on_error == "raise":
+                        raise
+                    done.skipped.append((part.source(index), str(error)))
+                    continue
+                _refuse_shared_stem(one, writer.images, stems, part.source(index))
+                done.images += 1
+                done.boxes += writer.write(one)
+                done.unsaid.update({f"{what} left out": count for what, count in one.unsaid.items()})
+                if progress is not None:
+                    progress(index + 1, len(part))
         writer.close()
     except OSError as error:
         raise TrainerError("the data set can't be written", where=str(folder), found=error) from error
@@ -117,9 +122,9 @@ def _link(image: Path, target: Path) -> None:
         ) from None
 
 
-def _refuse_shared_stem(one: Annotated, stems: dict[str, str], where: str) -> None:
+def _refuse_shared_stem(one: Annotated, folder: Path, stems: dict[str, str], where: str) -> None:
     """Formats with a file of annotations for each image need names that differ by more than their ending."""
-    stem = str(Path(one.name).with_suffix(""))
+    stem = str((folder / one.name).with_suffix(""))
     if stem in stems:
         found = f"{stems[stem]} and {one.name}"
         raise TrainerError("two images have one name but for the ending", where=where, found=found)

@@ -1,6 +1,7 @@
-"""Writers of COCO, Pascal VOC and YOLO: each is told of one image after the other, and then closed.
+"""Writers of COCO, Pascal VOC and YOLO: for each split `begin`, then one image after the other; at the end `close`.
 
-What a format has no words for is counted in `unsaid`, by what became of it.
+Splits are words such as train and val; "" stands for a data set that is not divided. What a format has no words for is
+counted in `unsaid`, by what became of it.
 """
 
 from __future__ import annotations
@@ -29,6 +30,9 @@ class Writer(Protocol):
 
     def __init__(self, folder: Path, class_names: Sequence[str]) -> None: ...
 
+    def begin(self, split: str) -> None:
+        """Start a split; `images` is its folder from now on."""
+
     def write(self, one: Annotated) -> int:
         """Add an image; how many boxes it has in this format."""
 
@@ -37,14 +41,21 @@ class Writer(Protocol):
 
 
 class CocoWriter:
-    """`annotations.json` beside the folder `images`; ids count from 1."""
+    """`annotations.json` next to the folder `images`, or `annotations/instances_SPLIT.json`; ids count from 1."""
 
     def __init__(self, folder: Path, class_names: Sequence[str]) -> None:
         self.folder, self.images = folder, folder / "images"
         self.unsaid: Counter[str] = Counter()
         self._categories = [{"id": number, "name": name} for number, name in enumerate(class_names, 1)]
+        self._contents: dict[str, dict[str, list[dict[str, Any]]]] = {}
+
+    def begin(self, split: str) -> None:
+        self.images = self.folder / "images" / split
         self._images: list[dict[str, Any]] = []
         self._annotations: list[dict[str, Any]] = []
+        self._contents[split] = {
+            "images": self._images, "annotations": self._annotations, "categories": self._categories
+        }  # fmt: skip
 
     def write(self, one: Annotated) -> int:
         height, width = one.size
@@ -66,8 +77,10 @@ class CocoWriter:
         return len(one.boxes)
 
     def close(self) -> None:
-        content = {"images": self._images, "annotations": self._annotations, "categories": self._categories}
-        (self.folder / "annotations.json").write_text(json.dumps(content), encoding="utf-8")
+        for split, content in self._contents.items():
+            path = self.folder / (f"annotations/instances_{split}.json" if split else "annotations.json")
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(json.dumps(content), encoding="utf-8")
 
 
 class VocWriter:
@@ -77,7 +90,11 @@ class VocWriter:
         self.folder, self.images = folder, folder / "JPEGImages"
         self.unsaid: Counter[str] = Counter()
         self._class_names = class_names
-        self._names: list[str] = []
+        self._names: dict[str, list[str]] = {}
+
+    def begin(self, split: str) -> None:
+        self._split = split
+        self._names[split] = []
 
     def write(self, one: Annotated) -> int:
         root = ElementTree.Element("annotation")
@@ -95,7 +112,7 @@ class VocWriter:
                 _add(edges, name, _plain(float(value)))
         self.unsaid["crowds became difficult objects"] += int(one.crowd.sum())
         stem = Path(one.name).with_suffix("")
-        self._names.append(str(stem))
+        self._names[self._split].append(str(stem))
         path = self.folder / "Annotations" / f"{stem}.xml"
         path.parent.mkdir(parents=True, exist_ok=True)
         ElementTree.indent(root)
@@ -103,18 +120,24 @@ class VocWriter:
         return len(one.boxes)
 
     def close(self) -> None:
-        path = self.folder / "ImageSets" / "Main" / "all.txt"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("".join(f"{name}\n" for name in self._names), encoding="utf-8")
+        for split, names in self._names.items():
+            path = self.folder / "ImageSets" / "Main" / f"{split or 'all'}.txt"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("".join(f"{name}\n" for name in names), encoding="utf-8")
 
 
 class YoloWriter:
-    """`labels/<image>.txt` beside the folder `images`, and `data.yaml`; crowds are left out."""
+    """`labels/<image>.txt` next to the folder `images`, each divided by split, and `data.yaml`; crowds are left out."""
 
     def __init__(self, folder: Path, class_names: Sequence[str]) -> None:
         self.folder, self.images = folder, folder / "images"
         self.unsaid: Counter[str] = Counter()
         self._class_names = class_names
+        self._folders: dict[str, str] = {}
+
+    def begin(self, split: str) -> None:
+        self.images, self._labels = self.folder / "images" / split, self.folder / "labels" / split
+        self._folders[split or "train"] = f"images/{split}".rstrip("/")
 
     def write(self, one: Annotated) -> int:
         height, width = one.size
@@ -124,14 +147,14 @@ class YoloWriter:
             shares = (*centre, (x_max - x_min) / width, (y_max - y_min) / height)
             lines.append(" ".join([str(label), *(f"{share:.12g}" for share in shares)]) + "\n")
         self.unsaid["crowds left out"] += int(one.crowd.sum())
-        path = (self.folder / "labels" / one.name).with_suffix(".txt")
+        path = (self._labels / one.name).with_suffix(".txt")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("".join(lines), encoding="utf-8")
         return len(lines)
 
     def close(self) -> None:
         names = {number: name for number, name in enumerate(self._class_names)}
-        content = {"path": ".", "train": "images", "val": "images", "names": names}
+        content = {"path": ".", **self._folders, "names": names}
         (self.folder / "data.yaml").write_text(yaml.safe_dump(content, sort_keys=False, allow_unicode=True), "utf-8")
 
 

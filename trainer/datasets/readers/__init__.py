@@ -2,13 +2,16 @@
 
 from trainer.datasets.readers.coco_index import CocoIndex, index_coco
 from trainer.datasets.readers.opening import Opening, Progress
-from trainer.datasets.readers.reading import read, read_splits
+from trainer.datasets.readers.reading import is_read, mark_read, read, read_detected, read_splits
 
 __all__ = [
     "CocoIndex",
     "Opening",
     "Progress",
     "index_coco",
+    "is_read",
+    "mark_read",
     "read",
+    "read_detected",
     "read_splits",
 ]

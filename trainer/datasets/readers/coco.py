@@ -75,6 +75,9 @@ class CocoDataset(PictureReader):
     def source(self, index: int) -> str:
         return f"{self.index.path}: image {self.index.image_ids[index]} ({self.index.file_names[index]})"
 
+    def image_path(self, index: int) -> str:
+        return str(self.folder / self.index.file_names[index])
+
     @property
     def sizes(self) -> np.ndarray | None:
         """int32 [N, 2]: height and width of each image, without reading it; None where the file doesn't say."""

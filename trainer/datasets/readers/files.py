@@ -10,6 +10,7 @@ from trainer import TrainerError
 from trainer.datasets.images import SUFFIXES
 from trainer.datasets.paths import folder, missing_file, natural
 from trainer.datasets.readers.opening import Progress
+from trainer.datasets.split_words import split_named
 
 FILES_BETWEEN = 10_000
 
@@ -43,6 +44,19 @@ def files_in(
 def folders_in(path: Path) -> list[str]:
     """Names of the folders in a folder, in the order of their names; hidden ones are left out."""
     return sorted(entry.name for entry in os.scandir(folder(path)) if entry.is_dir() and not entry.name.startswith("."))
+
+
+def refuse_splits(names: Collection[str], path: Path) -> None:
+    """Raises `TrainerError` where the files of one data set lie in the folders of several splits."""
+    folders = sorted({name.partition("/")[0] for name in names if "/" in name})
+    if len({split_named(name) for name in folders} - {None}) > 1:
+        raise TrainerError(
+            "the folder holds several splits, and would be read as one",
+            where=str(path),
+            found=", ".join(folders[:8]),
+            expected="the folder of one split",
+            hint=f"`{path.name}/{{split}}` in the path reads each, or leave `data.reader` out: layouts are detected.",
+        )
 
 
 def by_stem(names: Collection[str], path: Path) -> dict[str, str]:

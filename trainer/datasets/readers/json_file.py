@@ -28,6 +28,7 @@ Count = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
 _T = TypeVar("_T")
 _NOT_FINITE = re.compile(rb"(?<=[\[,:\s])(?:NaN|-?Infinity)(?=[\s,\]}]|$)")
 _PLACE = re.compile(r"^(?P<what>.*?)(?: - at `\$(?P<place>.*)`)?$", re.DOTALL)
+_BYTE = re.compile(r"\(byte (\d+)\)")
 _MOST_SHOWN = 160
 
 
@@ -116,9 +117,11 @@ class JsonFile:
 
     def _not_json(self, error: Exception) -> TrainerError:
         is_short = "truncated" in str(error)
+        place = _BYTE.search(str(error))
+        end = len(self._mapped) if is_short or place is None else int(place[1])
         return TrainerError(
             "the JSON is cut short" if is_short else "the file is not JSON",
-            where=str(self.path),
+            where=f"{self.path}:{self._mapped[:end].count(10) + 1}",
             found=f"{len(self._mapped)} bytes, {error}" if is_short else error,
             hint="Fetch or write the file again." if is_short else None,
         )

@@ -12,7 +12,7 @@ from trainer import TrainerError
 from trainer.datasets.fields import TARGET, Item
 from trainer.datasets.images import decode
 from trainer.datasets.paths import within
-from trainer.datasets.readers.files import by_stem, files_in
+from trainer.datasets.readers.files import by_stem, files_in, refuse_splits
 from trainer.datasets.readers.opening import Opening
 from trainer.datasets.readers.picture_reader import PictureReader
 
@@ -48,6 +48,7 @@ class PairedImages(PictureReader):
         self.targets = None if targets is None else root / targets
         self.is_mirrored = direction == "right_to_left"
         self.names = files_in(self.images, below=True, progress=opening.progress)
+        refuse_splits(self.names, self.images)
         self._target_names: list[str | None] = []
         if self.targets is not None:
             found = by_stem(files_in(self.targets, below=True, progress=opening.progress), self.targets)

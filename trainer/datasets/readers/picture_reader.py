@@ -33,3 +33,11 @@ class PictureReader:
                 hint="Boxes and masks would lie in wrong places.",
             )
         return picture
+
+    def source(self, index: int) -> str:
+        """Where item `index` comes from."""
+        raise NotImplementedError
+
+    def image_path(self, index: int) -> str:
+        """The path of the file that makes item `index` another than all others: its image, or its annotation."""
+        return self.source(index)

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -17,21 +18,19 @@ from trainer import TrainerError
 from trainer.configs.own import own_class
 from trainer.datasets.dataset import Dataset, Subset
 from trainer.datasets.order import SPLITS, item_bits
+from trainer.datasets.readers.duplicates import refuse_duplicates
 from trainer.datasets.readers.opening import Opening
+from trainer.datasets.split_words import SPLIT_WORDS, TRAIN
 
 if TYPE_CHECKING:
     from trainer.configs.readers import OwnReader, Reading
-
-TRAIN = "train"
-
-_WORDS: Mapping[str, Sequence[str]] = {
-    TRAIN: ("train", "training"),
-    "valid": ("val", "valid", "validation", "dev"),
-    "test": ("test", "testing"),
-}
-"""What folders and files of the splits are called, where the config doesn't say."""
+    from trainer.datasets.layouts import Layout
 
 _SPLIT = "{split}"
+AUTO = "auto"
+Splits = TypeVar("Splits", bound=Mapping[str, Any])
+_READ: WeakValueDictionary[int, Reading] = WeakValueDictionary()
+"""Sections that have been read, by identity: a task that reads other data is found by it."""
 
 
 def read_splits(
@@ -48,16 +47,87 @@ def read_splits(
     Raises:
         TrainerError: as the reader does; no split is there; a share leaves a split without items.
     """
-    words = split_words(config, root)
-    found: dict[str, Dataset] = {}
-    shared: Mapping[str, Any] = {}
-    for split, word in words.items():
-        found[split] = read(config, root, word, shared, opening)
-        if not shared and hasattr(found[split], "shared_settings"):
-            shared = found[split].shared_settings()  # type: ignore[attr-defined]
+    found = _opened(sections(config, root), root, opening)
+    mark_read(config, found)
     if config.fractions:
         found = {**found, **_taken_apart(found, config, seed)}
     return found
+
+
+def read_detected(
+    path: Path,
+    opening: Opening = Opening(),  # noqa: B008 - frozen
+    form: str | None = None,
+) -> tuple[Layout, dict[str, Dataset]]:
+    """The layout of a folder or a file, and its data sets by split, with all that COCO annotations have.
+
+    Raises:
+        TrainerError: as `detect_path` and the readers do.
+    """
+    from trainer.datasets.layouts.detect import detect_path
+    from trainer.datasets.readers.coco import CocoDataset
+
+    layout, root = detect_path(path, form)
+    found = _opened({split: (section_of(part.settings), None) for split, part in layout.splits.items()}, root, opening)
+    for dataset in found.values():
+        if isinstance(dataset, CocoDataset):
+            dataset.masks, dataset.keypoints = dataset.index.has_masks, bool(dataset.index.keypoint_names)
+    return layout, found
+
+
+def _opened(sections: Mapping[str, tuple[Reading, str | None]], root: Path, opening: Opening) -> dict[str, Dataset]:
+    """A data set for each section; the first one's classes and vocabulary hold for all."""
+    found: dict[str, Dataset] = {}
+    shared: Mapping[str, Any] = {}
+    for split, (section, word) in sections.items():
+        found[split] = read(section, root, word, shared, opening)
+        if not shared and hasattr(found[split], "shared_settings"):
+            shared = found[split].shared_settings()  # type: ignore[attr-defined]
+    _refuse_other_classes(found)
+    refuse_duplicates(found, opening)
+    return found
+
+
+def sections(config: Reading, root: Path) -> dict[str, tuple[Reading, str | None]]:
+    """What reads each split: the section, and the word that stands for `{split}` in its paths.
+
+    Raises:
+        TrainerError: no split is there; with `auto`, as `detect` does.
+    """
+    if config.name != AUTO:
+        return {split: (config, word) for split, word in split_words(config, root).items()}
+    from trainer.datasets.layouts import detect  # layouts use readers
+
+    layout = detect(root, config.form)
+    return {split: (section_of(part.settings, config), None) for split, part in layout.splits.items()}
+
+
+def section_of(settings: Mapping[str, Any], auto: Reading | None = None) -> Reading:
+    """A reader's section from plain data, with what `auto` says where the reader has such a key.
+
+    Raises:
+        TrainerError: `auto` says what the reader has no key for, or a value is wrong.
+    """
+    from trainer.configs import config_from
+
+    values = dict(settings)
+    if auto is not None:
+        values |= {key: value for key, value in auto.settings().items() if value and key != "format"}
+    data = {"root": ".", "reader": values}
+    section = config_from({"data": data, "optimizer": {"name": "sgd"}, "train": {"steps": 1}}).data.reader
+    assert section is not None
+    return section
+
+
+def mark_read(config: Reading, splits: Splits) -> Splits:
+    """`splits`, which a task has made of what this very section says; `read_splits` does so by itself."""
+    _READ[id(config)] = config
+    return splits
+
+
+def is_read(config: Reading) -> bool:
+    """Whether data has been read as this very section says."""
+    return _READ.get(id(config)) is config
 
 
 def read(
@@ -69,7 +139,7 @@ def read(
 ) -> Dataset:
     """The data set of one split: `word` stands for `{split}` in paths, `shared` replaces settings."""
     if config.is_own:
-        return _own(config, root, word)  # type: ignore[arg-type]
+        return _own(config, root, word, opening)  # type: ignore[arg-type]
     file, _, name = config.code.partition(":")
     kind = getattr(importlib.import_module(f"trainer.datasets.readers.{file}"), name)
     settings = {
@@ -101,12 +171,12 @@ def split_words(config: Reading, root: Path) -> dict[str, str | None]:
     if config.splits is not None:
         return dict(config.splits)
     found: dict[str, str | None] = {}
-    for split, words in _WORDS.items():
+    for split, words in SPLIT_WORDS.items():
         present = [word for word in words if all((root / path.replace(_SPLIT, word)).exists() for path in paths)]
         if present:
             found[split] = present[0]
     if not found:
-        tried = ", ".join(word for words in _WORDS.values() for word in words)
+        tried = ", ".join(word for words in SPLIT_WORDS.values() for word in words)
         raise TrainerError(
             "no split is there",
             where=str(root),
@@ -114,6 +184,22 @@ def split_words(config: Reading, root: Path) -> dict[str, str | None]:
             hint="`data.reader.splits` names the words, as in {train: 2007_train, valid: 2007_val}.",
         )
     return found
+
+
+def _refuse_other_classes(found: Mapping[str, Dataset]) -> None:
+    """Labels are numbers: they mean the same in two splits only where the classes are the same, in the same order."""
+    if not found:
+        return
+    first, *others = found
+    names = tuple(found[first].class_names)
+    for split in others:
+        if tuple(found[split].class_names) != names:
+            raise TrainerError(
+                "two splits have different classes",
+                where=found[split].source(0) if len(found[split]) else split,
+                found=f"{split}: {', '.join(found[split].class_names[:12])}",
+                expected=f"those of {first}, in the same order: {', '.join(names[:12])}",
+            )
 
 
 def _taken_apart(found: Mapping[str, Dataset], config: Reading, seed: int) -> dict[str, Dataset]:
@@ -146,21 +232,24 @@ def _taken_apart(found: Mapping[str, Dataset], config: Reading, seed: int) -> di
     }
 
 
-def _own(config: OwnReader, root: Path, word: str | None) -> Dataset:
+def _own(config: OwnReader, root: Path, word: str | None, opening: Opening) -> Dataset:
     try:
         kind = own_class(config.name)
     except ValueError as error:
         raise TrainerError("no such reader", where="data.reader.name", found=error) from error
+    options = dict(config.options)
+    if "opening" in inspect.signature(kind).parameters:
+        options["opening"] = opening
     try:
-        inspect.signature(kind).bind(root, word, **config.options)
+        inspect.signature(kind).bind(root, word, **options)
     except TypeError as error:
         raise TrainerError(
             "the reader does not take these options",
             where=config.name,
             found=error,
-            expected="Class(root, split, **options)",
+            expected="Class(root, split, **options), and `opening` where it reports progress",
         ) from None
-    dataset = kind(root, word, **config.options)
+    dataset = kind(root, word, **options)
     if not isinstance(dataset, Dataset):
         raise TrainerError(
             "the reader is no data set", where=config.name, expected="__len__, __getitem__, class_names and source"

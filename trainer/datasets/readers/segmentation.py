@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from trainer import TrainerError
 from trainer.datasets.fields import IGNORED, Item
 from trainer.datasets.images import decode, load, opened
-from trainer.datasets.paths import within
+from trainer.datasets.paths import natural, within
 from trainer.datasets.readers.boxes import nearest
-from trainer.datasets.readers.files import by_stem, files_in
+from trainer.datasets.readers.files import by_stem, files_in, refuse_splits
 from trainer.datasets.readers.opening import Opening
 from trainer.datasets.readers.picture_reader import PictureReader
 
@@ -25,7 +26,8 @@ class SegmentationFolders(PictureReader):
         root: the folder of the data; the others are relative to it.
         images: folder of the images.
         masks: folder of the masks.
-        classes: names in the order of the indices.
+        classes: names in the order of the indices; None: "0", "1", … up to the highest that occurs, for which every
+            mask is read once.
         colours: the colour (red, green, blue) of each class, for masks in RGB; a palette's indices are taken as such.
         ignore: values of mask pixels that don't count (they become 255).
         ignore_colours: colours that don't count.
@@ -42,7 +44,7 @@ class SegmentationFolders(PictureReader):
         *,
         images: str = "images",
         masks: str = "masks",
-        classes: Sequence[str],
+        classes: Sequence[str] | None = None,
         colours: Sequence[Sequence[int]] | None = None,
         ignore: Sequence[int] = (IGNORED,),
         ignore_colours: Sequence[Sequence[int]] = (),
@@ -52,9 +54,21 @@ class SegmentationFolders(PictureReader):
     ) -> None:
         super().__init__(channels)
         self.images, self.masks = root / images, root / masks
-        self.class_names: Sequence[str] = tuple(classes)
+        images_in, masks_in = os.path.normpath(self.images), os.path.normpath(self.masks)
         self.names = files_in(self.images, below=True, progress=opening.progress)
-        found = by_stem(files_in(self.masks, below=True, progress=opening.progress), self.masks)
+        mask_names = files_in(self.masks, below=True, progress=opening.progress)
+        if images_in == masks_in:
+            if not mask_suffix:
+                raise TrainerError(
+                    "images and masks in one folder need a suffix",
+                    where=images_in,
+                    found="mask_suffix: ''",
+                    expected="what masks are called after their image, such as _mask",
+                )
+            mask_names = [name for name in mask_names if Path(name).stem.endswith(mask_suffix)]
+            self.names = sorted(set(self.names) - set(mask_names), key=natural)
+        refuse_splits(self.names, self.images)
+        found = by_stem(mask_names, self.masks)
         stems = [stem + mask_suffix for stem in by_stem(self.names, self.images)]
         self._mask_names = [found.get(stem) for stem in stems]
         for stray in sorted(set(found) - set(stems)):
@@ -64,16 +78,30 @@ class SegmentationFolders(PictureReader):
                 )
             )
         self._ignored = frozenset(ignore)
+        self.class_names: Sequence[str] = () if classes is None else tuple(classes)
         self._codes = None if colours is None else _codes(colours, ignore_colours, self.class_names)
+        if classes is None:
+            self.class_names = self._occurring(opening)
+
+    def shared_settings(self) -> Mapping[str, Any]:
+        """What the other splits must take over."""
+        return {"classes": self.class_names}
 
     def __len__(self) -> int:
         return len(self.names)
 
     @property
     def sizes(self) -> np.ndarray:
-        """int64 [N, 2]: height and width of each mask, from the head of its file; raises as `mask` does."""
-        headers = (opened(self._mask_path(index)).size for index in range(len(self)))
-        return np.array([(height, width) for width, height in headers], np.int64).reshape(-1, 2)
+        """int64 [N, 2]: height and width of each mask, from the head of its file; 0 where that can't be read, since
+        only reading the item says what is wrong."""
+        return np.array([self._mask_size(index) for index in range(len(self))], np.int64).reshape(-1, 2)
+
+    def _mask_size(self, index: int) -> tuple[int, int]:
+        try:
+            width, height = opened(self._mask_path(index)).size
+        except TrainerError:
+            return 0, 0
+        return height, width
 
     def source(self, index: int) -> str:
         return str(self.images / self.names[index])
@@ -113,20 +141,31 @@ class SegmentationFolders(PictureReader):
             raise TrainerError("an image has no mask", where=self.source(index), expected=expected)
         return within(self.masks, name, str(self.masks))
 
-    def _indices(self, path: Path) -> np.ndarray:
-        image = opened(path)
-        load(image, path)
-        if image.mode == "1":
-            image = image.convert("L").point([min(value, 1) for value in range(256)])
-        values = np.asarray(image)
-        if values.ndim != 2 or values.dtype.kind not in "ui":
+    def _occurring(self, opening: Opening) -> tuple[str, ...]:
+        """Names for 0 to the highest index that occurs. A mask that can't be read is a bad item later."""
+        present: set[int] = set()
+        for index in range(len(self)):
+            try:
+                present.update(np.unique(_values(self._mask_path(index))).tolist())
+            except TrainerError:
+                continue
+            if opening.progress is not None:
+                opening.progress(index + 1, len(self))
+        counted = present - self._ignored
+        if len(counted) < 2 or max(counted) > 2 * len(counted):
             raise TrainerError(
-                "a mask holds colours, and there is no table of them",
-                where=str(path),
-                found=f"pixels of mode {image.mode}",
-                expected="a grey or palette image of class indices",
-                hint="`colours` gives the colour of each class.",
+                "the classes can't be told from the values of the masks",
+                where=str(self.masks),
+                found=f"values {', '.join(map(str, sorted(present)[:12])) or 'none'}; "
+                f"{', '.join(map(str, sorted(self._ignored)))} is ignored",
+                expected="class indices 0, 1, …",
+                hint="Masks of 0 and 255: `data.reader={name: segmentation, classes: [background, object], "
+                "colours: [[0, 0, 0], [255, 255, 255]]}`.",
             )
+        return tuple(map(str, range(max(counted) + 1)))
+
+    def _indices(self, path: Path) -> np.ndarray:
+        values = _values(path)
         present = np.unique(values)
         unknown = [int(value) for value in present if value not in self._ignored and value >= len(self.class_names)]
         if unknown:
@@ -139,6 +178,24 @@ class SegmentationFolders(PictureReader):
         wide = values.astype(np.uint8 if len(self.class_names) <= IGNORED else np.int32)
         ignored = np.isin(values, list(self._ignored))
         return np.where(ignored, IGNORED, wide).astype(wide.dtype) if ignored.any() else wide
+
+
+def _values(path: Path) -> np.ndarray:
+    """The indices in a grey, palette or 1-bit mask. Raises `TrainerError` for one in color."""
+    image = opened(path)
+    load(image, path)
+    if image.mode == "1":
+        image = image.convert("L").point([min(value, 1) for value in range(256)])
+    values = np.asarray(image)
+    if values.ndim != 2 or values.dtype.kind not in "ui":
+        raise TrainerError(
+            "a mask holds colours, and there is no table of them",
+            where=str(path),
+            found=f"pixels of mode {image.mode}",
+            expected="a grey or palette image of class indices",
+            hint="`colours` gives the colour of each class.",
+        )
+    return values
 
 
 def _codes(

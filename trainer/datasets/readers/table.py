@@ -104,6 +104,12 @@ class Table(PictureReader):
     def source(self, index: int) -> str:
         return f"{self.path}:{self._numbers[index]}"
 
+    def image_path(self, index: int) -> str:
+        row = self._rows[index]
+        if self._image is None or isinstance(row, TrainerError):
+            return self.source(index)
+        return str(self.images / str(row[self._image]))
+
     def __getitem__(self, index: int) -> Item:
         row, where = self._row(index), self.source(index)
         item: Item = {}

@@ -5,9 +5,10 @@ Format: https://docs.ultralytics.com/datasets/detect/ (of a polygon, as in its s
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from trainer import TrainerError
 from trainer.datasets.fields import Item
 from trainer.datasets.paths import within
 from trainer.datasets.readers.boxes import checked_boxes, scaled
-from trainer.datasets.readers.files import by_stem, files_in, read_text
+from trainer.datasets.readers.files import by_stem, files_in, read_text, refuse_splits
 from trainer.datasets.readers.opening import Opening
 from trainer.datasets.readers.picture_reader import PictureReader
 
@@ -27,6 +28,8 @@ class YoloDataset(PictureReader):
         root: the folder of the data; the others are relative to it.
         images: folder of the images.
         labels: folder of the text files; None: `images` with its part called images replaced by labels.
+        image_set: a text file with the path of an image a line; None: every image of the folder. Of a path, the longest
+            end that is there below `root` counts, as lists are often written for another folder.
         classes: names in the order of the class numbers, or the file that has them: `data.yaml` or one name a line.
         channels: of the images; None: each has its own.
 
@@ -40,6 +43,7 @@ class YoloDataset(PictureReader):
         *,
         images: str = "images",
         labels: str | None = None,
+        image_set: str | None = None,
         classes: Sequence[str] | str = "data.yaml",
         channels: Literal[1, 3] | None = 3,
         opening: Opening = Opening(),  # noqa: B008 - frozen
@@ -48,12 +52,17 @@ class YoloDataset(PictureReader):
         self.images = root / images
         self.label_folder = root / (labels if labels is not None else labels_beside(images))
         self.class_names: Sequence[str] = class_names(root, classes)
-        self.names = files_in(self.images, below=True, progress=opening.progress)
+        if image_set is not None:
+            self.names = image_set_paths(self.images, os.path.relpath(root / image_set, self.images))
+        else:
+            self.names = files_in(self.images, below=True, progress=opening.progress)
+            refuse_splits(self.names, self.images)
         self._stems = list(by_stem(self.names, self.images))
         self._labelled = set(
             by_stem(files_in(self.label_folder, (".txt",), below=True, progress=opening.progress), self.label_folder)
         )
-        for stray in sorted(self._labelled - set(self._stems) - {"classes"}):
+        strays = self._labelled - set(self._stems) - {"classes"} if image_set is None else set()
+        for stray in sorted(strays):
             opening.on_problem(
                 TrainerError(
                     "a label file belongs to no image",
@@ -143,15 +152,12 @@ def class_names(root: Path, classes: Sequence[str] | str) -> tuple[str, ...]:
     if not isinstance(classes, str):
         return tuple(classes)
     path = root / classes
-    text = read_text(path)
     if path.suffix not in (".yaml", ".yml"):
-        return tuple(line.strip() for line in text.splitlines() if line.strip())
-    import yaml
-
+        return tuple(line.strip() for line in read_text(path).splitlines() if line.strip())
     try:
-        names = yaml.safe_load(text)["names"]
+        names = read_yaml(path)["names"]
         ordered = [names[number] for number in range(len(names))] if isinstance(names, dict) else list(names)
-    except (yaml.YAMLError, KeyError, TypeError) as error:
+    except (KeyError, TypeError) as error:
         raise TrainerError(
             "the file has no list of class names",
             where=str(path),
@@ -159,3 +165,34 @@ def class_names(root: Path, classes: Sequence[str] | str) -> tuple[str, ...]:
             expected="names: [first, second] or names: {0: first, 1: second}",
         ) from None
     return tuple(str(name) for name in ordered)
+
+
+def read_yaml(path: Path) -> Any:
+    """What a YAML file says. Raises `TrainerError` with the line where it is no YAML."""
+    import yaml
+
+    try:
+        return yaml.safe_load(read_text(path))
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f"{path}:{mark.line + 1}" if mark is not None else str(path)
+        raise TrainerError("the file is not YAML", where=where, found=getattr(error, "problem", error)) from None
+
+
+def image_set_paths(root: Path, image_set: str) -> list[str]:
+    """The paths of the images of a list, relative to `root`: of each, the longest end that is there; else all of it.
+
+    Raises:
+        TrainerError: there is no such list, or it is empty.
+    """
+    lines = [line.strip().replace("\\", "/") for line in read_text(root / image_set).splitlines()]
+    found = [_resolved(root, line.removeprefix("./")) for line in lines if line]
+    if not found:
+        raise TrainerError("a list of images is empty", where=str(root / image_set), expected="a path a line")
+    return found
+
+
+def _resolved(root: Path, line: str) -> str:
+    parts = [part for part in line.split("/") if part not in ("", ".", "..")]
+    ends = ("/".join(parts[start:]) for start in range(len(parts)))
+    return next((end for end in ends if (root / end).is_file()), "/".join(parts))

@@ -6,7 +6,9 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from trainer.datasets import RandomShift, loaders, read_idx_pair, split
+from trainer.datasets import Pipeline, RandomShift, loaders
+from trainer.datasets.dataset import gives_batches
+from trainer.datasets.transforms import Resize
 from trainer.engine import Tensor, float32, nn
 from trainer.learner import Batch, DataSplits, Sample, Task
 from trainer.metrics import Mean, Predictions
@@ -22,18 +24,22 @@ class Digits(Task):
     options: Options
 
     def data(self) -> DataSplits:
-        options = self.options
-        folder = self.data_root()
-        images = read_idx_pair(folder / options.images, folder / options.labels, class_names=options.class_names)
-        self.image_size = images.arrays["image"].shape[2:]
-        training_images = len(images) - options.valid_images - options.test_images
-        parts = split(images, {"train": training_images, "valid": options.valid_images, "test": options.test_images})
-        return DataSplits(**loaders(parts, self.config, augmentation=RandomShift(options.shift)))
+        """Arrays as they are; images in files of their own at one size, which `data.transforms` replaces."""
+        size = self.options.size
+        splits = {
+            name: part if gives_batches(part) else Pipeline(part, [Resize((size, size))], self.config.seed)
+            for name, part in self.read_splits().items()
+        }
+        self.class_names = splits["train"].class_names
+        made = loaders(splits, self.config, augmentation=RandomShift(self.options.shift))
+        self.image_shape = next(iter(made.values())).batch(0, 0)["image"].shape[1:]
+        return DataSplits(**made)
 
     def build(self) -> None:
-        height, width = ((extent + 1) // 2 // 2 // 2 for extent in self.image_size)
+        channels, *extents = self.image_shape
+        height, width = ((extent + 1) // 2 // 2 // 2 for extent in extents)
         self.network = nn.Sequential(
-            convolution(1, 32, kernel_size=5, stride=2),
+            convolution(channels, 32, kernel_size=5, stride=2),
             convolution(32, 32, kernel_size=3),
             nn.MaxPool2d(2),
             convolution(32, 64, kernel_size=3),
@@ -42,7 +48,7 @@ class Digits(Task):
             nn.Linear(64 * height * width, 128),
             nn.ReLU(),
             nn.Dropout(self.options.dropout),
-            nn.Linear(128, len(self.options.class_names)),
+            nn.Linear(128, len(self.class_names)),
         )
         self.optimizer = self.optimizer_for(self.network)
 
@@ -58,11 +64,11 @@ class Digits(Task):
     def samples(self, batch: Batch) -> Iterable[Sample]:
         """The first few digits, and what the network says they are."""
         logits = self.network(pixels_to_floats(batch["image"])).numpy()
-        names = self.options.class_names
+        names = self.class_names
         for index in range(min(SHOWN_SAMPLES, len(logits))):
             said, true = names[int(logits[index].argmax())], names[int(batch["label"][index])]
             caption = f"says {said}" if said == true else f"says {said}, is {true}"
-            yield Sample(f"digit-{index + 1:02}", np.asarray(batch["image"][index, 0]), caption)
+            yield Sample(f"digit-{index + 1:02}", picture(np.asarray(batch["image"][index])), caption)
 
     def measure(self, batch: Batch) -> tuple[Mean, Predictions]:
         """The loss of a batch, and what metrics are computed from; rows of weight 0 only fill it."""
@@ -79,6 +85,11 @@ def convolution(in_channels: int, out_channels: int, *, kernel_size: int, stride
         nn.BatchNorm2d(out_channels),
         nn.ReLU(),
     )
+
+
+def picture(image: np.ndarray) -> np.ndarray:
+    """[C, H, W] as [H, W] of a grey image, [H, W, 3] of another."""
+    return image[0] if len(image) == 1 else np.ascontiguousarray(image.transpose(1, 2, 0))
 
 
 def pixels_to_floats(images: Tensor) -> Tensor:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
 from trainer import engine
-from trainer.datasets import loaders
+from trainer.datasets import Dataset, loaders
+from trainer.datasets.readers import mark_read
 from trainer.engine import Tensor, float32, nn, uint8
 from trainer.learner import Batch, DataSplits, Sample, Task
 from trainer.metrics import Mean, Predictions
@@ -25,8 +26,13 @@ class Pix2Pix(Task):
     options: Options
 
     def data(self) -> DataSplits:
-        root = self.data_root()
-        splits = read_map_tiles(root, self.opening) if (root / CLASSES).exists() else self.read_splits()
+        """Pairs as they are; of a folder of photos with masks of classes, squares with their label maps."""
+        splits: Mapping[str, Dataset]
+        root, reader = self.data_root(), self.config.data.reader
+        if reader is not None and reader.name == "pairs" and (root / CLASSES).exists():
+            splits = mark_read(reader, read_map_tiles(root, self.opening))
+        else:
+            splits = self.read_splits()
         return DataSplits(**loaders(splits, self.config))
 
     def build(self) -> None:

@@ -1,0 +1,58 @@
+"""A recipe with data of the user's own: what the recipe says of its own data's files no longer holds."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from trainer.configs.reader import Document
+
+_ROOT, _READER = ("data", "root"), ("data", "reader")
+_AUTO = "auto"
+_WHAT_IS_READ = ("masks", "keypoints", "channels")
+"""Keys that say what a task needs of each item, not where the files are: they hold for other data too."""
+
+
+def without_inherited_reader(document: Document) -> Document:
+    """The document with `data.reader: {name: auto}` in place of a recipe's, where `data.root` is not the recipe's own.
+
+    A reader that is named outside of the recipe keeps the keys that are set there. Keys of paths that are set without a
+    name adapt the recipe's reader, which then stays.
+    """
+    root = document.values.get(_ROOT)
+    data = document.value.get("data")
+    reader = data.get("reader") if isinstance(data, dict) else None
+    if root is None or root.recipe or not isinstance(reader, dict):
+        return document
+    inherited = {key for key in reader if (place := document.values.get((*_READER, key))) and place.recipe}
+    given = set(reader) - inherited
+    if not inherited:
+        return document
+    if "name" in given:
+        kept: dict[str, Any] = {key: reader[key] for key in reader if key in given}
+    elif all(_is_kept(key, reader[key], _auto_keys()) for key in given):
+        needed = {key for key in inherited if _is_kept(key, reader[key], _WHAT_IS_READ)}
+        kept = {"name": _AUTO, **{key: reader[key] for key in reader if key in given | needed}}
+    else:
+        return document
+    dropped = {(*_READER, key) for key in reader if key not in kept}
+    changed = Document(
+        {**document.value, "data": {**data, "reader": kept}},
+        {at: place for at, place in document.keys.items() if at[:3] not in dropped},
+        {at: place for at, place in document.values.items() if at[:3] not in dropped},
+        document.problems,
+    )
+    if kept["name"] == _AUTO:
+        changed.keys[(*_READER, "name")] = changed.values[(*_READER, "name")] = root
+    return changed
+
+
+def _is_kept(key: str, value: Any, keys: Collection[str]) -> bool:
+    """Whether a reader of any format takes a value: `masks` and `classes` are paths in some formats."""
+    return key in keys and not (key in ("masks", "classes") and isinstance(value, str))
+
+
+def _auto_keys() -> set[str]:
+    from trainer.configs.readers.formats import AutoReader  # sections take time to declare
+
+    return set(AutoReader.model_fields)

@@ -1,0 +1,69 @@
+"""Classification: a folder of images for each class."""
+
+from __future__ import annotations
+
+from trainer import TrainerError
+from trainer.datasets.layouts.layout import Layout, Part
+from trainer.datasets.layouts.listing import Listing, name_of
+from trainer.datasets.layouts.masks import IMAGES, MASKS
+from trainer.datasets.layouts.pairs import SIDES
+from trainer.datasets.split_words import TRAIN, in_order, split_named
+
+_OTHER_MEANINGS = {*IMAGES, *MASKS, "labels", "annotations", "pairs"}
+"""Names of folders of images that are no class."""
+
+
+def class_folders(listing: Listing) -> Layout | None:
+    """A folder for each class, in the folder itself or in one for each split.
+
+    Raises:
+        TrainerError: the folders of classes of some splits hold images beside those of the classes, or a split has two.
+    """
+    named: dict[str, str] = {}
+    for place in listing.folders_in(""):
+        split = split_named(place)
+        if split is not None and _classes(listing, place):
+            if split in named:
+                found = f"{named[split]} and {place}"
+                raise TrainerError("two folders hold one split", where=str(listing.root), found=found)
+            named[split] = place
+    if not named:
+        classes = _classes(listing, "")
+        if len(classes) < 2 or listing.images("") or any(split_named(name) for name in classes):
+            return None
+        if any({name.lower() for name in classes} == set(pair) and _same_names(listing, classes) for pair in SIDES):
+            return None
+        part = Part({"name": "image_folder", "images": "."}, len(listing.images_below("")))
+        return Layout("class folders", {TRAIN: part}, ", ".join(classes[:8]))
+    stray = [file for place in named.values() for file in listing.images(place)]
+    stray += [file for place in _classes(listing, "") if place not in named.values() and split_named(place) is None
+              for file in listing.images_below(place)]  # fmt: skip
+    if stray:
+        raise TrainerError(
+            "images lie outside the folders of the classes",
+            where=str(listing.root),
+            found=f"{stray[0]} and {len(stray) - 1} more",
+            expected="SPLIT/CLASS/IMAGE",
+        )
+    parts = {split: Part({"name": "image_folder", "images": named[split]}, len(listing.images_below(named[split])))
+             for split in in_order(named)}  # fmt: skip
+    unlabeled = {f"images without a class in {place}": (len(images), images[0]) for place in listing.folders_in("")
+                 if place not in named.values() and (images := listing.images_below(place))}  # fmt: skip
+    return Layout("class folders with splits", parts, ", ".join(named.values()), unlabeled)
+
+
+def _classes(listing: Listing, at: str) -> list[str]:
+    """The folders of the classes; none where a folder has no images or is called what classes are not."""
+    folders = listing.folders_in(at)
+    if not any(listing.images_below(folder) for folder in folders):
+        return []
+    has_others = any(
+        name_of(folder).lower() in _OTHER_MEANINGS or (listing.has_files(folder) and not listing.images_below(folder))
+        for folder in folders
+    )
+    return [] if has_others else folders  # the reader tells of an empty one
+
+
+def _same_names(listing: Listing, folders: list[str]) -> bool:
+    first, *others = ({name_of(file) for file in listing.images_below(folder)} for folder in folders)
+    return all(names == first for names in others)

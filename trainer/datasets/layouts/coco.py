@@ -1,0 +1,132 @@
+"""COCO: one JSON file a split, in `annotations` or next to its images (Roboflow)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import msgspec
+
+from trainer import TrainerError
+from trainer.datasets.layouts.layout import Layout, Part
+from trainer.datasets.layouts.listing import Listing, join, name_of, parent_of, stem_of
+from trainer.datasets.layouts.masks import IMAGES
+from trainer.datasets.readers.json_file import JsonFile
+from trainer.datasets.split_words import TRAIN, in_order, split_named, split_within
+
+_ROBOFLOW = "_annotations.coco.json"
+_PREFERRED = "instances"
+"""COCO's own sets have instances, captions and keypoints of one split in files of their own."""
+_SAMPLE = 64
+"""Images by which the folder that they lie in is found."""
+
+
+class _Image(msgspec.Struct):
+    file_name: str
+
+
+class _Head(msgspec.Struct):
+    images: list[_Image]
+    annotations: msgspec.Raw
+    categories: msgspec.Raw
+
+
+def coco(listing: Listing) -> Layout | None:
+    """COCO files in the folder itself, in `annotations`, or in the folders of the splits.
+
+    Raises:
+        TrainerError: a JSON file is broken, its images are nowhere, or several files are of one split.
+    """
+    places = ["", listing.folder("annotations"), *(one for one in listing.folders_in("") if split_named(one))]
+    found: dict[str | None, list[tuple[str, list[str]]]] = {}
+    for place in places:
+        for file in [] if place is None else listing.files(place, ".json"):
+            names = file_names(listing, file)
+            if names is not None:
+                split = split_within(stem_of(file)) or split_named(name_of(parent_of(file)))
+                found.setdefault(split, []).append((file, names))
+    if not found:
+        return None
+    parts: dict[str, Part] = {}
+    for split, files in found.items():
+        preferred = [one for one in files if stem_of(one[0]).startswith(_PREFERRED)]
+        chosen = preferred if len(preferred) == 1 else files
+        if len(chosen) > 1 or (split is None and len(found) > 1):
+            raise TrainerError(
+                "several COCO files, and their names don't say which split each is",
+                where=str(listing.root),
+                found=", ".join(file for files in found.values() for file, _ in files),
+                expected="one file a split, with train, val or test in its name",
+                hint="`data.reader={name: coco, images: FOLDER, annotations: FILE}` names one.",
+            )
+        file, names = chosen[0]
+        settings = {"name": "coco", "images": images_folder(listing, file, names, split) or ".", "annotations": file}
+        parts[split or TRAIN] = Part(settings, len(names))
+    files_read = [str(part.settings["annotations"]) for part in parts.values()]
+    is_roboflow = all(name_of(file).lower() == _ROBOFLOW for file in files_read)
+    ordered = {split: parts[split] for split in in_order(parts)}
+    return Layout("COCO (Roboflow)" if is_roboflow else "COCO", ordered, ", ".join(files_read))
+
+
+def coco_file(path: Path) -> tuple[dict[str, str], Path, int]:
+    """The settings of a single COCO file's reader, the root of its paths, and how many images it has.
+
+    Raises:
+        TrainerError: the file is not COCO's, or its images lie neither in its folder nor, where that is called
+            annotations or for a split, next to it.
+    """
+    source = JsonFile(path)
+    names = [one.file_name for one in source.decode(_Head, "an object with images, annotations and categories").images]
+    is_apart = path.parent.name.lower() == "annotations" or split_named(path.parent.name) is not None
+    root = path.parent.parent if is_apart else path.parent
+    file = path.relative_to(root).as_posix()
+    images = images_folder(Listing.of(root), file, names, split_within(path.stem) or split_named(path.parent.name))
+    return {"name": "coco", "images": images or ".", "annotations": file}, root, len(names)
+
+
+def file_names(listing: Listing, file: str) -> list[str] | None:
+    """The names of the images of a COCO file; None where the JSON is another.
+
+    Raises:
+        TrainerError: the file is no JSON, or cut short.
+    """
+    source = JsonFile(listing.root / file)
+    try:
+        head = source.decode(_Head, "an object with the lists images, annotations and categories")
+    except TrainerError:
+        source.decode(msgspec.Raw, "JSON")  # raises for broken JSON; what is left is JSON of another form
+        return None
+    return [image.file_name for image in head.images]
+
+
+def images_folder(listing: Listing, file: str, names: list[str], split: str | None) -> str:
+    """The folder in which most of the first images lie; of several, the one that is named for the split.
+
+    Raises:
+        TrainerError: none of them is there, or they are in two folders alike.
+    """
+    sample = names[:_SAMPLE]
+    counts = Counter({at: sum(listing.has(join(at, name)) for name in sample) for at in listing.folders})
+    most = max(counts.values(), default=0)
+    if not most:
+        raise TrainerError(
+            "the images of the annotations are not in the folder",
+            where=str(listing.root / file),
+            found=f"no {sample[0]} in {listing.root} or below it" if sample else "no images",
+            hint="`data.root` names a folder that holds the images and the annotations.",
+        )
+    best = [at for at, count in counts.items() if count == most]
+    for prefers in (
+        lambda at: at == parent_of(file),
+        lambda at: split is not None and any(split_named(part) == split for part in at.split("/")),
+        lambda at: any(part.lower() in IMAGES for part in at.split("/")),
+    ):
+        best = [at for at in best if prefers(at)] or best
+    if len(best) > 1:
+        raise TrainerError(
+            "the images of the annotations lie in several folders under the same names",
+            where=str(listing.root / file),
+            found=", ".join(sorted(at or "." for at in best)),
+            expected="one folder, or one named for the split",
+        )
+    return best[0]

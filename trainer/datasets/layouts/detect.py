@@ -1,0 +1,136 @@
+"""From the listing of a folder to its layout: every detector looks, and one must recognize it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from trainer import TrainerError
+from trainer.datasets.images import SUFFIXES
+from trainer.datasets.layouts.classes import class_folders
+from trainer.datasets.layouts.coco import coco, coco_file
+from trainer.datasets.layouts.layout import Layout, Part
+from trainer.datasets.layouts.listing import Listing, join, suffix_of
+from trainer.datasets.layouts.masks import mask_folders, masks_beside
+from trainer.datasets.layouts.others import idx, text_classes, texts
+from trainer.datasets.layouts.pairs import halves, side_by_side, two_folders
+from trainer.datasets.layouts.tables import TABLES, labeled_images, table
+from trainer.datasets.layouts.voc import label_img, voc
+from trainer.datasets.layouts.yolo import yolo
+from trainer.datasets.paths import missing_file
+from trainer.datasets.split_words import TRAIN, split_within
+
+DETECTORS: Sequence[tuple[str, Callable[[Listing], Layout | None]]] = (
+    ("coco", coco),
+    ("yolo", yolo),
+    ("voc", voc),
+    ("voc", label_img),
+    ("image_folder", class_folders),
+    ("table", labeled_images),
+    ("segmentation", mask_folders),
+    ("segmentation", masks_beside),
+    ("pairs", two_folders),
+    ("pairs", side_by_side),
+    ("idx", idx),
+    ("table", table),
+    ("text", texts),
+    ("text_classes", text_classes),
+)
+"""By the reader of the layout. Each recognizes one family by names of files and the texts that describe the data."""
+
+_READ = {*SUFFIXES, *TABLES, ".json", ".xml", ".txt", ".yaml", ".yml", ".names", ".data", ".md"}
+_IDX = "idx"
+
+
+def detect_path(path: Path, form: str | None = None) -> tuple[Layout, Path]:
+    """The layout of a folder or of a single file (COCO, a table, a text), and the root of its paths.
+
+    Raises:
+        TrainerError: as `detect` does; there is neither a folder nor a file.
+    """
+    path = path.absolute()
+    if path.is_dir():
+        return detect(path, form), path
+    if not path.exists():
+        raise missing_file(path)
+    return _of_file(path, form)
+
+
+def detect(root: Path, form: str | None = None) -> Layout:
+    """The layout of a folder.
+
+    Args:
+        root: the folder.
+        form: only layouts of this reader (`coco`, `yolo`, …); None: of any.
+
+    Raises:
+        TrainerError: there is no such folder; it has no layout that is known, or several; its files contradict each
+            other.
+    """
+    return detected(Listing.of(root), form)
+
+
+def detected(listing: Listing, form: str | None = None) -> Layout:
+    """The same of a listing."""
+    looked = (detector(listing) for reader, detector in DETECTORS if form in (None, reader))
+    candidates = [found for found in looked if found is not None]
+    if form == "pairs" and not candidates and (asked := halves(listing)) is not None:
+        candidates = [asked]
+    if len(candidates) > 1:
+        raise TrainerError(
+            "the folder can be read in several ways",
+            where=str(listing.root),
+            found="; ".join(f"{one.reader} ({one.line()}; by {one.reason})" for one in candidates),
+            expected="one",
+            hint=f"`data.reader.format={candidates[0].reader}` chooses one for a run, "
+            f"`--from {candidates[0].reader}` for data inspect and data convert.",
+        )
+    if not candidates:
+        raise _unknown(listing, form)
+    return replace(candidates[0], unread={**candidates[0].unread, **_unread(listing)})
+
+
+def _of_file(path: Path, form: str | None) -> tuple[Layout, Path]:
+    split = split_within(path.stem) or TRAIN
+    suffix, root = path.suffix.lower(), path.parent
+    items: int | None = None
+    settings: dict[str, str] = {}
+    if suffix == ".json":
+        settings, root, items = coco_file(path)
+    elif suffix in TABLES:
+        settings = {"name": "table", "file": path.name}
+    elif suffix == ".txt":
+        settings = {"name": "text", "file": path.name}
+    if not settings or form not in (None, settings["name"]):
+        raise TrainerError(
+            "which format this is can't be told" if form is None else f"the file is not of the format {form}",
+            where=str(path),
+            found=path.name,
+            expected="a COCO file, a table or a text",
+        )
+    return Layout(f"one file, {settings['name']}", {split: Part(settings, items)}, path.name), root
+
+
+def _unknown(listing: Listing, form: str | None) -> TrainerError:
+    entries = [f"{name}/" for name in listing.folders_in("")] + list(listing.folders.get("", ()))
+    images = len(listing.images_below(""))
+    return TrainerError(
+        "which format this is can't be told" if form is None else f"the folder has no layout of the format {form}",
+        where=str(listing.root),
+        found=(", ".join(entries[:8]) or "an empty folder") + (f"; {images} images in all" if images else ""),
+        expected="COCO, YOLO or Pascal VOC annotations; a folder of images for each class; images and a CSV of labels; "
+        "images and masks; two folders of pairs; IDX files, tables or texts (docs/data.md, Layouts)",
+        hint="`data.reader` names the format: {name: pairs} for two pictures side by side in each image."
+        if images
+        else "`data.reader` names the format.",
+    )
+
+
+def _unread(listing: Listing) -> dict[str, tuple[int, str]]:
+    files = [join(at, name) for at, names in listing.folders.items() for name in names
+             if suffix_of(name) not in _READ and _IDX not in name]  # fmt: skip
+    counts = Counter(map(suffix_of, files))
+    first = {suffix_of(file): file for file in reversed(files)}
+    return {suffix or "no ending": (count, first[suffix]) for suffix, count in counts.most_common()}

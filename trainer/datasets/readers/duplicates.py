@@ -1,0 +1,60 @@
+"""The same image in two splits: under one path, which is an error, or as two files of the same bytes, which is told."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from trainer import TrainerError
+from trainer.datasets.dataset import Dataset
+from trainer.datasets.readers.opening import Opening
+from trainer.datasets.readers.picture_reader import PictureReader
+
+
+def refuse_duplicates(splits: Mapping[str, Dataset], opening: Opening) -> None:
+    """Compares the files of the splits; only files of the same size in two splits are read.
+
+    Raises:
+        TrainerError: one file is an item of two splits. Two files of the same bytes go to `opening.on_warning`.
+    """
+    owners: dict[str, str] = {}
+    for split, dataset in splits.items():
+        if not isinstance(dataset, PictureReader):
+            continue
+        for index in range(len(dataset)):
+            path = os.path.normpath(dataset.image_path(index))
+            if owners.setdefault(path, split) != split:
+                raise TrainerError(
+                    "one image is in two splits",
+                    where=path,
+                    found=f"{owners[path]} and {split}",
+                    expected="every image in one split: what is measured on images of the training is worthless",
+                    hint="`data.reader.fractions={valid: 0.1}` takes a validation split from train.",
+                )
+    pairs = _same_content(owners) if len(set(owners.values())) > 1 else []
+    if pairs:
+        first, second = pairs[0]
+        opening.on_warning(
+            f"{len(pairs)} files have the same content in two splits, for instance {first} ({owners[first]}) and "
+            f"{second} ({owners[second]}): what is measured on images of the training is worthless"
+        )
+
+
+def _same_content(owners: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Pairs of files of different splits that have the same bytes."""
+    by_size: dict[int, list[str]] = {}
+    for path in owners:
+        try:
+            by_size.setdefault(os.stat(path).st_size, []).append(path)
+        except OSError:
+            continue  # a missing file is a bad item, told of when it is read
+    found: list[tuple[str, str]] = []
+    first: dict[bytes, str] = {}
+    for paths in by_size.values():
+        for path in paths if len({owners[path] for path in paths}) > 1 else ():
+            other = first.setdefault(hashlib.sha256(Path(path).read_bytes()).digest(), path)
+            if owners[other] != owners[path]:
+                found.append((other, path))
+    return found
