@@ -198,7 +198,14 @@ def test_two_branches_that_appended_are_merged_by_keeping_both(file: Path) -> No
 def winograd_changed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], None]]:
     """Changes the text of a kernel that convolutions of the numerics class "fast" have."""
     template = templates.WINOGRAD
-    changed = replace(template, render=lambda *given: template.render(*given) + "; changed\n")
+
+    def kernel(*given: Any) -> Any:
+        made = template.kernel(*given)
+        render = made.render
+        made.render = lambda name: render(name) + "; changed\n"  # type: ignore[method-assign]
+        return made
+
+    changed = replace(template, kernel=kernel)
 
     def change() -> None:
         monkeypatch.setattr(templates, "WINOGRAD", changed)

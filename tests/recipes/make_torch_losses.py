@@ -42,6 +42,7 @@ def recorded(recipe: str, folder: Path) -> Losses:
     overrides = list(OVERRIDES[recipe])
     if recipe == "pix2pix":
         overrides.append(f"data.root={pairs(folder / 'pairs')}")
+        overrides.append('data.reader={name: pairs, images: "{split}", direction: right_to_left}')
     return record(recipe, folder / "steps", steps=STEPS, dtype="float64", overrides=overrides)
 
 

@@ -15,7 +15,6 @@ from trainer.datasets.dataset import Dataset, Subset, gives_batches
 from trainer.datasets.known import labels_of, sizes_of
 from trainer.datasets.loader import Loader
 from trainer.datasets.making import BatchMaker, BatchTransform, EpochDataset
-from trainer.datasets.readers import is_read
 from trainer.datasets.samplers import BySize, ClassBalanced, InOrder, Sampler, Shuffled, Weighted, class_weights
 from trainer.datasets.split_words import TRAIN, VALID
 from trainer.datasets.transforms import Pipeline
@@ -70,6 +69,8 @@ def loaders(
 
 def _refuse_unread(config: RunConfig) -> None:
     """Raises `TrainerError` where the config names a reader and the task made its data without it."""
+    from trainer.datasets.readers import is_read  # readers know the configuration, which workers do without
+
     if config.data.reader is not None and not is_read(config.data.reader):
         raise TrainerError(
             "the task ignores the reader",
