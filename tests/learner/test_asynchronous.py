@@ -119,9 +119,16 @@ def test_metrics_and_checkpoints_are_those_of_a_synchronous_device(
 def test_logs_come_one_step_late_and_nothing_waits_for_the_step_under_way(
     blobs: Any, config: Any, tmp_path: Path, compute_on: Compute
 ) -> None:
-    compute_on(ToyDevice())
+    class Waits(Hook):
+        is_inline = True
+
+        def before_step(self, training: Training, moment: Moment) -> None:
+            assert toy.memory.waits == 0
+
+    toy = ToyDevice()
+    compute_on(toy)
     order, settings = Order(), {**SETTINGS, "train": {"steps": 3, "log_every_steps": 1}, "validate": {"every_steps": 9}}
-    attempt(blobs, config(**settings), create_run(tmp_path, "run"), order)
+    attempt(blobs, config(**settings), create_run(tmp_path, "run"), order, Waits())
     assert order.seen == [("step", 1), ("log", 1), ("step", 2), ("log", 2), ("log", 3), ("step", 3)]  # validated
     compute_on(Interpreter(has_prologues=True))
     at_once = Order()

@@ -51,6 +51,24 @@ def test_reading_waits_for_the_run(toy: ToyDevice) -> None:
     assert counter.storage.is_ready and counter.tolist() == [3, 3, 3]
 
 
+def test_steps_are_submitted_without_waiting_for_those_before(toy: ToyDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+    counter = State(np.zeros(3), "counter", engine.float32)
+
+    @engine.trace
+    def step(x: Tensor) -> Tensor:
+        counter.assign(counter + x)
+        return counter * 2
+
+    step(np.ones(3, np.float32))
+    with monkeypatch.context() as patched:
+        patched.setattr(toy.memory, "wait_for", lambda point: pytest.fail("a step waits"))
+        for _ in range(3):
+            step(np.ones(3, np.float32))
+            before = counter.snapshot()
+            counter.set_value(np.zeros(3))
+    assert before.tolist() == [1, 1, 1] and counter.tolist() == [0, 0, 0]
+
+
 def test_a_run_is_a_handle(toy: ToyDevice) -> None:
     x = engine.asarray(np.arange(4, dtype=np.float32))
     run = toy.compile([(x + 1).node]).run([])

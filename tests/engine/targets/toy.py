@@ -53,7 +53,9 @@ class ToyMemory:
     def __init__(self) -> None:
         self._queue: deque[tuple[Point, Callable[[], None]]] = deque()
         self._changed = threading.Condition()
-        self._submitted = self._released = 0
+        self._submitted = self._released = self._last_run = 0
+        self.waits = 0
+        """How often something has waited for the last run that was submitted."""
         self._failure: BaseException | None = None
         self._is_closed = False
         self._thread = threading.Thread(target=self._work, name="toy", daemon=True)
@@ -68,7 +70,7 @@ class ToyMemory:
         self.submit(lambda: np.copyto(block.elements[: own.size], own), block)
 
     def download(self, block: Block) -> np.ndarray:
-        self.wait(block)
+        block.fence.wait()
         return block.elements.copy()
 
     def copy(self, block: Block) -> Block:
@@ -79,14 +81,12 @@ class ToyMemory:
     def is_ready(self, block: Block) -> bool:
         return block.fence.is_ready
 
-    def wait(self, block: Block) -> None:
-        block.fence.wait()
-
     def submit(self, work: Callable[[], None], *written: Block, is_run: bool = False) -> Point:
         """Have the thread do `work`, which writes to these blocks, after what was submitted before."""
         with self._changed:
             if is_run:
                 self._released = self._submitted
+                self._last_run = self._submitted + 1
             self._submitted += 1
             fence = Point(self, self._submitted)
             for block in written:
@@ -99,6 +99,7 @@ class ToyMemory:
         """Wait for the work up to a fence, and raise what it failed of."""
         assert threading.current_thread() is not self._thread
         with self._changed:
+            self.waits += fence.number >= self._last_run and not fence.is_done
             self._released = max(self._released, fence.number)
             self._changed.notify_all()
             self._changed.wait_for(lambda: fence.is_done)

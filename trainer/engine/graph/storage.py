@@ -49,7 +49,7 @@ class Memory(Protocol):
     """Where a device keeps elements: in blocks, which are opaque to everything else (the host's are flat arrays).
 
     Work on blocks is done in the order in which it is given, a program's included. An asynchronous device does it
-    later: `download` and `wait` wait for it, and raise what it failed of.
+    later: `download` waits for it, and raises what it failed of.
     """
 
     name: str
@@ -68,9 +68,6 @@ class Memory(Protocol):
 
     def is_ready(self, block: Any) -> bool:
         """Whether `download` would not wait."""
-
-    def wait(self, block: Any) -> None:
-        """Wait until the work on the block is done."""
 
 
 class HostMemory:
@@ -94,9 +91,6 @@ class HostMemory:
 
     def is_ready(self, block: np.ndarray) -> bool:
         return True
-
-    def wait(self, block: np.ndarray) -> None:
-        pass
 
 
 HOST: Memory = HostMemory()
@@ -171,9 +165,11 @@ class Storage:
         self.block, self.layout, self.owner, self._address = block, layout, owner, address
 
     def move(self, owner: Memory) -> None:
-        """Let `owner` have the elements from now on."""
-        values = self.flat()
+        """Let `owner` have the elements from now on; waits for nothing where it has them."""
+        if self.block is None:
+            raise self.nothing_yet()
         if self.owner is not owner:
+            values = self.flat()
             block = owner.allocate(values.size, self.dtype)
             owner.upload(block, values)
             self.put(block, self.layout, owner)
