@@ -52,11 +52,11 @@ def test_phases_validation_checkpoints_warnings_and_the_end_are_never_thinned() 
 def test_progress_is_thinned_for_each_phase_by_itself() -> None:
     lines = printed(
         (0.0, PhaseEvent("compile", "progress", done=1)),
-        (0.1, PhaseEvent("tune", "progress", done=1)),
+        (0.1, PhaseEvent("autotune", "progress", done=1)),
         (0.2, PhaseEvent("compile", "progress", done=2)),
         (0.3, SystemEvent(cpu=50.0)),
     )
-    assert [line.split()[1] for line in lines] == ["phase=compile", "phase=tune", "cpu=50"]
+    assert [line.split()[1] for line in lines] == ["phase=compile", "phase=autotune", "cpu=50"]
 
 
 def test_the_first_progress_is_printed_at_once() -> None:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from trainer.rundir import (
+    AutotuneEvent,
     BadItemEvent,
     CheckpointEvent,
     EndEvent,
@@ -25,7 +26,6 @@ from trainer.rundir import (
     ResumedEvent,
     RunEvent,
     SystemEvent,
-    TuneEvent,
     WarningEvent,
 )
 
@@ -84,7 +84,7 @@ def _thinned_stream(event: Event) -> str | None:
         return f"phase {event.name}"
     if isinstance(event, MetricEvent) and event.split == "train" and not event.final:
         return "train"
-    if isinstance(event, TuneEvent | BadItemEvent | SystemEvent):
+    if isinstance(event, AutotuneEvent | BadItemEvent | SystemEvent):
         return event.kind
     return None
 
@@ -108,8 +108,8 @@ def _run(event: RunEvent) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _tune(event: TuneEvent) -> dict[str, Any]:
-    return {"tune": event.operation, "shape": event.shape, "default_ms": event.default_ms, "best_ms": event.best_ms}
+def _autotune(event: AutotuneEvent) -> dict[str, Any]:
+    return {"autotune": event.operation, "shape": event.shape, "default_ms": event.default_ms, "best_ms": event.best_ms}
 
 
 def _checkpoint(event: CheckpointEvent) -> dict[str, Any]:
@@ -136,7 +136,7 @@ _DESCRIBE: dict[type[Event], Callable[[Any], dict[str, Any]]] = {
     RunEvent: _run,
     PhaseEvent: _phase,
     MetricEvent: _metric,
-    TuneEvent: _tune,
+    AutotuneEvent: _autotune,
     SystemEvent: _system,
     CheckpointEvent: _checkpoint,
     BadItemEvent: _bad_item,

@@ -4,6 +4,7 @@ from trainer.rundir.attempts import TimeTaken, without_superseded
 from trainer.rundir.codec import decode, encode, json_value
 from trainer.rundir.control import REQUESTS, Request, send_request, take_requests, waiting_requests
 from trainer.rundir.events import (
+    AutotuneEvent,
     BadItemEvent,
     CheckpointEvent,
     EndEvent,
@@ -20,7 +21,6 @@ from trainer.rundir.events import (
     SampleEvent,
     StepEvent,
     SystemEvent,
-    TuneEvent,
     UnknownEvent,
     WarningEvent,
 )
@@ -45,6 +45,7 @@ from trainer.rundir.writer import EventWriter, complain, write_error
 
 __all__ = [
     "REQUESTS",
+    "AutotuneEvent",
     "BadItemEvent",
     "CheckpointEvent",
     "EndEvent",
@@ -74,7 +75,6 @@ __all__ = [
     "StepEvent",
     "SystemEvent",
     "TimeTaken",
-    "TuneEvent",
     "UnknownEvent",
     "WarningEvent",
     "complain",

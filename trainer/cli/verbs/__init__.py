@@ -19,7 +19,7 @@ VERBS: dict[str, str] = {
     "checkpoint verify": "whether a run's checkpoints are as they were written",
     "checkpoint convert": "weights as .safetensors or .npz, chosen and renamed",
     "export": "what a run tells, for another tool: CSV, TensorBoard, W&B, MLflow",
-    "tune": "decide the kernels of a config now, for every later run",
+    "autotune": "decide the kernels of a config now, for every later run",
     "profile": "where the time of a training step goes",
     "data inspect": "what is in a data set, and what is wrong with it",
     "data convert": "boxes from one format to another: COCO, VOC, YOLO",
