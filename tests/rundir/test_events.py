@@ -104,7 +104,16 @@ def test_files_are_those_of_the_contract() -> None:
     named = set(re.findall(r"^\| `([\w.-]+)", page.partition("## Events")[0], re.MULTILINE))
     paths = RunPaths(Path("run"))
     first = (paths.config(1), paths.environment(1), paths.traceback(1))
-    properties = (paths.events, paths.log, paths.checkpoints, paths.samples, paths.reports, paths.lock, paths.control)
+    properties = (
+        paths.events,
+        paths.log,
+        paths.checkpoints,
+        paths.samples,
+        paths.reports,
+        paths.lock,
+        paths.control,
+        paths.tags,
+    )
     assert {path.name for path in (*properties, *first)} <= named
 
 

@@ -9,6 +9,7 @@ from collections import deque
 from trainer import TrainerError
 from trainer.cli.attempt import Attempt
 from trainer.cli.exit_codes import ALL, BY_SIGNAL, FAILURE, USER_MISTAKE
+from trainer.cli.output import print_error
 from trainer.rundir import EndEvent, gone, last_records, remove_dead_lock
 
 LOG_LINES = 12
@@ -83,10 +84,10 @@ def report(attempt: Attempt) -> int:
         raise error
     end = end_of(attempt)
     if end is None:
-        print(f"error: {attempt.paths.events} has lost its end", file=sys.stderr)
+        print_error(f"{attempt.paths.events} has lost its end")
         return FAILURE
     if end.status == "failed":
-        print(f"error: {end.reason}", file=sys.stderr)
+        print_error(end.reason)
         traceback = attempt.paths.traceback(attempt.number)
         if attempt.debug and traceback.exists():
             print(traceback.read_text(encoding="utf-8"), file=sys.stderr)

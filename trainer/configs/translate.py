@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+from trainer.configs.foreign import KEYS, SECTIONS
 from trainer.configs.problems import MOST_SHOWN, KeyPath, Place, Problem, did_you_mean
 from trainer.configs.reader import Document
 from trainer.configs.shape import known_keys, section_at
@@ -59,9 +60,13 @@ def problems_of(
             unknown += 1  # looking for a similar word costs 0.1 ms; what is not shown needs none
             section = section_at(model, root, path[:-1]) if unknown <= MOST_SHOWN else None
             hint = did_you_mean(str(at[-1]), known_keys(section)) if section else ""
+            if (ours := KEYS.get(str(at[-1]))) is not None and at[:-1] != ("options",):
+                hint = f", here it is {ours}"
             problems.append(Problem(key_place(document, at), at, f"unknown key{hint}"))
         elif kind == "missing" and isinstance(at[-1], int):
             problems.append(Problem(value_place(document, at), at, "required item is missing"))
+        elif kind == "union_tag_not_found" and isinstance(value_at(document.value, at), str):
+            expected[at], found[at] = ["a mapping"], describe(value_at(document.value, at))
         elif kind in ("missing", "union_tag_not_found"):
             at = at if kind == "missing" else (*at, "name")  # what tells the kinds of a section apart
             problems.append(Problem(value_place(document, at), at, "required key is missing"))
@@ -75,6 +80,8 @@ def problems_of(
             problems.append(Problem(value_place(document, at), at, message))
     for at, choices in expected.items():
         message = f"expected {' or '.join(dict.fromkeys(choices))}, found {found[at]}"
+        if len(at) == 1 and at[0] in SECTIONS and isinstance(value_at(document.value, at), str):
+            message += f"; one word is given to {SECTIONS[at[0]]}"
         problems.append(Problem(value_place(document, at), at, message))
     return problems
 

@@ -41,6 +41,7 @@ from trainer.rundir.pulse import LockState, Pulse, heard_of
 from trainer.rundir.reader import EventTail, first_records, last_records, read_events, sample_events
 from trainer.rundir.run import Liveness, Metrics, Run, Series, open_run
 from trainer.rundir.summary import RunSummary, summarize
+from trainer.rundir.tags import read_tags, write_tags
 from trainer.rundir.writer import EventWriter, complain, write_error
 
 __all__ = [
@@ -96,6 +97,7 @@ __all__ = [
     "process_is_alive",
     "read_events",
     "read_lock",
+    "read_tags",
     "remove_dead_lock",
     "run_name",
     "sample_events",
@@ -106,4 +108,5 @@ __all__ = [
     "waiting_requests",
     "without_superseded",
     "write_error",
+    "write_tags",
 ]

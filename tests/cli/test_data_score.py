@@ -1,4 +1,4 @@
-"""`trainer data evaluate`: files in, pycocotools' lines out."""
+"""`trainer data score`: files in, pycocotools' lines out."""
 
 from __future__ import annotations
 
