@@ -1,6 +1,6 @@
 """A run in plain lines: from records to `key=value` text, at most one line a second.
 
-Errors, warnings and the end are printed at once, whenever they come. Of everything else the latest is held back until
+An attempt's head, errors, warnings and the end are printed at once, whenever they come. Of everything else the latest is held back until
 its second has come: evaluations and checkpoints before progress, and a phase once it has taken more than a second.
 """
 
@@ -41,7 +41,7 @@ _BARE = re.compile(r"[^\s\"'=]+")
 _MULTI_LINE = re.compile(r"\s*\n\s*")
 
 _EVALUATION, _TRAINING = "evaluation", "training"
-_IMPORTANT = ("run", "resumed", "request", _EVALUATION, "log")
+_IMPORTANT = ("request", _EVALUATION, "log")
 """Streams that are printed before progress, in this order."""
 
 
@@ -86,7 +86,9 @@ class PlainLines:
             self._held.clear()
             return [*lines, _line(fields, now)]
         if _is_always_printed(event):
-            return [*lines, *self.due(now), _line(fields, now)]
+            lines += self.due(now)
+            self._last_line = now
+            return [*lines, _line(fields, now)]
         self._hold(event, fields, now)
         return [*lines, *self.due(now)]
 
@@ -136,10 +138,12 @@ def _line(fields: Mapping[str, Any], time: float) -> str:
 
 
 def _is_always_printed(event: Event) -> bool:
-    """Whether the event is an error or a warning."""
+    """Whether the event is an error or a warning, or says where an attempt begins."""
     if isinstance(event, PhaseEvent):
         return event.state == "failed"
-    return isinstance(event, WarningEvent) or (isinstance(event, LogEvent) and event.level in ("warning", "error"))
+    return isinstance(event, WarningEvent | RunEvent | ResumedEvent) or (
+        isinstance(event, LogEvent) and event.level in ("warning", "error")
+    )
 
 
 def _stream_of(event: Event) -> str:
