@@ -1,7 +1,8 @@
 """A run in plain lines: from records to `key=value` text, at most one line a second.
 
-An attempt's head, errors, warnings and the end are printed at once, whenever they come. Of everything else the latest is held back until
-its second has come: evaluations and checkpoints before progress, and a phase once it has taken more than a second.
+An attempt's head, errors, warnings and the end are printed at once, whenever they come. Of everything else the latest
+is held back until its second has come: evaluations and checkpoints before progress, and a phase once it has taken more
+than a second.
 """
 
 from __future__ import annotations
