@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import sys
 from collections import deque
@@ -79,7 +80,10 @@ def summary(attempt: Attempt) -> list[str]:
 
 
 def report(attempt: Attempt) -> int:
-    """Say on the error stream what went wrong, if anything did; returns the attempt's exit code."""
+    """Say on the error stream what went wrong, if anything did; returns the attempt's exit code.
+
+    Of a run that the user's mistake ended before its first step, nothing is left.
+    """
     if error := gone(attempt.paths.root):
         raise error
     end = end_of(attempt)
@@ -87,12 +91,15 @@ def report(attempt: Attempt) -> int:
         print_error(f"{attempt.paths.events} has lost its end")
         return FAILURE
     if end.status == "failed":
+        is_unused = end.exit_code == USER_MISTAKE and not end.step and attempt.number == 1
         print_error(end.reason)
         traceback = attempt.paths.traceback(attempt.number)
         if attempt.debug and traceback.exists():
             print(traceback.read_text(encoding="utf-8"), file=sys.stderr)
-        elif end.traceback:
+        elif end.traceback and not is_unused:
             print(f"  traceback: {attempt.paths.root / end.traceback}", file=sys.stderr)
+        if is_unused:
+            shutil.rmtree(attempt.paths.root, ignore_errors=True)  # a disk that fails has been told of
     return end.exit_code if end.exit_code in ALL else FAILURE
 
 

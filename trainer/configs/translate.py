@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from trainer.configs.foreign import KEYS, SECTIONS
-from trainer.configs.problems import MOST_SHOWN, KeyPath, Place, Problem, did_you_mean
+from trainer.configs.problems import MOST_SHOWN, KeyPath, Place, Problem, did_you_mean, dotted
 from trainer.configs.reader import Document
 from trainer.configs.shape import known_keys, section_at
 
@@ -59,9 +59,7 @@ def problems_of(
         if kind == "extra_forbidden":
             unknown += 1  # looking for a similar word costs 0.1 ms; what is not shown needs none
             section = section_at(model, root, path[:-1]) if unknown <= MOST_SHOWN else None
-            hint = did_you_mean(str(at[-1]), known_keys(section)) if section else ""
-            if (ours := KEYS.get(str(at[-1]))) is not None and at[:-1] != ("options",):
-                hint = f", here it is {ours}"
+            hint = _unknown_key_hint(at, known_keys(section) if section else [])
             problems.append(Problem(key_place(document, at), at, f"unknown key{hint}"))
         elif kind == "missing" and isinstance(at[-1], int):
             problems.append(Problem(value_place(document, at), at, "required item is missing"))
@@ -84,6 +82,17 @@ def problems_of(
             message += f"; one word is given to {SECTIONS[at[0]]}"
         problems.append(Problem(value_place(document, at), at, message))
     return problems
+
+
+def _unknown_key_hint(path: KeyPath, known: list[str]) -> str:
+    """What a key that is unknown may have been meant as: another tool's word for one of ours, or a misspelling."""
+    ours = KEYS.get(str(path[-1]), "") if path[0] != "options" else ""
+    last = ours.partition(",")[0].rpartition(".")[2]
+    if last in known:
+        ours = dotted((*path[:-1], last))  # of this very section
+    if ours and not ours.startswith(dotted(path)):
+        return f", here it is {ours}"
+    return did_you_mean(str(path[-1]), known)
 
 
 def value_place(document: Document, path: KeyPath) -> Place:
