@@ -43,9 +43,7 @@ NEGLIGIBLE = 0.001
 """Kernels that take less than this share of a step keep the default: no choice among them can be felt."""
 
 RUNS_ALONE = 8
-"""After so many runs beside a busy process, which showed nothing, the next one goes with all threads: so tuning comes
-to its end there too, and costs little of what running alone gains.
-"""
+"""After so many runs that went alone and showed nothing, one goes with all threads: so tuning ends there too."""
 
 PATIENCE = 4
 """Candidates in a row, by the model's order, that bring nothing: the rest would cost more than they promise."""
@@ -61,9 +59,7 @@ LOOK_SECONDS = 0.02
 """How often answers of the helper are looked for: at every step of a millisecond that would be felt."""
 
 AT_ONCE = 16
-"""Upfront so many kernels are measured together while the helpers rest: each lot that is decided is kept on disk, even
-if the rest is interrupted.
-"""
+"""How many kernels are measured together upfront; each lot that is decided is kept on disk at once."""
 
 
 def tuning(

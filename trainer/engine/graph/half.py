@@ -1,6 +1,4 @@
-"""Floats of 16 bits as they lie in memory (bfloat16 as uint16 bit patterns, float16 as NumPy's), and as they are
-computed with (float32). Every conversion to them goes through float32.
-"""
+"""Floats of 16 bits: in memory (bfloat16 as uint16 bit patterns), and computed with in float32."""
 
 from __future__ import annotations
 

@@ -20,9 +20,7 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The order in which logical axes lie in memory, slowest first; dense. (0, 1, 2, 3) is NCHW, (0, 2, 3, 1)
-    channels-last.
-    """
+    """Logical axes in the order in memory, slowest first: (0, 1, 2, 3) is NCHW, (0, 2, 3, 1) channels-last."""
 
     order: tuple[int, ...]
 
@@ -152,9 +150,7 @@ class Storage:
 
     @property
     def address(self) -> int:
-        """Where the elements begin on the host, to which they move. Asking NumPy takes a microsecond, so it is asked
-        once.
-        """
+        """Where the elements begin on the host, to which they move; kept, since asking NumPy takes 1 µs."""
         if not self._address:
             self.move(HOST)
             self._address = self.block.ctypes.data
@@ -237,9 +233,7 @@ class Storage:
         return copy
 
     def copied_to(self, memory: np.ndarray) -> Callable[[], np.ndarray]:
-        """Copy the elements that are there now. Gives a function that returns them, as `view` does: on `memory`, flat
-        and of their size, once the owner has sent them.
-        """
+        """Copy the elements as they are now to flat `memory`; gives a function that returns them as `view` does."""
         if self.owner is HOST:
             memory[...] = self.flat()[: memory.size]
             return lambda: self._logical(memory)

@@ -1,6 +1,4 @@
-"""Epilogues: element-wise work done on a contraction's accumulators before they are stored; and prologues, done on a
-convolution's input while it is copied.
-"""
+"""Epilogues: work on a contraction's accumulators before they are stored; prologues: on what it copies."""
 
 from __future__ import annotations
 

@@ -29,9 +29,7 @@ class Fused:
 def fuse_epilogues(
     groups: Sequence[Group], plan: Partition, results: set[Node]
 ) -> tuple[list[Group], dict[Node, Fused]]:
-    """Groups with every fitting loop turned into the call of the contraction before it; and what to fuse, by the
-    loop's root.
-    """
+    """Groups in which contractions take every fitting loop, and what they took, by the loop's root."""
     readers: dict[Node, list[Group]] = {}
     for item in groups:
         for node in item.reads:

@@ -24,9 +24,7 @@ def loop(
     stored: Sequence[int],
     label: str,
 ) -> Work:
-    """An element-wise loop over `extents` (any order: the first output's strides decide which runs innermost). The
-    operands' strides run along `extents`.
-    """
+    """An element-wise loop over `extents`, in any order: strides of the first output decide what is innermost."""
     order = sorted(
         (axis for axis in range(len(extents)) if extents[axis] != 1),
         key=lambda axis: (-abs(writes[0].strides[axis]), axis),

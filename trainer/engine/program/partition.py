@@ -135,9 +135,7 @@ def _is_prologue(node: Node, cost: Cost, plan: Partition, policy: Policy) -> boo
 
 
 def _unmoved(node: Node) -> Node:
-    """What a product reads in place of `node`: a transposed operand as it lay before (a loop that moves and computes
-    walks one of the two in strides: 53 ms for 12,544 x 1,024 rounded to bfloat16, 2 ms without).
-    """
+    """What a product reads in place of `node`: a transposed operand as it lay (53 ms against 2 ms in one case)."""
     while node.name == "permute":
         node = node.inputs[0]
     return node
@@ -208,9 +206,7 @@ def _is_narrower(node: Node, other: Node) -> bool:
 
 
 def _readers(node: Node, users: dict[Node, list[Node]]) -> dict[Node, None]:
-    """Who computes with the values of `node`: a cast that widens them is done again by each reader, so that what is
-    stored is narrow.
-    """
+    """Who computes with `node`: readers repeat a cast that widens it, so that what is stored is narrow."""
     readers: dict[Node, None] = {}
     for user in users[node]:
         widens = user.name == "cast" and _is_narrower(node, user)

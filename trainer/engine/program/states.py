@@ -1,6 +1,4 @@
-"""The one layout that a state has for every program: convolution weights lie as the kernels read them, and so do their
-moments.
-"""
+"""The one layout that a state has for every program: weights and their moments lie as kernels read them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""trace: a Python function captured once for each input signature as one program, and replayed without Python per
-operation.
-"""
+"""trace: a Python function captured once for each input signature as one program, then replayed."""
 
 from __future__ import annotations
 

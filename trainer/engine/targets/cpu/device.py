@@ -101,9 +101,7 @@ class CpuDevice(Device):
         flush: bool = False,
         progress: Progress | None = None,
     ) -> Program:
-        """A program that computes `results` and stores `updates` in place; `inputs` are leaves whose address is given
-        to each run.
-        """
+        """A program for `results` that stores `updates` in place; each run gives the addresses of `inputs`."""
         with self.pool.lock:
             return self._compile(results, updates, inputs, flush, progress)
 

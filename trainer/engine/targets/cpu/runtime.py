@@ -13,9 +13,7 @@ from trainer.engine.targets.cpu.system import clock_ir, floating_point_ir, place
 
 _SPIN = 500
 _CLASHES = 8
-"""Launches in a row that find a thread on the caller's core before it moves: beside a busy process it may be there
-rightly.
-"""
+"""Launches in a row that find a thread on the caller's core before it moves: by chance it may be there rightly."""
 
 
 def runtime_ir() -> str:

@@ -17,17 +17,13 @@ from trainer.engine.targets.cpu.kernels.transpose import transpose_tile
 from trainer.engine.targets.cpu.kernels.writer import Integer, Writer
 
 INTERLEAVED = 2 * LANES
-"""Elements that a loop past the caches takes at once. Each instruction stands twice, so that one waits less for
-another, and 2-byte elements are stored by whole cache lines, a third faster.
-"""
+"""Elements that a loop past the caches takes at once: two of each instruction, whole cache lines stored."""
 
 INTERLEAVED_APPROXIMATIONS = 4 * LANES
 """As INTERLEAVED, where a function is approximated: tanh in the first-level cache takes 2.9 ns for 16, not 3.1."""
 
 PREFETCHED_ARRAYS = 3
-"""Inputs from so many on are asked for ahead even by a short body: at 25 MB each, x * y + z runs at 0.89 of a copy's
-speed instead of 0.87, Adam's update at 1.07 instead of 1.03.
-"""
+"""Inputs from which on a short body prefetches too: Adam's update at 1.07 of a copy's speed instead of 1.03."""
 
 
 def render(kernel: LoopKernel, name: str) -> str:

@@ -100,9 +100,7 @@ def _lower_group(work: Work, parts: Sequence[Launch]) -> Launch:
 
 
 def _lower_repeat(work: Work, body: tuple[Launch, ...]) -> Launch:
-    """Launches that the pool walks again and again with moving addresses: the argument blocks of all parts, then the
-    table of what moves: the address of a word, and its step.
-    """
+    """Launches walked again and again with moving addresses: the parts' argument blocks, then (word, step) pairs."""
     spec: Repeat = work.spec
     words: list[Word] = []
     table: list[Word] = []

@@ -31,9 +31,7 @@ _EMPTY = {"sum": 0, "prod": 1}
 
 @dataclass(frozen=True, slots=True)
 class _Nest:
-    """The loops of both passes: extents of the kept axes from the outermost loop inwards, strides of the results along
-    them, how many results there are, and how the first pass runs.
-    """
+    """The loops of both passes: the kept axes' extents from the outermost, the results' strides and count."""
 
     extents: list[int]
     placed: tuple[int, ...]

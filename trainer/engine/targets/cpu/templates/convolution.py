@@ -95,9 +95,7 @@ class Bounds:
 
 
 class ConvolutionKernel(TemplateKernel[ConvolutionSpec, ConvolutionParameters]):
-    """Pixels by vectors of channels, tile by tile. Where the tiles read the input (in scratch if it is `copied`), there
-    are `pixel`, `row` and `image` elements between neighbours.
-    """
+    """Pixels by vectors of channels, tile by tile; `pixel`, `row`, `image`: elements between neighbors."""
 
     def __init__(self, spec: ConvolutionSpec, parameters: ConvolutionParameters) -> None:
         super().__init__(spec, parameters)
@@ -250,9 +248,7 @@ class ConvolutionKernel(TemplateKernel[ConvolutionSpec, ConvolutionParameters]):
                 yield width, 0
 
     def levels(self, row_taps: Integer, column_taps: Integer) -> tuple[tuple[Level, ...], dict[str, Integer]]:
-        """The reduction's levels, and the values of their variables: rows of taps, then taps and channels, in one where
-        dense unless AMX multiplies. How many rows of taps there are varies where some are in the padding.
-        """
+        """The reduction's levels and variables: rows of taps, then taps and channels, in one where dense."""
         form, inputs = self.form, self.form.group_inputs
         line = self.w.multiply(column_taps, inputs)
         line_step = self.w.multiply(line, self.depth_step)

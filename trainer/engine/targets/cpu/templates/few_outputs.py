@@ -76,9 +76,7 @@ def few_outputs(spec: ConvolutionSpec) -> FewOutputsSpec | None:
 
 
 class FewOutputsKernel(TemplateKernel[FewOutputsSpec, FewOutputsParameters]):
-    """A task's input lies in scratch with `row` elements between rows and `channel` between channels; the finished line
-    begins at `start`, `vectors` for each channel and `finished` elements between channels.
-    """
+    """Scratch has `row` and `channel` elements between rows and channels; the finished line begins at `start`."""
 
     def __init__(self, spec: FewOutputsSpec, parameters: FewOutputsParameters) -> None:
         super().__init__(spec, parameters)

@@ -29,9 +29,7 @@ from trainer.engine.targets.cpu.templates.convolution import ConvolutionKernel, 
 
 @dataclass(frozen=True, slots=True)
 class StatisticsSpec:
-    """`reduction` is a "column" reduction over the pixels of what `convolution` stores; `words` are those of its
-    argument block that follow the addresses.
-    """
+    """`reduction` is a "column" reduction over pixels that `convolution` stores; `words` follow its addresses."""
 
     convolution: ConvolutionSpec
     reduction: LoopKernel

@@ -328,9 +328,7 @@ class WeightGradientKernel(TemplateKernel[ConvolutionSpec, WeightGradientParamet
 def block_bounds(
     w: Writer, blocks: PixelBlocks, block: Integer, outermost: Integer | None = None
 ) -> tuple[list[Integer], list[Integer]]:
-    """Where a block begins, and its extents, along images, rows and columns; `outermost`: the extent of the first of
-    these axes that is longer than 1, where that is no constant.
-    """
+    """Where a block begins, and its extents; `outermost`: that of the first axis longer than 1, if it varies."""
     starts: list[Integer] = []
     extents: list[Integer] = []
     for axis in reversed(range(3)):
