@@ -88,13 +88,9 @@ class Queue:
     """Hands candidates to helpers, the costliest kernel's first, and gathers their answers."""
 
     def __init__(
-        self,
-        helpers: Sequence[Helper],
-        target: native.Target,
-        threads: int,
-        deadline: float,
+        self, helpers: Sequence[Helper], target: native.Target, threads: int, deadline: float,
         patience: int | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """`patience`: so many candidates in a row that bring nothing end the trying of a decision."""
         self._patience = patience
         self._helpers, self._target, self._threads, self._deadline = list(helpers), target, threads, deadline

@@ -63,14 +63,10 @@ AT_ONCE = 16
 
 
 def tuning(
-    mode: Mode = "background",
-    *,
-    share: float = DEFAULT_SHARE,
-    on_record: OnRecord | None = None,
-    on_progress: OnProgress | None = None,
-    on_step_time: OnStepTime | None = None,
+    mode: Mode = "background", *, share: float = DEFAULT_SHARE, on_record: OnRecord | None = None,
+    on_progress: OnProgress | None = None, on_step_time: OnStepTime | None = None,
     device: str | targets.Device | None = None,
-) -> Tuner:
+) -> Tuner:  # fmt: skip
     """Tune the kernels of traced steps that are compiled from now on, until the tuner is closed.
 
     Results have the same bits in every mode, whenever and whatever is decided.
@@ -106,19 +102,11 @@ class Tuner:
     """
 
     def __init__(
-        self,
-        device: Any,
-        mode: Mode,
-        *,
-        share: float = DEFAULT_SHARE,
-        on_record: OnRecord | None = None,
-        on_progress: OnProgress | None = None,
-        on_step_time: OnStepTime | None = None,
-        candidates: Callable[[Any], Sequence[Any]] = choices.candidates,
-        memory: int = MEMORY_BYTES,
-        deadline: float = DEADLINE_SECONDS,
-        negligible: float = NEGLIGIBLE,
-    ) -> None:
+        self, device: Any, mode: Mode, *, share: float = DEFAULT_SHARE, on_record: OnRecord | None = None,
+        on_progress: OnProgress | None = None, on_step_time: OnStepTime | None = None,
+        candidates: Callable[[Any], Sequence[Any]] = choices.candidates, memory: int = MEMORY_BYTES,
+        deadline: float = DEADLINE_SECONDS, negligible: float = NEGLIGIBLE,
+    ) -> None:  # fmt: skip
         self.mode, self.records = mode, list[TuneRecord]()
         self._device: CpuDevice = device
         self._share, self._on_record, self._on_progress = share, on_record, on_progress
@@ -353,15 +341,9 @@ class Tuner:
                 self._time(program, 1)
         operation, _, shape = decision.label.partition(" ")
         entry = Entry(
-            self._key(spec),
-            operation,
-            shape,
-            dataclasses.asdict(contest.best),
-            round(1e3 * contest.default_time, 4),
-            round(1e3 * contest.gained_time, 4),
-            decision.tried,
-            dict(decision.skipped),
-        )
+            self._key(spec), operation, shape, dataclasses.asdict(contest.best), round(1e3 * contest.default_time, 4),
+            round(1e3 * contest.gained_time, 4), decision.tried, dict(decision.skipped),
+        )  # fmt: skip
         self._unsaved.append(entry)
         if self.mode != "background":
             self._save()

@@ -46,14 +46,9 @@ class ReferenceDevice(Device):
         return Run(_stored(value, node) for value, node in zip(values, nodes, strict=True))
 
     def compile(
-        self,
-        results: Sequence[Node],
-        updates: Sequence[tuple[Storage, Node]] = (),
-        inputs: Sequence[Node] = (),
-        *,
-        flush: bool = False,
-        progress: Callable[[int, int, str], None] | None = None,
-    ) -> ReferenceProgram:
+        self, results: Sequence[Node], updates: Sequence[tuple[Storage, Node]] = (), inputs: Sequence[Node] = (), *,
+        flush: bool = False, progress: Callable[[int, int, str], None] | None = None,
+    ) -> ReferenceProgram:  # fmt: skip
         """A program that interprets the graph each time it runs; arguments as for the `cpu` device."""
         return ReferenceProgram(results, updates, inputs, flush_subnormals=flush or self.flush_subnormals)
 

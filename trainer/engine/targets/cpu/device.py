@@ -52,16 +52,10 @@ class CpuDevice(Device):
     name = "cpu"
 
     def __init__(
-        self,
-        *,
-        threads: int | None = None,
-        policy: Policy | None = None,
-        poison: bool | None = None,
-        narrow: bool = False,
-        choose: Callable[[Any], Any] | None = None,
-        numerics: Numerics = "exact",
+        self, *, threads: int | None = None, policy: Policy | None = None, poison: bool | None = None,
+        narrow: bool = False, choose: Callable[[Any], Any] | None = None, numerics: Numerics = "exact",
         bfloat16: Bfloat16 = "pairs",
-    ) -> None:
+    ) -> None:  # fmt: skip
         native.check_host()
         self.pool: Pool = shared_pool() if threads is None else Pool(threads)
         self.policy = policy or Policy()
@@ -93,26 +87,17 @@ class CpuDevice(Device):
     # Programs
 
     def compile(
-        self,
-        results: Sequence[Node],
-        updates: Sequence[tuple[Storage, Node]] = (),
-        inputs: Sequence[Node] = (),
-        *,
-        flush: bool = False,
-        progress: Progress | None = None,
-    ) -> Program:
+        self, results: Sequence[Node], updates: Sequence[tuple[Storage, Node]] = (), inputs: Sequence[Node] = (), *,
+        flush: bool = False, progress: Progress | None = None,
+    ) -> Program:  # fmt: skip
         """A program for `results` that stores `updates` in place; each run gives the addresses of `inputs`."""
         with self.pool.lock:
             return self._compile(results, updates, inputs, flush, progress)
 
     def _compile(
-        self,
-        results: Sequence[Node],
-        updates: Sequence[tuple[Storage, Node]],
-        inputs: Sequence[Node],
-        flush: bool,
+        self, results: Sequence[Node], updates: Sequence[tuple[Storage, Node]], inputs: Sequence[Node], flush: bool,
         progress: Progress | None,
-    ) -> Program:
+    ) -> Program:  # fmt: skip
         began, compiled, cached = time.perf_counter(), *native.object_counts()
         outputs = simplify([*results, *(node for _, node in updates)])
         outputs = legalise(outputs, self.target.features.wide_groups)

@@ -89,13 +89,9 @@ def approximates(body: Sequence[Instruction]) -> bool:
 
 
 def _compute(
-    writer: Writer,
-    kernel: LoopKernel,
-    arguments: loops.Arguments,
-    loaded: Sequence[str],
-    places: Sequence[str],
+    writer: Writer, kernel: LoopKernel, arguments: loops.Arguments, loaded: Sequence[str], places: Sequence[str],
     part: loops.Part,
-) -> None:
+) -> None:  # fmt: skip
     """The body on loaded operands, and the stores of its outputs."""
     values = render_body(writer, kernel.body, loaded, part.lanes)
     for number, (instruction, operand) in enumerate(kernel.outputs, len(kernel.inputs)):

@@ -37,14 +37,9 @@ class Attributed(Protocol):
 
 
 def specification(
-    node: Attributed,
-    direction: Direction,
-    x_shape: Shape,
-    w_shape: Shape,
-    order: Layout = WEIGHTS,
-    epilogue: Epilogue = NOTHING,
-    prologue: Epilogue = NOTHING,
-) -> ConvolutionSpec:
+    node: Attributed, direction: Direction, x_shape: Shape, w_shape: Shape, order: Layout = WEIGHTS,
+    epilogue: Epilogue = NOTHING, prologue: Epilogue = NOTHING,
+) -> ConvolutionSpec:  # fmt: skip
     """The convolution of `node`, or the gradient that it is, of x and w of these shapes; w lies in `order`."""
     filters, _, rows, columns = w_shape
     return ConvolutionSpec(
@@ -64,18 +59,10 @@ def expand_matmul(expansion: Expansion, work: Work) -> None:
     if pairs:
         left = _rows_of_pairs(expansion, left)
     spec = contraction.MatmulSpec(
-        call.dtype,
-        call.shape[-2],
-        call.shape[-1],
-        left.shape[-1],
-        (left.strides[-2], left.strides[-1]),
-        (right.strides[-2], right.strides[-1]),
-        call.shape[:-2],
-        left.strides[:-2],
-        right.strides[:-2],
-        epilogue=work.epilogue,
-        pairs=pairs,
-    )
+        call.dtype, call.shape[-2], call.shape[-1], left.shape[-1], (left.strides[-2], left.strides[-1]),
+        (right.strides[-2], right.strides[-1]), call.shape[:-2], left.strides[:-2], right.strides[:-2],
+        epilogue=work.epilogue, pairs=pairs,
+    )  # fmt: skip
     tiled = pairs and expansion.bfloat16 == "tiles" and tile_registers.suits(spec.steps)
     spec = replace(spec, packed=defaults.prefers_packed(spec, expansion.machine), tiled=tiled)
     if target.size == 0:

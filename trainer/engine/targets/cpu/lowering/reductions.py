@@ -74,13 +74,9 @@ def expand_reduction(expansion: Expansion, work: Work) -> None:
     block = max(16, length + 15 & ~15) if whole else reduction_block(length)
     dense = Layout.row_major(len(kept)).strides(tuple(shape[axis] for axis in kept))
     nest = _Nest(
-        [shape[axis] for axis in order],
-        tuple(dense[kept.index(axis)] for axis in order),
-        first.size,
-        length,
-        Pass(names, orientation, block),
-        work.label,
-    )
+        [shape[axis] for axis in order], tuple(dense[kept.index(axis)] for axis in order), first.size, length,
+        Pass(names, orientation, block), work.label,
+    )  # fmt: skip
     steps = [view.strides[reduced[-1]] if reduced else 0 for view in terms.reads]
     reads = [
         replace(view, strides=(*(view.strides[axis] for axis in order), step))

@@ -446,11 +446,6 @@ def operands(spec: ConvolutionSpec) -> list[Argument]:
 
 
 TEMPLATE = Template(
-    ConvolutionSpec,
-    ConvolutionParameters,
-    ConvolutionKernel,
-    operands,
-    candidates,
-    words,
+    ConvolutionSpec, ConvolutionParameters, ConvolutionKernel, operands, candidates, words,
     ("forward", "input_gradient"),
-)
+)  # fmt: skip
