@@ -43,6 +43,11 @@ class Layout:
         return tuple(strides)
 
 
+CHANNELS_LAST = Layout((0, 2, 3, 1))
+WEIGHTS = Layout((2, 3, 1, 0))
+"""Of convolutions, with output channels innermost: [R, S, C, K] of the logical [K, C, R, S]."""
+
+
 class Memory(Protocol):
     """Where a device keeps elements: in blocks, which are opaque to everything else (the host's are flat arrays).
 

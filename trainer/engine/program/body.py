@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from trainer.engine.graph import dtypes
 from trainer.engine.graph.node import Node, Shape, reached
 from trainer.engine.graph.storage import Layout
-from trainer.engine.program.epilogue import Addressing, Epilogue, EpilogueOperand
-from trainer.engine.program.spec import Instruction
+from trainer.engine.program.spec import Addressing, Epilogue, EpilogueOperand, Instruction
 from trainer.engine.program.views import Coordinates, Linear, NodeView, identity, through
 
 

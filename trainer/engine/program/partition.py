@@ -11,8 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from trainer.engine.graph.node import Node
-from trainer.engine.graph.storage import Layout, Storage
-from trainer.engine.program.layouts import CHANNELS_LAST, WEIGHTS
+from trainer.engine.graph.storage import CHANNELS_LAST, WEIGHTS, Layout, Storage
 from trainer.engine.program.prologues import applied_to, is_all_that_is_read, may_take_prologue
 from trainer.engine.program.views import NodeView, identity, is_dense, through, view_through
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from trainer.engine.graph.node import Node, reached
-from trainer.engine.graph.storage import Storage
-from trainer.engine.program.layouts import WEIGHTS
+from trainer.engine.graph.storage import WEIGHTS, Storage
 
 
 def settle_layouts(order: Sequence[Node], updates: Sequence[tuple[Storage, Node]]) -> None:

@@ -18,8 +18,7 @@ from tests.engine.targets.kernels.test_contraction import multiply
 from tests.engine.targets.kernels.test_convolution import correlate
 from tests.engine.targets.kernels.test_pairs import add, draw, places
 from trainer.engine.graph import bfloat16, dtypes
-from trainer.engine.program.epilogue import Epilogue, EpilogueOperand
-from trainer.engine.program.spec import Instruction
+from trainer.engine.program.spec import Epilogue, EpilogueOperand, Instruction
 from trainer.engine.targets.cpu import defaults, native
 from trainer.engine.targets.cpu.kernels import tile_registers
 from trainer.engine.targets.cpu.kernels.geometry import ConvolutionSpec

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from trainer.engine.graph.dtypes import DType
-from trainer.engine.program.epilogue import Epilogue
+from trainer.engine.program.spec import Epilogue
 from trainer.engine.targets.cpu.kernels import tile_registers
 from trainer.engine.targets.cpu.kernels.access import load_vector, store_vector
 from trainer.engine.targets.cpu.kernels.epilogue import OperandPointers

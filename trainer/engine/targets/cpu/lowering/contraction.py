@@ -8,10 +8,9 @@ from typing import Any, Protocol
 
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.node import Shape
-from trainer.engine.graph.storage import Layout
-from trainer.engine.program.epilogue import Epilogue
+from trainer.engine.graph.storage import CHANNELS_LAST, WEIGHTS, Layout
 from trainer.engine.program.epilogues import exchanges
-from trainer.engine.program.layouts import CHANNELS_LAST, WEIGHTS
+from trainer.engine.program.spec import Epilogue
 from trainer.engine.program.views import is_dense
 from trainer.engine.program.work import NOTHING, Buffer, Call, View, Work
 from trainer.engine.targets.cpu import defaults, templates

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from trainer.engine.graph.primitives.resampling import Band
-from trainer.engine.program.layouts import CHANNELS_LAST
+from trainer.engine.graph.storage import CHANNELS_LAST
 from trainer.engine.program.work import KernelSource, View, Work
 from trainer.engine.targets.cpu.kernels import index, order, resample, scan, window, window_gradient
 from trainer.engine.targets.cpu.lowering.expansion import Expansion

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 
 from trainer.engine.graph.dtypes import DType, bfloat16
-from trainer.engine.program.epilogue import Epilogue
+from trainer.engine.program.spec import Epilogue
 from trainer.engine.targets.cpu.costs import cycles as costs
 from trainer.engine.targets.cpu.costs import tile_shapes
 from trainer.engine.targets.cpu.costs.ranking import cheapest_tiles, product_tiles, sized
