@@ -92,32 +92,27 @@ class CpuDevice(Device):
     ) -> Program:  # fmt: skip
         """A program for `results` that stores `updates` in place; each run gives the addresses of `inputs`."""
         with self.pool.lock:
-            return self._compile(results, updates, inputs, flush, progress)
-
-    def _compile(
-        self, results: Sequence[Node], updates: Sequence[tuple[Storage, Node]], inputs: Sequence[Node], flush: bool,
-        progress: Progress | None,
-    ) -> Program:  # fmt: skip
-        began, compiled, cached = time.perf_counter(), *native.object_counts()
-        outputs = simplify([*results, *(node for _, node in updates)])
-        outputs = legalise(outputs, self.target.features.wide_groups)
-        values, targets = outputs[: len(results)], outputs[len(results) :]
-        news = [(storage, node) for (storage, _), node in zip(updates, targets, strict=True)]
-        if updates or flush:
-            settle_layouts(topological(outputs), news)
-        varying = {*(node.attributes[0] for node in inputs), *(storage for storage, _ in updates)} if flush else None
-        lowered = self.target.lower(Request(tuple(values), tuple(news)), self.policy, self.choose, progress, varying)
-        if self.poison:
-            lowered.launches = poisoned(lowered.launches)
-        kernels = self.kernels.of(lowered.launches, progress)
-        program = Program(self, lowered, kernels, inputs, [node.shape for node in results], flush=flush)
-        now_compiled, now_cached = native.object_counts()
-        spent = 1000 * (time.perf_counter() - began)
-        program.compilation = describe.Compilation(now_compiled - compiled, now_cached - cached, spent)
-        describe.report(program)
-        if flush and self.tuner is not None:
-            self.tuner.adopt(program)
-        return program
+            began, compiled, cached = time.perf_counter(), *native.object_counts()
+            outputs = simplify([*results, *(node for _, node in updates)])
+            outputs = legalise(outputs, self.target.features.wide_groups)
+            values, targets = outputs[: len(results)], outputs[len(results) :]
+            news = [(storage, node) for (storage, _), node in zip(updates, targets, strict=True)]
+            if updates or flush:
+                settle_layouts(topological(outputs), news)
+            varying = {*(node.attributes[0] for node in inputs), *dict(updates)} if flush else None
+            request = Request(tuple(values), tuple(news))
+            lowered = self.target.lower(request, self.policy, self.choose, progress, varying)
+            if self.poison:
+                lowered.launches = poisoned(lowered.launches)
+            kernels = self.kernels.of(lowered.launches, progress)
+            program = Program(self, lowered, kernels, inputs, [node.shape for node in results], flush=flush)
+            now_compiled, now_cached = native.object_counts()
+            spent = 1000 * (time.perf_counter() - began)
+            program.compilation = describe.Compilation(now_compiled - compiled, now_cached - cached, spent)
+            describe.report(program)
+            if flush and self.tuner is not None:
+                self.tuner.adopt(program)
+            return program
 
     def choose(self, spec: Any) -> Any:
         """The parameters of a template to begin with: decided by tuning, or else by the cost model."""

@@ -314,14 +314,6 @@ def _cast(s: Step) -> str:
     return cast(s.writer, s.values[0], s.dtype, s.instruction.dtype, s.lanes)
 
 
-def _bitcast(s: Step) -> str:
-    source, target = s.dtype, s.instruction.dtype
-    raw = narrow(s.writer, s.values[0], source, s.lanes)
-    if MEMORY[source.name] != MEMORY[target.name]:
-        raw = s.writer.value(f"bitcast {memory_type(source, s.lanes)} {raw} to {memory_type(target, s.lanes)}")
-    return widen(s.writer, raw, target, s.lanes)
-
-
 def _random_bits(s: Step) -> str:
     key0, key1, index, counter0, counter1 = s.values
     return integers.random_bits(
@@ -353,7 +345,6 @@ RENDERERS: dict[str, Renderer] = {
     "isinf": _classify("oeq", float("inf"), False),
     "isnan": _classify("uno", 0.0, False),
     "cast": _cast,
-    "bitcast": _bitcast,
     "add": _arithmetic("fadd", "add", "or"),
     "subtract": _arithmetic("fsub", "sub", "xor"),
     "multiply": _arithmetic("fmul", "mul", "and"),
@@ -383,7 +374,7 @@ RENDERERS: dict[str, Renderer] = {
 }
 
 _EXACT_IN_16_BITS = frozenset(
-    {"negative", "abs", "sign", "floor", "ceil", "round", "trunc", "maximum", "minimum", "where", "cast", "bitcast"}
+    {"negative", "abs", "sign", "floor", "ceil", "round", "trunc", "maximum", "minimum", "where", "cast"}
 )
 
 
