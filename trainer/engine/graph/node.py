@@ -131,14 +131,8 @@ def nobody() -> None:
 
 def topological(outputs: Sequence[Node], since: int = 0) -> list[Node]:
     """Every node that `outputs` depend on in the order in which they were made; none older than `since`."""
-    seen: set[Node] = set(outputs)
-    stack = list(seen)
-    while stack:
-        for child in stack.pop().inputs:
-            if child.sequence >= since and child not in seen:
-                seen.add(child)
-                stack.append(child)
-    return sorted(seen, key=_SEQUENCE)
+    found = reached(outputs, lambda node: [source for source in node.inputs if source.sequence >= since])
+    return sorted(found, key=_SEQUENCE)
 
 
 def reached(starts: Iterable[_Element], following: Callable[[_Element], Iterable[_Element]]) -> dict[_Element, None]:

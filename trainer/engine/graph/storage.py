@@ -110,21 +110,9 @@ class Storage:
     """
 
     __slots__ = (
-        *(
-            "__weakref__",
-            "_address",
-            "block",
-            "dtype",
-            "is_state",
-            "layout",
-            "name",
-            "owner",
-            "settled",
-            "shape",
-            "updates",
-            "writes",
-        ),
-    )
+        "__weakref__", "_address", "block", "dtype", "is_state", "layout", "name", "owner", "settled", "shape",
+        "updates", "writes",
+    )  # fmt: skip
 
     def __init__(self, shape: Shape, dtype: DType, *, is_state: bool = False, name: str = "") -> None:
         self.shape, self.dtype, self.is_state, self.name = shape, dtype, is_state, name

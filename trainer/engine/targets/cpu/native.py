@@ -21,7 +21,6 @@ import llvmlite.binding as llvm
 
 from trainer import TrainerError
 from trainer.engine.targets.cpu import features, lookups
-from trainer.engine.targets.cpu.permission import tiles_permitted
 
 CACHE_VARIABLE = "TRAINER_CACHE_DIR"
 OBJECT = ".o"
@@ -65,7 +64,7 @@ def host_features() -> dict[str, bool]:
     """
     _initialise()
     found = features.limited(dict(llvm.get_host_cpu_features()), os.environ.get(features.FEATURES_VARIABLE, ""))
-    if found.get("amx-tile") and not tiles_permitted():
+    if found.get("amx-tile") and not features.tiles_permitted():
         return features.without_tiles(found)
     return found
 

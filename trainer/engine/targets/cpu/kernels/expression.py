@@ -213,10 +213,6 @@ def _logical(operation: str) -> Renderer:
     return lambda s: s.logical(operation, _truth(s, 0), _truth(s, 1))
 
 
-def _not(s: Step) -> str:
-    return s.logical("xor", _truth(s, 0), splat("i1", "true"))
-
-
 def _classify(predicate: str, limit: float, for_integer: bool) -> Renderer:
     def render(s: Step) -> str:
         if not s.dtype.is_float:
@@ -339,7 +335,7 @@ RENDERERS: dict[str, Renderer] = {
     "ceil": _rounding("ceil"),
     "round": _rounding("roundeven"),
     "trunc": _rounding("trunc"),
-    "logical_not": _not,
+    "logical_not": lambda s: s.logical("xor", _truth(s, 0), splat("i1", "true")),
     "bitwise_invert": lambda s: s.emit("xor", s.values[0], s.constant(-1)),
     "isfinite": _classify("olt", float("inf"), True),
     "isinf": _classify("oeq", float("inf"), False),
