@@ -183,10 +183,7 @@ class Learner:
                     loader.on_bad_item = self._tell_bad_item
                 if loader.tell is None:
                     loader.tell = self._warn
-        train = self.config.train
-        steps_per_epoch = -(-splits.train.steps_per_epoch // train.accumulate)
-        total_steps = train.steps if train.steps is not None else (train.epochs or 0) * steps_per_epoch
-        plan = self.task.plan = Plan(steps_per_epoch, total_steps)
+        plan = self.task.plan = Plan.for_config(self.config.train, splits)
         self.inbox.check()
         with phase("model", self._sink):
             self.task.build()

@@ -17,6 +17,7 @@ from trainer.learner.samples import Sample
 
 if TYPE_CHECKING:
     from trainer.configs import RunConfig
+    from trainer.configs.train import TrainConfig
     from trainer.datasets import Dataset, Loader
     from trainer.learner.hooks import Hook
     from trainer.metrics import Measured, Predictions
@@ -55,6 +56,12 @@ class Plan:
 
     steps_per_epoch: int
     total_steps: int
+
+    @classmethod
+    def for_config(cls, train: TrainConfig, splits: DataSplits) -> Plan:
+        """The length of a run on these loaders as `train:` asks for it."""
+        steps_per_epoch = -(-splits.train.steps_per_epoch // train.accumulate)
+        return cls(steps_per_epoch, train.steps if train.steps is not None else (train.epochs or 0) * steps_per_epoch)
 
 
 @dataclass
