@@ -20,7 +20,8 @@ from trainer.datasets.loader import BadItem
 from trainer.datasets.readers import Opening
 from trainer.learner.checkpoints import DISK, Disk
 from trainer.learner.device import device_for
-from trainer.learner.hooks import Hook, RolledBack
+from trainer.learner.dry_run import DryRun, dry_run
+from trainer.learner.hooks import Hook, RolledBack, hooks_for
 from trainer.learner.inbox import Inbox, Stopped, TakeRequests
 from trainer.learner.measuring import naming_items
 from trainer.learner.outcome import DONE, Outcome, outcome_of, tell_end
@@ -134,13 +135,17 @@ class Learner:
             training.hooks("on_error", training, error=error)
             raise
         finally:
-            self._tell_skipped(training)
-            self.inbox.close()
-            training.saving.close()
-            training.hooks.close(training)
-            training.measuring.close()
-            _end_workers(training)
+            self._close(training)
         return Outcome("done", DONE, training.progress.step, training.metrics, training.progress.finished)
+
+    def _close(self, training: Training) -> None:
+        """However training ended: complete what is being written, and end its threads and processes."""
+        self._tell_skipped(training)
+        self.inbox.close()
+        training.saving.close()
+        training.hooks.close(training)
+        training.measuring.close()
+        _end_workers(training)
 
     def _train(self, training: Training) -> None:
         """Step until it is over; a rollback goes on from where it led."""
@@ -243,6 +248,25 @@ class Learner:
             training = self._prepare()
             _end_workers(training)  # a first batch is made right here
             training.rehearse()
+
+    def dry_run(self, *, seconds: float) -> DryRun:
+        """Steps for at least this long, validations, samples and a checkpoint, measured.
+
+        Files go to the run directory, which is meant to be thrown away. Hooks of the user's own are not called.
+
+        Raises:
+            TrainerError: what a run would fail of.
+        """
+        with self._on_device(self.config.tuning):
+            training = self._prepare()
+            try:
+                training.hooks.close(training)
+                training.hooks = hooks_for(self.config.model_copy(update={"hooks": ()}), ())
+                with naming_items(training.splits):
+                    training.check_metrics()
+                    return dry_run(training, seconds=seconds)
+            finally:
+                self._close(training)
 
     def profile(self, *, steps: int, warm_up: int) -> Profile:
         """Where the time of a training step goes, on the first batch again and again; weights go on as they would.

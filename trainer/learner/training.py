@@ -209,8 +209,8 @@ class Training:
             ))  # fmt: skip
         self._note("after_log", occasion, values)
 
-    def validate(self) -> None:
-        """Evaluate the validation split, with the averaged weights too where there are any."""
+    def validate(self, limit: int | None = None) -> None:
+        """Evaluate the validation split (`limit` batches, or as the config says), with averaged weights too if any."""
         loader = self.splits.valid
         if loader is None:
             return
@@ -218,7 +218,7 @@ class Training:
         self.refuse_not_finite(State.numpy)
         with self.stopwatch.apart():
             self.hooks("before_validation", self)
-            values = self.evaluate(loader, "valid", limit=self.config.validate.batches)
+            values = self.evaluate(loader, "valid", limit=limit or self.config.validate.batches)
             self.progress.validated_step = self.progress.step
             occasion = self._occasion("valid", loader)
             self._tell_metrics(occasion, values)
