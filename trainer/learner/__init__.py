@@ -19,9 +19,10 @@ from trainer.learner.optimizers import (
     Settings,
 )
 from trainer.learner.outcome import Outcome
+from trainer.learner.plan import DataSplits, Plan
 from trainer.learner.samples import Sample
 from trainer.learner.schedules import LearningRate
-from trainer.learner.task import Batch, DataSplits, Plan, Task
+from trainer.learner.task import Batch, Task
 from trainer.learner.training import Training
 
 __all__ = [

@@ -26,8 +26,9 @@ from trainer.learner.inbox import Inbox, Stopped, TakeRequests
 from trainer.learner.measuring import naming_items
 from trainer.learner.outcome import DONE, Outcome, outcome_of, tell_end
 from trainer.learner.phases import Phase, phase
+from trainer.learner.plan import DataSplits, Plan
 from trainer.learner.progress import Progress
-from trainer.learner.task import DataSplits, Plan, Task, parts_of
+from trainer.learner.task import Task, parts_of
 from trainer.learner.training import Training
 from trainer.learner.tuning import tuned
 from trainer.learner.weights import start_from

@@ -24,13 +24,14 @@ from trainer.learner.late import Late, Read, Snapshot
 from trainer.learner.measuring import AVERAGED, Measuring, Occasion
 from trainer.learner.optimizers import learning_rates
 from trainer.learner.phases import phase
+from trainer.learner.plan import DataSplits, Plan
 from trainer.learner.precision import LossScale
 from trainer.learner.programs import Program, train_program
 from trainer.learner.progress import Progress
 from trainer.learner.running import Runner
 from trainer.learner.saving import Saving
 from trainer.learner.stopwatch import Reading, Stopwatch
-from trainer.learner.task import DataSplits, Plan, Task, model_states, parts_of, states_within_step, training_states
+from trainer.learner.task import Task, model_states, parts_of, states_within_step, training_states
 from trainer.rundir import Event, EventSink, MetricEvent, ResumedEvent, RunPaths, SystemEvent, WarningEvent
 
 if TYPE_CHECKING:
