@@ -14,7 +14,8 @@ from trainer.engine import nn
 from trainer.learner import Hook, Learner, Moment, Training
 from trainer.learner.checkpoints import steps_in
 from trainer.learner.hooks.early_stopping import Patience
-from trainer.learner.hooks.hook import MOMENTS, is_due
+from trainer.learner.hooks.handle import MOMENTS
+from trainer.learner.hooks.hook import is_due
 from trainer.learner.hooks.limits import TimeLimit
 from trainer.learner.hooks.watchdog import Watchdog
 from trainer.rundir import (

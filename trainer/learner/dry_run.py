@@ -17,6 +17,7 @@ from trainer.datasets import Cached, ItemCache
 if TYPE_CHECKING:
     from trainer.datasets import Dataset, Loader
     from trainer.learner.training import Training
+    from trainer.learner.verdict import Verdict
 
 TIMED_STEPS = 3
 """Steps that are timed at least, however long one takes."""
@@ -95,7 +96,7 @@ def dry_run(training: Training, *, seconds: float) -> DryRun:
     assert later is not None
     validation = validation_seconds(training)
     began = time.perf_counter()
-    training.saving.save("requested", wait=True)
+    go_on(training.saving.save("requested", wait=True))
     checkpoint_seconds = time.perf_counter() - began
     assert training.saving.keeper is not None
     folder = training.saving.keeper.folder
@@ -169,15 +170,21 @@ def timed_steps(
                 if done == warm_up:
                     training.late.settle()
                     began, waited = time.perf_counter(), loader.data_wait
-                training.step(batches)
+                go_on(training.step(batches))
                 done += 1
                 if progress.step == 1:
                     training.saving.prepare()
                 if progress.step == 1 or progress.step % every == 0:
-                    training.log()
+                    go_on(training.log())
                 if done >= warm_up + TIMED_STEPS and time.perf_counter() - began >= seconds:
                     return timing(), done
     return timing(), done
+
+
+def go_on(verdict: Verdict | None) -> None:
+    """Raise what a verdict would end the run by; there is nothing to go back to."""
+    if verdict is not None:
+        raise verdict.failure
 
 
 def validation_seconds(training: Training) -> float:
@@ -187,10 +194,11 @@ def validation_seconds(training: Training) -> float:
         return 0.0
     planned = min(loader.steps_per_epoch, training.config.validate.batches or loader.steps_per_epoch)
     timed = min(planned, TIMED_BATCHES)
-    training.validate(timed)
+    go_on(training.validate(timed))
     training.show_samples()
+    training.measuring.settle(wait=True)  # what is evaluated aside takes time from what is timed
     began = time.perf_counter()
-    training.validate(timed)
+    go_on(training.validate(timed))
     between = time.perf_counter()
     training.show_samples()
     ended = time.perf_counter()

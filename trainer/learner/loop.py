@@ -21,7 +21,7 @@ from trainer.datasets.readers import Opening
 from trainer.learner.checkpoints import DISK, Disk
 from trainer.learner.device import device_for
 from trainer.learner.dry_run import DryRun, dry_run
-from trainer.learner.hooks import Hook, RolledBack, hooks_for
+from trainer.learner.hooks import Hook, hooks_for
 from trainer.learner.inbox import Inbox, Stopped, TakeRequests
 from trainer.learner.measuring import naming_items
 from trainer.learner.outcome import DONE, Outcome, outcome_of, tell_end
@@ -31,6 +31,7 @@ from trainer.learner.progress import Progress
 from trainer.learner.task import Task, parts_of
 from trainer.learner.training import Training
 from trainer.learner.tuning import tuned
+from trainer.learner.verdict import Verdict
 from trainer.learner.weights import start_from
 from trainer.rundir import BadItemEvent, Event, EventSink, LogEvent, Request, RunPaths, WarningEvent
 
@@ -149,23 +150,36 @@ class Learner:
         _end_workers(training)
 
     def _train(self, training: Training) -> None:
-        """Step until it is over; a rollback goes on from where it led."""
+        """Step until it is over; where a guard gives a verdict, go on from where that leads.
+
+        Raises:
+            TrainingFailure: it leads nowhere.
+        """
         with phase("train", training.tell, unit="step") as running:
-            training.hooks("on_start", training)
-            while not training.progress.is_over(training.plan):
-                progress = training.progress
-                epoch, first = progress.position(training.plan)
-                training.prepare()
-                try:
-                    with training.epoch(epoch, first) as batches, training.stopwatch.running():
-                        while progress.position(training.plan)[0] == epoch and not progress.is_over(training.plan):
-                            training.hooks("before_step", training)
-                            training.step(batches)
-                            training.hooks("after_step", training)
-                            running.progress(progress.step, training.plan.total_steps or None, f"epoch {epoch + 1}")
-                        training.late.settle()
-                except RolledBack:
-                    training.hooks("on_start", training)
+            verdict = training.hooks("on_start", training)
+            while verdict is not None or not training.progress.is_over(training.plan):
+                if verdict is None:
+                    verdict = self._train_epoch(training, running)
+                else:
+                    training.answer(verdict)
+                    verdict = training.hooks("on_start", training)
+
+    def _train_epoch(self, training: Training, running: Phase) -> Verdict | None:
+        """Step to the end of the epoch, or to a verdict."""
+        progress, plan = training.progress, training.plan
+        epoch, first = progress.position(plan)
+        training.prepare()
+        with training.epoch(epoch, first) as batches, training.stopwatch.running():
+            while progress.position(plan)[0] == epoch and not progress.is_over(plan):
+                verdict = (
+                    training.hooks("before_step", training)
+                    or training.step(batches)
+                    or training.hooks("after_step", training)
+                )
+                if verdict is not None:
+                    return verdict
+                running.progress(progress.step, plan.total_steps or None, f"epoch {epoch + 1}")
+            return training.late.settle()
 
     # --- before training ------------------------------------------------------------------------------------------
 
