@@ -67,7 +67,7 @@ def evaluated(recipe: str, overrides: Sequence[str], weights: Path) -> dict[str,
         for name, state in model_states(training.parts).items():
             state.set_value(values[name])
         (loader,) = training.splits.tests().values()
-        metrics = training.evaluate(loader, "test")
+        metrics = training.records.evaluate(loader, "test")
         return {name: value for name, value in metrics.items() if not name.startswith("ema/")}
 
 
@@ -147,4 +147,4 @@ def _tested(training: Training, folder: Path) -> None:
     for number in range(loader.steps_per_epoch):
         np.savez(folder / f"test-{number}.npz", **{f"batch/{name}": values
                                                    for name, values in loader.batch(0, number).items()})  # fmt: skip
-    (folder / "metrics.json").write_text(json.dumps(training.evaluate(loader, "test")), encoding="utf-8")
+    (folder / "metrics.json").write_text(json.dumps(training.records.evaluate(loader, "test")), encoding="utf-8")

@@ -104,7 +104,7 @@ def dry_run(training: Training, *, seconds: float) -> DryRun:
     is_shared = training.splits.train.workers.kind == "process"
     kept, growth = cache_growth(caches)
     peak = peak_memory() + (0 if is_shared else growth)
-    training.go_on_from(folder)
+    training.keeping.go_on_from(folder)
 
     first = first or later
     share = min(1.0, kept[0].limit / max(1, kept[0].wanted)) if kept else 1.0

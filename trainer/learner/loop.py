@@ -119,18 +119,18 @@ class Learner:
     def _run(self) -> Outcome:
         training = self._prepare()
         if self.resume is not None:
-            training.is_forced = self._is_forced
-            training.go_on_from(self.resume)
+            training.keeping.is_forced = self._is_forced
+            training.keeping.go_on_from(self.resume)
         try:
             with naming_items(training.splits):
-                training.check_metrics()
+                training.evaluator.check_metrics(training.splits)
                 self._train(training)
                 training.test()
                 training.measuring.settle(wait=True)
             training.saving.finish()
             training.hooks("on_end", training)
         except Stopped as stop:
-            training.stopped(stop)
+            training.keeping.save_stopped(stop)
             training.hooks("on_end", training)
             raise
         except Exception as error:
@@ -161,7 +161,7 @@ class Learner:
                 if verdict is None:
                     verdict = self._train_epoch(training, running)
                 else:
-                    training.answer(verdict)
+                    training.keeping.answer(verdict)
                     verdict = training.hooks("on_start", training)
 
     def _train_epoch(self, training: Training, running: Phase) -> Verdict | None:
@@ -278,7 +278,7 @@ class Learner:
                 training.hooks.close(training)
                 training.hooks = hooks_for(self.config.model_copy(update={"hooks": ()}), ())
                 with naming_items(training.splits):
-                    training.check_metrics()
+                    training.evaluator.check_metrics(training.splits)
                     return dry_run(training, seconds=seconds)
             finally:
                 self._close(training)

@@ -47,7 +47,6 @@ class TrainingHandle(Protocol):
     Attributes:
         plan: how far it is to go. metrics: the latest of each metric, by "split/name".
         splits: its loaders. inbox: requests from outside.
-        reading: the speed of the steps before the last log.
         listeners: receive every event besides the run's own sink.
         saving: its checkpoints.
     """
@@ -56,13 +55,16 @@ class TrainingHandle(Protocol):
     metrics: dict[str, float]
     splits: DataSplits
     inbox: Inbox
-    reading: Reading | None
     listeners: list[Callable[[Event], None]]
     saving: Saving
 
     @property
     def progress(self) -> Progress:
         """How far it is."""
+
+    @property
+    def reading(self) -> Reading | None:
+        """The speed of the steps before the last log."""
 
     @property
     def optimizers(self) -> Mapping[str, Optimizer]:
