@@ -244,7 +244,7 @@ def _annotations(hostile: Hostile) -> list[list[str]]:
     file = hostile.write("scenes/annotations.json", json.dumps(content).encode())
     found = hostile.write("found.json", json.dumps([{**box, "score": odd}]).encode())
     return [["data", "inspect", "scenes", "--format", "coco", "images=images", "annotations=annotations.json"],
-            ["data", "inspect", "scenes"], ["data", "evaluate", file, found]]  # fmt: skip
+            ["data", "inspect", "scenes"], ["data", "score", file, found]]  # fmt: skip
 
 
 def _run(hostile: Hostile) -> list[list[str]]:
