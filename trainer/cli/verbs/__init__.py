@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 VERBS: dict[str, str] = {
     "run": "train a config or a recipe",
-    "validate": "check a config, every problem in one pass",
+    "check": "check a config, every problem in one pass",
     "list": "the recipes that come with trainer",
     "copy": "copy a recipe to a folder, to make it your own",
     "schema": "print the JSON Schema of configs, for editors",

@@ -1,13 +1,13 @@
-"""`trainer validate`: check a config without loading the engine, data or the task's code."""
+"""`trainer check`: check a config without loading the engine, data or the task's code."""
 
 from __future__ import annotations
 
 import argparse
 
 EXAMPLES = """\
-  trainer validate config.yaml
-  trainer validate digits train.epochs=3
-  trainer validate config.yaml --resolved      every value, and where it came from
+  trainer check config.yaml
+  trainer check digits train.epochs=3
+  trainer check config.yaml --resolved      every value, and where it came from
 """
 
 
