@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from trainer.configs.checkpoint import BestConfig, CheckpointConfig
 from trainer.configs.data import DataConfig
+from trainer.configs.declaration import Declaration, Returns
 from trainer.configs.gallery import RecipeIndex
 from trainer.configs.hooks import HookConfig
 from trainer.configs.load import Loaded, config_from, load, load_resolved
@@ -83,6 +84,7 @@ __all__ = [
     "ConstantSchedule",
     "CosineSchedule",
     "DataConfig",
+    "Declaration",
     "EarlyStoppingConfig",
     "EmaConfig",
     "ExponentialSchedule",
@@ -109,6 +111,7 @@ __all__ = [
     "Problem",
     "ProductSchedule",
     "RecipeIndex",
+    "Returns",
     "RmsPropConfig",
     "RunConfig",
     "Schedule",

@@ -74,8 +74,9 @@ def problems_of(
             message = item["msg"].removeprefix("Value error, ").removeprefix("Assertion failed, ")
             problems.append(Problem(value_place(document, at), at, message))
     for at, choices in expected.items():
-        message = f"expected {' or '.join(dict.fromkeys(choices))}, found {found[at]}"
-        problems.append(Problem(value_place(document, at), at, message))
+        wanted = " or ".join(dict.fromkeys(choices))
+        message = f"expected {wanted}, found {found[at]}"
+        problems.append(Problem(value_place(document, at), at, message, found[at], wanted))
     return problems
 
 
