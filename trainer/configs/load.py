@@ -142,8 +142,10 @@ def _validated(document: Document, recipes: RecipeIndex, rules: Sequence[Rule]) 
     config = config.model_copy(update={"options": resolved, "task": task.spec})
     loaded = Loaded(config, options, task, declaration, document)
     for rule in (refuse_undeclared, *rules):
-        problems += [one for one in rule(loaded)
-                     if not any(_touch(path, other) for path in (one.path, *one.rests_on) for other in broken)]  # fmt: skip
+        for problem in rule(loaded):
+            rests_on = (problem.path, *problem.rests_on)
+            if not any(_touch(path, other) for path in rests_on for other in broken):
+                problems.append(problem)
     if problems:
         raise ConfigError(_in_order(problems))
     return loaded
