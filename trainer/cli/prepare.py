@@ -13,8 +13,8 @@ from typing import Any
 from trainer import TrainerError, configs
 from trainer.cli.attempt import Attempt
 from trainer.cli.find import RUNS, find_run
-from trainer.cli.layout import layout_line
 from trainer.cli.order import Order, targets_of
+from trainer.cli.surroundings import Surroundings
 from trainer.configs.overrides import Overrides
 from trainer.rundir import (
     RunLock,
@@ -57,9 +57,10 @@ def attempt_of(
         paths, checkpoint = _resumable(order)
     else:
         assert target is not None
-        loaded = configs.load(target, overrides)
-        if (layout := layout_line(loaded.config)) is not None:
-            print(layout, file=sys.stderr, flush=True)
+        surroundings = Surroundings()
+        loaded = configs.load(target, overrides, rules=[surroundings.problems])
+        if surroundings.is_detected:
+            print(surroundings.line, file=sys.stderr, flush=True)
         if order.resume == AUTO:
             paths = _named_run(order, loaded.config.name)
         else:

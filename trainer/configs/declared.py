@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from trainer.configs.checks import sections_of
+from trainer.configs.awaited import awaited_metrics
 from trainer.configs.declaration import Declaration, Returns
 from trainer.configs.metrics import METRICS, MetricConfig, metric_config
 from trainer.configs.problems import KeyPath, Problem, dotted
@@ -30,19 +30,6 @@ def refuse_undeclared(loaded: Loaded) -> Iterator[Problem]:
     yield from _reader(loaded, loaded.declaration)
     yield from _metrics(loaded, loaded.declaration)
     yield from _awaited(loaded, loaded.declaration)
-
-
-def awaited_metrics(config: RunConfig) -> Iterator[tuple[KeyPath, str]]:
-    """The metrics that checkpoints, early stopping, guards and schedules wait for, as split/name, by their keys."""
-    if config.checkpoint.best is not None:
-        yield ("checkpoint", "best", "metric"), config.checkpoint.best.metric
-    if config.early_stopping is not None:
-        yield ("early_stopping", "metric"), config.early_stopping.metric
-    if config.train.spike is not None:
-        yield ("train", "spike", "metric"), config.train.spike.metric
-    for path, section in sections_of(config):
-        if getattr(section, "name", None) == "plateau" and isinstance(metric := getattr(section, "metric", None), str):
-            yield (*path, "metric"), metric
 
 
 def _optimizers(loaded: Loaded, declaration: Declaration) -> Iterator[Problem]:

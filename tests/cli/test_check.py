@@ -1,0 +1,109 @@
+"""`trainer check`: what a config names outside of itself, all problems in one pass, as text and as JSON."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.datasets.layout_folders import LAYOUTS, image
+from trainer.cli import main
+from trainer.configs import config_from
+from trainer.datasets.readers.reading import read_splits, sections
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_all_problems_come_in_one_pass_whatever_they_are_about(tmp_path: Path, capsys) -> None:
+    (tmp_path / "config.yaml").write_text(
+        "extends: pix2pix\noptimizer: {name: adam}\ndata:\n  root: photo\n  batch_sise: 3\n"
+        "model: {weights: best.pt}\nmetrics: {valid: [coco]}\nhooks: [{name: './mine.py:Mine'}]\n"
+    )
+    (tmp_path / "photos").mkdir()
+    assert main(["check", "config.yaml"]) == 2
+    text = capsys.readouterr().err
+    heads = [line for line in text.removeprefix("error: ").splitlines() if not line.startswith("  ")]
+    assert [head.split(": ")[0] for head in heads] == [
+        "config.yaml:2:12 optimizer", "config.yaml:4:9 data.root", "config.yaml:5:3 data.batch_sise",
+        "config.yaml:6:18 model.weights", "config.yaml:7:19 metrics.valid[0]", "config.yaml:8:16 hooks[0].name",
+    ]  # fmt: skip
+    assert f"in {tmp_path}: config.yaml, photos, did you mean 'photos'?" in text
+
+
+def test_json_has_every_part_of_a_problem_and_the_data(tmp_path: Path, capsys) -> None:
+    LAYOUTS["voc"][0](tmp_path / "voc")
+    assert main(["check", "detection", "data.root=voc", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["ok"], found["problems"], found["data"]) == (
+        True, [], {"layout": "Pascal VOC", "splits": {"train": 4, "valid": 2}},
+    )  # fmt: skip
+    assert main(["check", "detection", "data.root=voc", "train.epochs=0", "model.weights=none.pt", "--json"]) == 2
+    found = json.loads(capsys.readouterr().out)
+    assert not found["ok"] and found["problems"][0] == {
+        "where": "<cli> train.epochs", "message": "expected a number above 0, found 0", "found": "0",
+        "expected": "a number above 0", "hint": None,
+    }  # fmt: skip
+    assert found["problems"][1]["where"] == "<cli> model.weights" and len(found["problems"]) == 2
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_section_knows_the_fields_of_its_items(layout: str, tmp_path: Path) -> None:
+    LAYOUTS[layout][0](tmp_path)
+    data = {"root": str(tmp_path), "reader": {"name": "auto"}}
+    if layout == "pairs_side_by_side":
+        data["reader"]["format"] = "pairs"
+    reader = config_from({"data": data, "optimizer": {"name": "sgd"}, "train": {"steps": 1}}).data.reader
+    item = read_splits(reader, tmp_path)["train"][0]
+    for section, _ in sections(reader, tmp_path).values():
+        assert set(section.fields()) == set(item)
+
+
+def test_a_run_is_refused_as_the_check_is_and_leaves_nothing(tmp_path: Path, capsys) -> None:
+    LAYOUTS["class_folders_with_splits"][0](tmp_path / "pets")
+    for verb in (["check"], ["run", "--in-process", "--plain"]):
+        assert main([*verb, "detection", "data.root=pets"]) == 2
+        text = capsys.readouterr().err
+        assert "<cli> data.root: detection needs boxes, labels, image_id, which this data doesn't have" in text
+        assert "class folders with splits, whose items have image, label, size" in text
+        assert "Use the recipe clothes or digits for this data." in text
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_recipe_of_the_right_task_is_only_named_where_there_is_one(tmp_path: Path, capsys) -> None:
+    (tmp_path / "table.csv").write_text("a,b,label\n1,2,x\n3,4,y\n")
+    assert main(["check", "clothes", "data.root=.", "data.reader={name: table, file: table.csv, label: label}"]) == 2
+    text = capsys.readouterr().err
+    assert "clothes needs image, which this data doesn't have" in text
+    assert "Set data.root to a folder that has them." in text
+
+
+def test_weights_may_be_a_file_or_a_run_that_has_a_checkpoint(tmp_path: Path, capsys) -> None:
+    (tmp_path / "run/checkpoints").mkdir(parents=True)
+    (tmp_path / "empty").mkdir()
+    assert main(["check", "digits", "model.weights=run"]) == 0
+    assert main(["check", "digits", "model.weights=empty", "model.parts.network.weights=gone"]) == 2
+    text = capsys.readouterr().err
+    assert (
+        f"<cli> model.weights: the folder {tmp_path / 'empty'} holds no checkpoint\n  found:    an empty folder" in text
+    )
+    assert f"<cli> model.parts.network.weights: no such file: {tmp_path / 'gone'}" in text
+
+
+def test_a_batch_larger_than_the_split_is_said(tmp_path: Path, capsys) -> None:
+    LAYOUTS["class_folders_with_splits"][0](tmp_path / "pets")
+    assert main(["check", "clothes", "data.root=pets"]) == 0
+    assert "warning: data.batch_size: a batch of 32 is larger than the 4 items of train" in capsys.readouterr().out
+
+
+def test_paths_of_a_reader_that_is_named_are_looked_for_in_every_split(tmp_path: Path, capsys) -> None:
+    image(tmp_path / "photos/train/cat/1.png", 1)
+    words = [
+        "data.root=photos",
+        "data.reader={name: image_folder, images: '{split}', splits: {train: train, valid: vall}}",
+    ]
+    assert main(["check", "clothes", *words]) == 2
+    assert f"data.reader.images: no such file or folder: {tmp_path / 'photos/vall'}" in capsys.readouterr().err
