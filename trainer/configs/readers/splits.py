@@ -52,6 +52,6 @@ def split_words(config: Reading, root: Path) -> dict[str, str | None]:
             where=str(root),
             found=f"nothing at {', '.join(paths)} for any of {tried}",
             hint="`data.reader.splits` names the words, as in {train: 2007_train, valid: 2007_val}. Data without "
-            "splits has paths without {split}, such as `images: .`, and takes them from train: `fractions: {valid: 0.1}`.",
+            "splits has paths without {split} (`images: .`) and takes them from train (`fractions: {valid: 0.1}`).",
         )
     return found
