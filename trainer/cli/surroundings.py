@@ -73,7 +73,7 @@ class Surroundings:
                 self.layout = reader.name
         except TrainerError as error:
             if reader.name == AUTO or not _is_of_recipe(loaded):  # a recipe may read its own data in another way
-                yield _told(loaded, _ROOT if reader.name == AUTO else _divided(reader), error)
+                yield told(loaded, _ROOT if reader.name == AUTO else _divided(reader), error)
         if found is None:
             return
         shares = _shares(loaded, reader, found)
@@ -246,7 +246,9 @@ def _is_of_recipe(loaded: Loaded) -> bool:
     return place is not None and bool(place.recipe)
 
 
-def _told(loaded: Loaded, path: KeyPath, error: TrainerError) -> Problem:
+def told(loaded: Loaded, path: KeyPath, error: TrainerError) -> Problem:
+    """An error of reading as a problem with the value at `path`."""
+
     def text(value: object) -> str | None:
         return None if value is None else str(value)
 
