@@ -104,6 +104,8 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
     known = list(known)
     near = get_close_matches(word.lower(), known, n=1, cutoff=0.6)
+    if not near and len(word) >= 3:
+        near = [name for name in known if word.lower() in name]  # acc, flip
     if near:
         return f", did you mean '{near[0]}'?"
     return f"; known here: {', '.join(known)}" if known else ""

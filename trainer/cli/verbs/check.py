@@ -118,7 +118,11 @@ def _read(loaded: Loaded, surroundings: Surroundings, sheet: str | None) -> tupl
     surroundings.warnings += [str(error) for error in strays] if is_skipped else []
     for finding in findings:
         if finding.is_error and not (is_skipped and finding.is_of_items):
-            problems.append(loaded.problem(_ROOT, finding.message, found=finding.found, hint=finding.hint))
+            problems.append(
+                loaded.problem(
+                    _ROOT, finding.message, found=finding.found, expected=finding.expected, hint=finding.hint
+                )
+            )
         else:
             surroundings.warnings.append(f"{finding.message}: {finding.found}")
     return inspections, problems

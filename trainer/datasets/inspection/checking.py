@@ -28,6 +28,7 @@ class Finding:
     found: str
     hint: str | None = None
     is_error: bool = True
+    expected: str | None = None
     is_of_items: bool = False
     """Whether it is about items that a run may skip."""
 
@@ -48,7 +49,8 @@ def inspect_splits(
             source, error = next(one for one in found.bad if one[1].message == reason)
             message = f"{split}: {count} of {found.items} items can't be used: {reason}"
             first = f"the first in {error.where or source}" + ("" if error.found is None else f": {error.found}")
-            findings.append(Finding(message, first, error.hint, is_of_items=True))
+            expected = None if error.expected is None else str(error.expected)
+            findings.append(Finding(message, first, error.hint, expected=expected, is_of_items=True))
         files = [path for path in image_files(dataset) if path is not None]
         owners.update(dict.fromkeys(files, split))
         turned = sum(map(is_turned, map(Path, files)))
