@@ -10,7 +10,7 @@ import pytest
 
 from tests.datasets.layout_folders import LAYOUTS, image
 from trainer.cli import main
-from trainer.configs import config_from
+from trainer.configs import RecipeIndex, config_from
 from trainer.datasets.readers.reading import read_splits, sections
 
 
@@ -171,8 +171,38 @@ def test_images_that_exif_turns_and_classes_without_examples_are_counted(tmp_pat
     assert "valid: 1 classes have no example: cat" in found["warnings"] and code == 0
 
 
-def test_data_that_only_task_code_reads_is_left_to_inspect(capsys) -> None:
+def test_data_that_only_task_code_reads_is_left_to_inspect(tmp_path: Path, capsys) -> None:
+    root = RecipeIndex.built_in().folder("segmentation") / "data"
+    reader = "{name: pairs, images: '{split}'}"
+    (tmp_path / "config.yaml").write_text(f"extends: pix2pix\ndata: {{root: {root}, reader: {reader}}}\n")
+    assert main(["check", "config.yaml"]) == 0
+    assert "not looked at: its data" in capsys.readouterr().out
     assert main(["check", "pix2pix", "--data"]) == 2
     assert "the task makes its data itself, and no task code is run here" in capsys.readouterr().err
     assert main(["check", "digits", "--contact-sheet", "sheet.png"]) == 2
     assert "Add --data." in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("recipe", RecipeIndex.built_in().names())
+def test_every_recipe_is_good_with_its_own_data(recipe: str, capsys) -> None:
+    assert main(["check", recipe, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["ok"]
+
+
+def test_splits_that_a_task_needs_are_there(tmp_path: Path, capsys) -> None:
+    LAYOUTS["class_folders"][0](tmp_path / "pets")
+    (tmp_path / "options.py").write_text(
+        "from trainer.configs import Declaration\nDECLARATION = Declaration(splits=('train', 'valid'))\n"
+    )
+    (tmp_path / "task.py").write_text("class Mine: pass\n")
+    (tmp_path / "config.yaml").write_text(
+        "task: ./task.py:Mine\ndata: {root: pets, reader: {name: auto}}\noptimizer: {name: sgd}\ntrain: {steps: 1}\n"
+    )
+    assert main(["check", "config.yaml"]) == 2
+    text = capsys.readouterr().err
+    assert (
+        "config.yaml:2:14 data.root: there is no split valid, which the task needs\n  found:    train: 6 items" in text
+    )
+    assert "`data.reader.fractions={valid: 0.1}` takes a tenth of train." in text
+    assert main(["check", "config.yaml", "data.reader.fractions={valid: 0.34}"]) == 0
+    assert "train 4, valid 2" in capsys.readouterr().out

@@ -62,6 +62,8 @@ class Surroundings:
             yield from self._data(loaded, loaded.config.data.reader, root)
 
     def _data(self, loaded: Loaded, reader: Reading, root: Path) -> Iterator[Problem]:
+        if _is_read_otherwise(loaded, reader, root):
+            return
         section, found = reader, None
         try:
             if reader.name == AUTO:
@@ -72,8 +74,7 @@ class Surroundings:
                 found = dict.fromkeys(words)
                 self.layout = reader.name
         except TrainerError as error:
-            if reader.name == AUTO or not _is_of_recipe(loaded):  # a recipe may read its own data in another way
-                yield told(loaded, _ROOT if reader.name == AUTO else _divided(reader), error)
+            yield told(loaded, _ROOT if reader.name == AUTO else _divided(reader), error)
         if found is None:
             return
         shares = _shares(loaded, reader, found)
@@ -82,7 +83,8 @@ class Surroundings:
             return
         self.splits = shares
         counted = ", ".join(split if items is None else f"{split} {items}" for split, items in shares.items())
-        self.line = self.line or f"{root}: {self.layout}: {counted}"
+        taken = f"; with fractions: {counted}" if reader.fractions else ""
+        self.line = f"{self.line}{taken}" if self.is_detected else f"{root}: {self.layout}: {counted}"
         yield from _splits(loaded, shares)
         yield from _fields(loaded, section, str(self.layout))
         items, batch = shares.get(TRAIN), loaded.config.data.batch_size
@@ -144,8 +146,6 @@ def _divided(reader: Reading) -> KeyPath:
 
 def _reader_paths(loaded: Loaded, reader: Reading, root: Path, words: Mapping[str, str | None]) -> Iterator[Problem]:
     """Paths of a reader that is named."""
-    if _is_of_recipe(loaded):
-        return
     settings = reader.settings()
     lists = settings.get("image_set") is not None  # which hold the paths of the images
     for key in type(reader).paths:
@@ -213,7 +213,7 @@ def _fields(loaded: Loaded, section: Reading, layout: str) -> Iterator[Problem]:
     if loaded.declaration is None or given is None:
         return
     missing = [name for name in loaded.declaration.fields if name not in given]
-    if not missing or _is_of_recipe(loaded):
+    if not missing:
         return
     task = loaded.task.recipe or loaded.task.class_name or loaded.task.module
     recipes = " or ".join(_recipes_for(given))
@@ -240,10 +240,10 @@ def _recipes_for(fields: tuple[str, ...]) -> list[str]:
     return [name for name, count in found.items() if count == max(found.values()) and count > 1]
 
 
-def _is_of_recipe(loaded: Loaded) -> bool:
-    """Whether the data is the recipe's own, which it may read in a way of its own."""
-    place = loaded.document.values.get(_ROOT)
-    return place is not None and bool(place.recipe)
+def _is_read_otherwise(loaded: Loaded, reader: Reading, root: Path) -> bool:
+    """Whether only the task's code knows how this data is read."""
+    own = () if loaded.declaration is None else loaded.declaration.own_data
+    return reader.name != AUTO and any((root / file).exists() for file in own)
 
 
 def told(loaded: Loaded, path: KeyPath, error: TrainerError) -> Problem:

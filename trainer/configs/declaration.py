@@ -25,6 +25,8 @@ class Declaration:
         fields: fields of items that the data must give, as in docs/data.md.
         splits: splits that the data must have.
         reads: whether the task reads `data.reader`; False: it makes its data itself, and a reader is an error.
+        own_data: files in data.root by which the task recognizes data that it reads in a way of its own, whatever the
+            reader that is named says of it.
         train, valid: what `train_step` and `valid_step` return.
     """
 
@@ -32,5 +34,6 @@ class Declaration:
     fields: tuple[str, ...] = ()
     splits: tuple[str, ...] = ("train",)
     reads: bool = True
+    own_data: tuple[str, ...] = ()
     train: Returns = Returns()
     valid: Returns = Returns()

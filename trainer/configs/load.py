@@ -53,7 +53,7 @@ class Loaded:
     @property
     def not_loaded(self) -> Sequence[str]:
         """What was not looked at, in words."""
-        return _not_loaded(self.config, self.task)
+        return _not_loaded(self)
 
     def problem(
         self, path: KeyPath, message: str, *, found: str | None = None, expected: str | None = None,
@@ -268,8 +268,11 @@ def _leaves(value: Any, path: KeyPath) -> Iterable[KeyPath]:
         yield path
 
 
-def _not_loaded(config: RunConfig, task: TaskReference) -> list[str]:
+def _not_loaded(loaded: Loaded) -> list[str]:
+    config, task = loaded.config, loaded.task
     parts = [f"the task's code ({task.file})", f"its data ({config.data.root or 'the task says where'})"]
+    if loaded.declaration is None:
+        parts.append("what the task needs and gives (no DECLARATION in its options.py)")
     files = [section.weights for section in (config.model, *config.model.parts.values())]
     return [*parts, *(f"weights ({file})" for file in files if file is not None)]
 

@@ -22,6 +22,7 @@ class Options(Section):
 DECLARATION = Declaration(
     optimizers=("generator", "discriminator"),
     fields=("image", "target"),
+    own_data=("classes.json",),
     train=Returns(("loss", "l1", "adversarial", "discriminator")),
     valid=Returns(("l1",), {"pictures": ("predicted", "target")}),
 )
