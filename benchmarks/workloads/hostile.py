@@ -127,7 +127,7 @@ def _weights(hostile: Hostile, file: str) -> list[list[str]]:
     target.unlink(missing_ok=True)
     (hostile.folder / "with-weights.yaml").write_text(CONFIG.format(weights=file))
     return [["checkpoint", "inspect", file], ["checkpoint", "convert", file, target.name],
-            ["validate", "with-weights.yaml"], ["checkpoint", "verify", file]]  # fmt: skip
+            ["check", "with-weights.yaml"], ["checkpoint", "verify", file]]  # fmt: skip
 
 
 def _pytorch(hostile: Hostile) -> list[list[str]]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 VERBS: dict[str, str] = {
     "run": "train a config or a recipe",
-    "validate": "check a config, every problem in one pass",
+    "check": "check a config, every problem in one pass",
     "list": "the recipes that come with trainer",
     "new": "a folder with a task and a config of your own, or a copy of a recipe",
     "schema": "print the JSON Schema of configs, for editors",
