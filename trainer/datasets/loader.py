@@ -112,6 +112,12 @@ class Loader:
         whole, rest = divmod(len(self.sampler), self.batch_size)
         return whole + (1 if rest and self.pad_last else 0)
 
+    @property
+    def room_for_objects(self) -> int | None:
+        """The number of objects that each item of a batch has room for; None where batches decide for themselves."""
+        collation = self._maker.collation
+        return collation.objects if collation.objects is not None else collation.least_objects
+
     def epoch(self, epoch: int, start: int = 0, *, continues: bool = False) -> EpochBatches:
         """The batches of `epoch` from batch `start` on; takes up a position without visiting what lies before it.
 

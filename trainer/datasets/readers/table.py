@@ -110,6 +110,11 @@ class Table(PictureReader):
             return self.source(index)
         return str(self.images / str(row[self._image]))
 
+    @property
+    def sizes(self) -> np.ndarray | None:
+        """int64 [N, 2]: height and width of each image, 0 where its file can't be read; None without images."""
+        return None if self._image is None else self.file_sizes()
+
     def __getitem__(self, index: int) -> Item:
         row, where = self._row(index), self.source(index)
         item: Item = {}
