@@ -151,7 +151,8 @@ def test_files_of_other_kinds_are_counted_and_named(tmp_path):
         ({"annotations/train.json": coco_file(["2.png"]), "1.png": None},
          "the images of the annotations are not in the folder"),
         ({"1.png": None, "labels.csv": "file,size,weight\n1.png,2,3\n"}, "which column of the table is the label"),
-        ({"1.png": None, "labels.csv": "file,label,split\n1.png,a,train\n"}, "the table has a column of splits"),
+        ({"1.png": None, "labels.csv": "file,label,split\n1.png,a,train\n1.png,a,maybe\n"},
+         "labels.csv:3: a value of the column of splits names no split"),
         ({"a.csv": "x\n1\n", "b.csv": "x\n1\n"}, "several tables"),
         ({"1.png": None, "1.xml": xml("1.png"), "train/2.png": None, "train/2.xml": xml("2.png")},
          "annotated images lie both in the folder and in those of its splits"),
@@ -177,6 +178,26 @@ def test_colors_need_a_table_and_255_a_meaning(tmp_path):
     Image.fromarray(np.repeat([[0, 255]], 16, 0).repeat(20, 1).astype(np.uint8)).save(tmp_path / "masks/1.png")
     says = refusal(lambda: splits_of(tmp_path))
     assert "the classes can't be told from the values of the masks" in says and "values 0, 255" in says
+
+
+def test_a_table_is_divided_by_its_column_of_splits(tmp_path):
+    rows = ["train", "Train", "val", "validation", "train"]
+    lines = [f"{number}.png,{'ab'[number % 2]},{word}\n" for number, word in enumerate(rows)]
+    text(tmp_path / "labels.csv", "file,label,Split\n" + "".join(lines) + "5.png,a\n")
+    for number in range(6):
+        image(tmp_path / f"photos/{number}.png", number)
+    assert detect(tmp_path).line() == "images with a table of labels: train 4, valid 2"
+    named = {"name": "table", "file": "labels.csv", "image": "file", "images": "photos", "label": "label"}
+    for reader in ({}, {**named, "split_column": "Split"},
+                   {**named, "split_column": "Split", "splits": {"train": "train", "valid": "val"}}):  # fmt: skip
+        found = splits_of(tmp_path, **reader)
+        assert [Path(found["valid"].image_path(row)).name for row in range(2)] == ["2.png", "3.png"]
+        assert len(found["train"]) == 4 and found["train"][0]["label"] == 0
+        assert "another number of fields" in refusal(lambda found=found: found["train"][3])
+    assert "no such column" in refusal(lambda: splits_of(tmp_path, **named, split_column="part"))
+    text(tmp_path / "numbers/data.csv", "x,y,set\n1,2,train\n3,4,test\n")
+    numbers = splits_of(tmp_path / "numbers")
+    assert list(numbers) == ["train", "test"] and numbers["test"][0]["features"].tolist() == [3, 4]
 
 
 def test_one_image_in_two_splits_is_an_error(tmp_path):

@@ -20,6 +20,7 @@ from trainer.datasets.dataset import Dataset, Subset
 from trainer.datasets.order import SPLITS, item_bits
 from trainer.datasets.readers.duplicates import refuse_duplicates
 from trainer.datasets.readers.opening import Opening
+from trainer.datasets.readers.table import splits_in
 from trainer.datasets.split_words import SPLIT_WORDS, TRAIN
 
 if TYPE_CHECKING:
@@ -146,6 +147,8 @@ def read(
         key: value.replace(_SPLIT, word) if word is not None and isinstance(value, str) else value
         for key, value in config.settings().items()
     }
+    if settings.get("split_column") is not None and settings["split_value"] is None:
+        settings["split_value"] = word
     dataset: Dataset = kind(root, **(settings | dict(shared or {})), opening=opening)
     return dataset
 
@@ -158,7 +161,10 @@ def split_words(config: Reading, root: Path) -> dict[str, str | None]:
     """
     if config.is_own:
         return dict(config.splits) if config.splits else {TRAIN: None}
-    paths = [value for value in config.settings().values() if isinstance(value, str) and _SPLIT in value]
+    settings = config.settings()
+    if settings.get("split_column") is not None and settings["split_value"] is None:
+        return dict(config.splits or splits_in(root / settings["file"], settings["split_column"]))
+    paths = [value for value in settings.values() if isinstance(value, str) and _SPLIT in value]
     if not paths:
         if config.splits is not None:
             raise TrainerError(
