@@ -47,10 +47,14 @@ def test_an_inspection_as_json_lists_every_bad_item(cells, capsys):
     assert found["items"] == 3 and len(found["bad"]) == 2 and found["classes"] == {"boxes": {"cell": 1}}
 
 
-def test_a_contact_sheet_is_written_of_what_can_be_used(cells, capsys):
+def test_a_contact_sheet_shows_items_and_reasons(cells, capsys):
     assert main(["data", "inspect", "cells", "--contact-sheet", "sheet.png"]) == 2
-    assert "sheet.png: 1 items of train" in capsys.readouterr().err
-    assert Image.open("sheet.png").width > 200
+    assert "sheet.png: 3 items of train, 2 of which can't be used" in capsys.readouterr().err
+    assert Image.open("sheet.png").width > 700
+    for number in range(2):
+        (cells / "images" / f"{number}.png").write_bytes(b"")
+    assert main(["data", "inspect", "cells", "--contact-sheet", "sheet.png", "--pictures", "2"]) == 2
+    assert "sheet.png: 2 items of train, 2 of which can't be used" in capsys.readouterr().err
     assert main(["data", "inspect", "cells", "--contact-sheet", "nowhere/sheet.png"]) == 2
     assert "nowhere/sheet.png" in capsys.readouterr().err
 

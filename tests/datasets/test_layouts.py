@@ -128,11 +128,13 @@ def test_a_class_without_images_is_named(tmp_path):
     assert "emu: no files of this kind in the folder" in says
 
 
-def test_files_of_other_kinds_are_counted_and_named(tmp_path):
+def test_files_of_other_kinds_are_counted_and_named(tmp_path, capsys):
     LAYOUTS["class_folders"][0](tmp_path)
     for number in range(2):
         text(tmp_path / f"dog/{number}.heic", "x")
     assert "not read: 2 .heic (dog/0.heic), 1 .db (cat/Thumbs.db)" in detect(tmp_path).line()
+    splits_of(tmp_path, name="image_folder")
+    assert f"{tmp_path}: 2 .heic files are not read, for instance dog/0.heic" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

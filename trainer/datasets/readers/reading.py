@@ -49,10 +49,21 @@ def read_splits(
         TrainerError: as the reader does; no split is there; a share leaves a split without items.
     """
     found = _opened(sections(config, root), root, opening)
+    if config.name != AUTO and not config.is_own:
+        _warn_of_unread(root, opening)
     mark_read(config, found)
     if config.fractions:
         found = {**found, **_taken_apart(found, config, seed)}
     return found
+
+
+def _warn_of_unread(root: Path, opening: Opening) -> None:
+    """Tells of images that the reader leaves out for their format; a detected layout says so in its line."""
+    from trainer.datasets.layouts import unread_images  # layouts use readers
+    from trainer.datasets.layouts.listing import Listing
+
+    for suffix, (count, first) in unread_images(Listing.of(root)).items():
+        opening.on_warning(f"{root}: {count} {suffix} files are not read, for instance {first}; JPEG and PNG files are")
 
 
 def read_detected(
