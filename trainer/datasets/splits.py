@@ -60,6 +60,7 @@ def loaders(
             transform=augmentation if name == TRAIN else None,
             collation=collation,
             on_error=data.on_error,
+            never_empty=name == TRAIN,
             workers=workers,
             worker_kind=data.worker_kind,
             prefetch=data.prefetch,

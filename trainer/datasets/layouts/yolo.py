@@ -98,6 +98,8 @@ def _by_yaml(listing: Listing, file: str) -> dict[str, str]:
             missing[key] = entry
         elif place.endswith(".txt") or listing.images_below(place):
             found[split] = place
+        elif key != "test":
+            raise TrainerError("a split has no items", where=str(listing.root / place), expected="images")
     there = {*found, *_by_custom(listing)}
     for key, entry in missing.items():
         if _KEYS[key] not in there and key != "test":  # exports name a test folder that they may lack

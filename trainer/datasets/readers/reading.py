@@ -93,11 +93,22 @@ def _opened(sections: Mapping[str, tuple[Reading, str | None]], root: Path, open
     shared: Mapping[str, Any] = {}
     for split, (section, word) in sections.items():
         found[split] = read(section, root, word, shared, opening)
+        if not len(found[split]):
+            raise TrainerError(
+                "a split has no items", where=_described(section, root, word), found=split, expected="at least one item"
+            )
         if not shared and hasattr(found[split], "shared_settings"):
             shared = found[split].shared_settings()  # type: ignore[attr-defined]
     _refuse_other_classes(found)
     refuse_duplicates(found, opening)
     return found
+
+
+def _described(section: Reading, root: Path, word: str | None) -> str:
+    """The file or folder that says which items a split has."""
+    settings = section.settings()
+    named = next((settings[key] for key in ("image_set", "annotations", "file", "images") if settings.get(key)), "")
+    return str(root / str(named).replace(_SPLIT, word or ""))
 
 
 def sections(config: Reading, root: Path) -> dict[str, tuple[Reading, str | None]]:

@@ -14,7 +14,7 @@ from trainer import TrainerError
 from trainer.datasets.fields import Item
 from trainer.datasets.paths import missing_file, within
 from trainer.datasets.readers.boxes import checked_boxes, placement, scaled
-from trainer.datasets.readers.files import files_in, read_text
+from trainer.datasets.readers.files import files_in, read_text, without_repeats
 from trainer.datasets.readers.opening import Opening
 from trainer.datasets.readers.picture_reader import PictureReader
 
@@ -71,7 +71,8 @@ class VocDataset(PictureReader):
                 for name in files_in(self.annotations, (".xml",), below=True, progress=opening.progress)
             ]
         else:
-            self.names = [line.split()[0] for line in read_text(root / image_set).splitlines() if line.strip()]
+            lines = [line.split()[0] for line in read_text(root / image_set).splitlines() if line.strip()]
+            self.names = without_repeats(lines, root / image_set, opening)
         self.object_counts = np.zeros(len(self.names), np.int64)
         """int64 [N]: the number of objects of each image; 0 where its XML file can't be read."""
         self._image_paths = [self.source(index) for index in range(len(self.names))]

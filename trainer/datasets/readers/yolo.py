@@ -17,7 +17,7 @@ from trainer import TrainerError
 from trainer.datasets.fields import Item
 from trainer.datasets.paths import within
 from trainer.datasets.readers.boxes import checked_boxes, placement, scaled
-from trainer.datasets.readers.files import by_stem, files_in, read_text, refuse_splits
+from trainer.datasets.readers.files import by_stem, files_in, read_text, refuse_splits, without_repeats
 from trainer.datasets.readers.opening import Opening
 from trainer.datasets.readers.picture_reader import PictureReader
 
@@ -54,7 +54,8 @@ class YoloDataset(PictureReader):
         self.label_folder = root / (labels if labels is not None else labels_beside(images))
         self.class_names: Sequence[str] = class_names(root, classes)
         if image_set is not None:
-            self.names = image_set_paths(self.images, os.path.relpath(root / image_set, self.images))
+            listed = image_set_paths(self.images, os.path.relpath(root / image_set, self.images))
+            self.names = without_repeats(listed, root / image_set, opening)
         else:
             self.names = files_in(self.images, below=True, progress=opening.progress)
             refuse_splits(self.names, self.images)
