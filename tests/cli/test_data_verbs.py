@@ -115,6 +115,20 @@ def test_splits_stay_apart(tmp_path, monkeypatch, to, reader):
         assert "train: images/train\nval: images/val\n" in Path("target/data.yaml").read_text()
 
 
+def test_a_validation_split_alone_stays_one(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    yolo_ultralytics(tmp_path / "source")
+    assert main(["data", "convert", "--to", "yolo", "source", "target", "--split", "valid"]) == 0
+    assert "val: images/val" in Path("target/data.yaml").read_text()
+    assert {name: part.items for name, part in detect(tmp_path / "target").splits.items()} == {"valid": 2}
+
+
+def test_a_config_is_inspected_in_the_layout_that_training_detects(tmp_path, capsys):
+    yolo_ultralytics(tmp_path)
+    assert main(["data", "inspect", "detection", f"data.root={tmp_path}"]) == 0
+    assert f"{tmp_path}: YOLO (Ultralytics): train 4, valid 2" in capsys.readouterr().err
+
+
 def test_images_may_lie_elsewhere(cells, capsys):
     Path("elsewhere").mkdir()
     (cells / "images").rename("elsewhere/pictures")

@@ -103,6 +103,19 @@ def test_a_width_says_nothing_about_pairs(tmp_path):
     assert detect(tmp_path, "pairs").line() == "pairs side by side: train 4, valid 4", "where it is asked for"
 
 
+def test_labels_of_yolo_need_names_of_classes(tmp_path):
+    yolo_ultralytics(tmp_path)
+    (tmp_path / "data.yaml").unlink()
+    says = refusal(lambda: detect(tmp_path))
+    assert "the classes of YOLO's labels have no names" in says and "classes.txt" in says
+
+
+def test_copies_of_macos_in_an_archive_are_no_data(tmp_path):
+    LAYOUTS["class_folders"][0](tmp_path)
+    text(tmp_path / "__MACOSX/cat/._train0.png", "x")
+    assert detect(tmp_path).splits["train"].items == 6 and splits_of(tmp_path)["train"].class_names == ("cat", "dog")
+
+
 def test_a_flat_folder_of_images_is_no_text(tmp_path):
     for number in range(3):
         image(tmp_path / f"{number}.png", number)

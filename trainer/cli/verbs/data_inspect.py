@@ -143,6 +143,8 @@ def _splits(words: Sequence[str], opening: Opening, form: str | None) -> Mapping
 
 
 def _of_config(words: Sequence[str], opening: Opening) -> Mapping[str, Dataset]:
+    import sys
+
     from trainer import configs
     from trainer.cli.prepare import split_words
 
@@ -151,8 +153,11 @@ def _of_config(words: Sequence[str], opening: Opening) -> Mapping[str, Dataset]:
     loaded = configs.load(target, overrides)
     data = loaded.config.data
     if data.reader is not None and data.root is not None:
+        from trainer.datasets.layouts import detect
         from trainer.datasets.readers import read_splits
 
+        if data.reader.name == "auto":
+            print(f"{data.root}: {detect(data.root, data.reader.form).line()}", file=sys.stderr)
         return read_splits(data.reader, data.root, seed=loaded.config.seed, opening=opening)
     from trainer.cli.tasks import task_class
 

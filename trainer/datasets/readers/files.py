@@ -9,7 +9,7 @@ from pathlib import Path
 
 from trainer import TrainerError
 from trainer.datasets.images import SUFFIXES
-from trainer.datasets.paths import folder, missing_file, natural
+from trainer.datasets.paths import folder, is_hidden, missing_file, natural
 from trainer.datasets.readers.opening import Opening, Progress
 from trainer.datasets.split_words import split_named
 
@@ -44,7 +44,7 @@ def files_in(
 
 def folders_in(path: Path) -> list[str]:
     """Names of the folders in a folder, in the order of their names; hidden ones are left out."""
-    return sorted(entry.name for entry in os.scandir(folder(path)) if entry.is_dir() and not entry.name.startswith("."))
+    return sorted(entry.name for entry in os.scandir(folder(path)) if entry.is_dir() and not is_hidden(entry.name))
 
 
 def refuse_splits(names: Collection[str], path: Path) -> None:
@@ -97,7 +97,7 @@ def read_text(path: Path) -> str:
 
 def _walk(path: Path, prefix: str, suffixes: Collection[str], below: bool) -> Iterator[str]:
     for entry in os.scandir(path):
-        if entry.name.startswith("."):
+        if is_hidden(entry.name):
             continue
         if below and entry.is_dir(follow_symlinks=False):
             yield from _walk(Path(entry.path), f"{prefix}{entry.name}/", suffixes, below)
