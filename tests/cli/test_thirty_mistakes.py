@@ -159,7 +159,7 @@ MISTAKES: dict[str, tuple[Prepare, tuple[str, ...], tuple[str, ...]]] = {
     "averaged weights that there are not": (nothing, ("check", "digits", "checkpoint.best.metric=valid/ema/loss"),
         ("checkpoint.best waits for a metric that is not measured",
          "set train.ema={decay: 0.999}, or leave ema/ out.")),
-    "a warm-up longer than the run": (nothing, ("check", "digits", "train.epochs=null", "train.steps=50"),
+    "a warm-up longer than the run": (nothing, ("check", "digits", "schedule.warmup_steps=100", "train.epochs=null", "train.steps=50"),
         ("a warm-up of 100 steps is longer than the run of 50",)),
     "two lengths": (config("extends: digits\ntrain: {epochs: 3, steps: 100}\n"), CHECK,
         ("train.steps: given together with 'epochs': only one of them can hold",)),
