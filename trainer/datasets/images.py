@@ -94,7 +94,7 @@ def oriented_size(path: Path) -> tuple[int, int]:
 def is_turned(path: Path) -> bool:
     """Whether EXIF says that the image in a file is shown turned or mirrored; False where it can't be read."""
     try:
-        return _orientation(opened(path)) != 1
+        return _orientation(opened(path), path) != 1
     except TrainerError:
         return False
 

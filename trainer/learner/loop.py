@@ -203,16 +203,9 @@ class Learner:
                     loader.on_bad_item = self._tell_bad_item
                 if loader.tell is None:
                     loader.tell = self._warn
-<<<<<<< HEAD
-        plan = self.task.plan = Plan.for_config(self.config.train, splits)
-=======
         if (room := splits.train.room_for_objects) is not None:
             self._sink(LogEvent(f"batches have room for {room} objects in each item (data.max_objects)"))
-        train = self.config.train
-        steps_per_epoch = -(-splits.train.steps_per_epoch // train.accumulate)
-        total_steps = train.steps if train.steps is not None else (train.epochs or 0) * steps_per_epoch
-        plan = self.task.plan = Plan(steps_per_epoch, total_steps)
->>>>>>> data
+        plan = self.task.plan = Plan.for_config(self.config.train, splits)
         self.inbox.check()
         with phase("model", self._sink):
             self.task.build()

@@ -169,13 +169,8 @@ def _of_config(words: Sequence[str], opening: Opening) -> Mapping[str, Dataset]:
     return {name: loader.dataset for name, loader in loaders.items()}
 
 
-<<<<<<< HEAD
 def draw(splits: Mapping[str, Dataset], found: Mapping[str, Inspection], file: str, most: int) -> None:
-    """The contact sheet of the first split, of usable items spread evenly."""
-=======
-def _draw(splits: Mapping[str, Dataset], found: Mapping[str, Inspection], file: str, most: int) -> None:
     """The contact sheet of the first split: items spread evenly, up to a quarter of them such that can't be used."""
->>>>>>> data
     import sys
     from pathlib import Path
 

@@ -30,14 +30,11 @@ class Inspection:
     bad: list[tuple[str, TrainerError]] = field(default_factory=list)
     """(source, what is wrong) of each item, or record of none, that can't be used."""
     usable: list[int] = field(default_factory=list)
-<<<<<<< HEAD
-    image_ids: list[int] = field(default_factory=list)
-    """The `image_id` of each usable item that has one."""
-=======
     """The numbers of the items that can be used."""
     unusable: list[int] = field(default_factory=list)
     """The numbers of those that can't."""
->>>>>>> data
+    image_ids: list[int] = field(default_factory=list)
+    """The `image_id` of each usable item that has one."""
 
     @property
     def reasons(self) -> dict[str, int]:

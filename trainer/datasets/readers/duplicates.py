@@ -56,18 +56,12 @@ def same_content(owners: Mapping[str, str], *, within: bool = False) -> list[tup
     found: list[tuple[str, str]] = []
     first: dict[bytes, str] = {}
     for paths in by_size.values():
-<<<<<<< HEAD
         for path in paths if len(paths if within else {owners[path] for path in paths}) > 1 else ():
-            other = first.setdefault(hashlib.sha256(Path(path).read_bytes()).digest(), path)
-            if other != path and (within or owners[other] != owners[path]):
-=======
-        for path in paths if len({owners[path] for path in paths}) > 1 else ():
             try:
                 digest = hashlib.sha256(Path(path).read_bytes()).digest()
             except OSError:
                 continue
             other = first.setdefault(digest, path)
-            if owners[other] != owners[path]:
->>>>>>> data
+            if other != path and (within or owners[other] != owners[path]):
                 found.append((other, path))
     return found
