@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from trainer.configs import RunConfig
     from trainer.datasets import Dataset, Loader
     from trainer.learner.hooks import Hook
+    from trainer.learner.inference import Pipeline
     from trainer.metrics import Measured, Predictions
 
 Batch = Mapping[str, Tensor]
@@ -139,6 +140,19 @@ class Task:
     def valid_step(self, batch: Batch) -> Returned:
         """The metrics and predictions of a batch of validation or test data."""
         raise TrainerError(f"{type(self).__name__} has no `valid_step` method")
+
+    def pipeline(self) -> Pipeline:
+        """From a raw picture to a result; the modules are built by then. What `trainer predict` and `export` use.
+
+        `valid_step` and `samples` call the same functions as its `network` does.
+
+        Raises:
+            TrainerError: the task makes no predictions, or the config has a transform that a model can't carry.
+        """
+        raise TrainerError(
+            f"{type(self).__name__} does not say how it predicts",
+            expected="a method `pipeline` that returns a trainer.learner.inference.Pipeline",
+        )
 
     def samples(self, batch: Batch) -> Iterable[Sample]:
         """Pictures and texts of a validation batch to look at after each epoch; none by default. It may read values.
