@@ -1,4 +1,4 @@
-"""Steps of a pipeline before and after the network: plain data with a name and a version, read from and written as JSON.
+"""Steps of a pipeline before and after the network: plain data with a name and a version, kept as JSON.
 
 A step that would compute something else after a change gets another version: a model that was exported with the former
 one is then refused, not run in another way.
