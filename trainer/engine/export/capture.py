@@ -167,8 +167,10 @@ def _capture(function: Callable[..., Any], args: Any, kwargs: Any, *, with_updat
     outputs, news = dict(zip(outputs, results, strict=False)), results[len(outputs) :]
     order = _in_order([*results, *(recorder.leaves[state] for state in updated)])
     if recorder.effects or any(node.is_bundle for node in order):
+        calls = [*recorder.effects, *(node for node in order if node.is_bundle)]
         raise TrainerError(
-            "save_program: a host call runs Python code, which a program's file does not hold", where=user_line()
+            "save_program: a host call runs Python code, which a program's file does not hold",
+            where=next((node.line for node in calls if node.line), user_line()),
         )
     inputs = dict(zip(placeholders, _unique(names), strict=True))
     own = [node for node in order if node.operation.family == "leaf" and node not in inputs]
