@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any, get_args
 
 from trainer import TrainerError
+from trainer.learner.exported.types import misfit
 from trainer.learner.inference import Step, steps_from_json, steps_to_json
 from trainer.learner.inference.finishing import Finishing
 from trainer.learner.inference.pipeline import Kind
-from trainer.learner.inference.preparing import Decode, Preparing
+from trainer.learner.inference.preparing import Decode, Preparing, TransformPicture
 from trainer.learner.inference.steps import Size
 
 FORMAT, VERSION, ENTRY = "trainer model", 1, "model"
@@ -127,8 +128,15 @@ class _Reader:
         except (ValueError, TypeError, ArithmeticError, LookupError, AttributeError) as error:
             self.need(False, f"parameters of {name}", f"{type(error).__name__}: {error}")
             raise
+        except TrainerError as error:  # of a transform, which does not know where its settings stand
+            self.need(bool(error.where), f"parameters of {name}", error.message, error.expected)
+            raise
         for step in steps:
             self.need(isinstance(step, kinds), f"a step of another kind in {name}", step.name)
+            wrong = misfit(type(step), {key: value for key, value in vars(step).items() if key != "settings"})
+            if isinstance(step, TransformPicture) and wrong is None:
+                wrong = misfit(type(step.made()), step.settings)
+            self.need(wrong is None, f"the {wrong} of {step.name} in {name}", vars(step))
         return steps
 
     def _input(self, value: Any) -> tuple[tuple[Size, ...], int, str]:

@@ -59,7 +59,8 @@ def rehearse(pipeline: Pipeline, manifest: Manifest, programs: Mapping[Size, Sig
             raise TrainerError(f"not an exported model: {problem}", where=where, found=found, expected=expected)
 
     has_fitting = False
-    for size in (*manifest.sizes, *PROBES):
+    larger = [(2 * height + 7, 2 * width + 7) for height, width in manifest.sizes[:1]]
+    for size in (*manifest.sizes, *larger, *PROBES):
         try:
             rows, placement = rows_of(pipeline, size)
         except TrainerError:
