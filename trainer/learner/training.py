@@ -30,7 +30,16 @@ from trainer.learner.progress import Progress
 from trainer.learner.running import Runner
 from trainer.learner.saving import Saving
 from trainer.learner.stopwatch import Reading, Stopwatch
-from trainer.learner.task import DataSplits, Plan, Task, model_states, parts_of, states_within_step, training_states
+from trainer.learner.task import (
+    DataSplits,
+    Plan,
+    Task,
+    facts_of,
+    model_states,
+    parts_of,
+    states_within_step,
+    training_states,
+)
 from trainer.rundir import Event, EventSink, MetricEvent, ResumedEvent, RunPaths, SystemEvent, WarningEvent
 
 if TYPE_CHECKING:
@@ -298,6 +307,7 @@ class Training:
         state = progress.to_json(self.config, self.plan, meter.tally.describe(), self.metrics)
         if self.measuring.is_pending(progress.validated_step):  # it would be lost: to be done again
             state["validated_step"] = -1
+        state["facts"] = facts_of(self.task, self.splits)
         return state, {"metrics": meter.folded()}
 
     def save_as_asked(self) -> None:

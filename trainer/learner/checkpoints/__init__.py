@@ -8,6 +8,8 @@ from trainer.learner.checkpoints.format import (
     Checkpoint,
     pointed,
     read_checkpoint,
+    read_group,
+    read_state,
     steps_in,
     write_checkpoint,
 )
@@ -37,7 +39,9 @@ __all__ = [
     "is_better",
     "pointed",
     "read_checkpoint",
+    "read_group",
     "read_newest",
+    "read_state",
     "restore",
     "steps_in",
     "superseded",

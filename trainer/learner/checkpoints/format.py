@@ -178,6 +178,15 @@ def read_group(folder: Path, stem: str) -> dict[str, Array]:
     return _decoded(_checked(folder, name, files[name]), folder / name)
 
 
+def read_state(folder: Path) -> dict[str, Any]:
+    """What a checkpoint holds besides arrays, after it was compared with the manifest.
+
+    Raises:
+        TrainerError: there is no such checkpoint, or it is damaged.
+    """
+    return _json(folder, STATE, _checked(folder, STATE, _manifest(folder)["files"][STATE]))
+
+
 def _checked(folder: Path, name: str, expected: Mapping[str, Any]) -> bytes:
     """The content of a file that the manifest describes so."""
     content = _bytes(folder, name, expected["bytes"])
