@@ -11,11 +11,11 @@ import numpy as np
 from trainer import engine
 from trainer.engine import Tensor, nn
 from trainer.learner import inference
-from trainer.learner.exported import write_exported
+from trainer.learner.exported import Card, write_exported
 from trainer.learner.inference import Pipeline, TransformPicture
 
 EXACT = {"class": "exact", "bfloat16": "pairs"}
-CARD = {"task": "test", "metrics": {"valid/accuracy": 0.5}}
+CARD = Card("test", metrics={"valid/accuracy": 0.5}, data={"license": None, "batch_size": 4})
 
 
 class Features(nn.Module):

@@ -37,7 +37,7 @@ def test_an_exported_model_gives_the_bits_of_its_pipeline(kind: str, tmp_path: P
     pipeline = written(tmp_path / "model", kind)
     exported = read_exported(tmp_path / "model")
     assert (exported.pipeline.kind, exported.pipeline.class_names) == (pipeline.kind, pipeline.class_names)
-    assert (exported.pipeline.prepare, exported.pipeline.finish) == (pipeline.prepare, pipeline.finish)
+    assert (exported.manifest.prepare, exported.manifest.finish) == (pipeline.prepare, pipeline.finish)
     assert exported.manifest.card == CARD and exported.parameters > 0
     for picture in pictures():
         assert predicted(exported.pipeline, picture) == predicted(pipeline, picture)
@@ -61,11 +61,12 @@ def test_the_same_model_is_the_same_file(tmp_path: Path) -> None:
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
 
 
-def test_a_rewritten_file_is_the_same_file(tmp_path: Path) -> None:
-    """What was read can be exported again, and nothing is lost."""
-    written(tmp_path / "a", "classification")
+def test_what_was_read_can_be_written_again_and_nothing_is_lost(tmp_path: Path) -> None:
+    written(tmp_path / "a", "classification", category_ids=(1, 7, 90))
     exported = read_exported(tmp_path / "a")
-    write_exported(tmp_path / "b", exported.pipeline, numerics=EXACT, card=exported.manifest.card)
+    pipeline = replace(exported.pipeline, prepare=exported.manifest.prepare)
+    ids = exported.manifest.category_ids
+    write_exported(tmp_path / "b", pipeline, numerics=EXACT, card=exported.manifest.card, category_ids=ids)
     assert (tmp_path / "b").read_bytes() == (tmp_path / "a").read_bytes()
 
 
@@ -80,7 +81,7 @@ def test_normalized_and_grey_pictures_keep_their_dtype_and_channels(tmp_path: Pa
         network=lambda images: {"logits": engine.mean(net(engine.concat([images] * 3, axis=1)), axis=(2, 3))},
         finish=(inference.Softmax(),),
     )  # fmt: skip
-    manifest = write_exported(tmp_path / "model", pipeline, numerics=EXACT, card={})
+    manifest = write_exported(tmp_path / "model", pipeline, numerics=EXACT, card=CARD)
     assert (manifest.sizes, manifest.channels, manifest.dtype) == (((8, 8),), 1, "float32")
     exported = read_exported(tmp_path / "model").pipeline
     assert predicted(exported, pictures()[0]) == predicted(pipeline, pictures()[0])
@@ -104,10 +105,10 @@ def of_any_size() -> Pipeline:
 
 def test_pictures_of_many_sizes_need_the_sizes(tmp_path: Path) -> None:
     with pytest.raises(TrainerError, match="--size HEIGHTxWIDTH"):
-        write_exported(tmp_path / "model", of_any_size(), numerics=EXACT, card={})
+        write_exported(tmp_path / "model", of_any_size(), numerics=EXACT, card=CARD)
     assert not list(tmp_path.iterdir())
     sizes = [(20, 30), (33, 17)]
-    manifest = write_exported(tmp_path / "model", of_any_size(), numerics=EXACT, card={}, picture_sizes=sizes)
+    manifest = write_exported(tmp_path / "model", of_any_size(), numerics=EXACT, card=CARD, picture_sizes=sizes)
     assert len(manifest.sizes) == 2
     exported = read_exported(tmp_path / "model").pipeline
     for picture in pictures()[:2]:
@@ -130,7 +131,7 @@ class OwnStep(Finishing):
 def test_a_step_of_the_user_s_own_is_refused_with_its_line(tmp_path: Path) -> None:
     pipeline = replace(PIPELINES["classification"](), finish=(OwnStep(),))
     with pytest.raises(TrainerError, match="code of your own") as raised:
-        write_exported(tmp_path / "model", pipeline, numerics=EXACT, card={})
+        write_exported(tmp_path / "model", pipeline, numerics=EXACT, card=CARD)
     assert "test_exported.py:" in str(raised.value.where) and raised.value.found == "OwnStep"
 
 
@@ -141,5 +142,5 @@ def test_python_within_the_network_is_refused_with_its_line(tmp_path: Path) -> N
 
     pipeline = replace(PIPELINES["classification"](), network=network)
     with pytest.raises(TrainerError, match="host call") as raised:
-        write_exported(tmp_path / "model", pipeline, numerics=EXACT, card={})
+        write_exported(tmp_path / "model", pipeline, numerics=EXACT, card=CARD)
     assert "test_exported.py:" in str(raised.value.where)

@@ -3,7 +3,8 @@
 docs/export.md has the format.
 """
 
-from trainer.learner.exported.read import Exported, is_exported, read_exported
+from trainer.learner.exported.card import Card
+from trainer.learner.exported.read import Exported, read_exported
 from trainer.learner.exported.write import write_exported
 
-__all__ = ["Exported", "is_exported", "read_exported", "write_exported"]
+__all__ = ["Card", "Exported", "read_exported", "write_exported"]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, fields
 from typing import Any, get_args
 
 from trainer import TrainerError
+from trainer.learner.exported.card import Card
 from trainer.learner.exported.types import misfit
 from trainer.learner.inference import Step, steps_from_json, steps_to_json
 from trainer.learner.inference.finishing import Finishing
@@ -21,6 +22,9 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 NUMERICS = {"class": ("exact", "fast"), "bfloat16": ("pairs", "tiles")}
 """The settings of numerics that decide bits, and their values."""
 
+FIELDS = {
+    "format", "version", "kind", "class_names", "prepare", "finish", "input", "numerics", "category_ids", "card",
+}  # fmt: skip
 MOST_CLASSES = 100_000
 LONGEST_TEXT = 10_000
 LARGEST_EXTENT = 8192
@@ -37,7 +41,8 @@ class Manifest:
         sizes: (height, width) of the network's pictures; there is a program for each.
         channels, dtype: of the network's pictures.
         numerics: the settings under which the model was validated, by the names of `NUMERICS`.
-        card: where it comes from, as plain data.
+        card: where it comes from.
+        category_ids: the classes' numbers in the training data's own files, where they have any.
     """
 
     kind: Kind
@@ -48,7 +53,8 @@ class Manifest:
     channels: int
     dtype: str
     numerics: Mapping[str, str]
-    card: Mapping[str, Any] = field(default_factory=dict)
+    card: Card
+    category_ids: tuple[int, ...] | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Everything as plain data."""
@@ -61,7 +67,8 @@ class Manifest:
             "finish": steps_to_json(self.finish),
             "input": {"sizes": [list(size) for size in self.sizes], "channels": self.channels, "dtype": self.dtype},
             "numerics": dict(self.numerics),
-            "card": dict(self.card),
+            "category_ids": None if self.category_ids is None else list(self.category_ids),
+            "card": self.card.to_json(),
         }
 
 
@@ -92,9 +99,7 @@ class _Reader:
         self.need(isinstance(data, dict) and data.get("format") == FORMAT, "it is none", None, f'"format": "{FORMAT}"')
         version = data.get("version")
         self.need(type(version) is int and version == VERSION, "another version of the format", version, VERSION)
-        self._fields(
-            data, {"format", "version", "kind", "class_names", "prepare", "finish", "input", "numerics", "card"}
-        )
+        self._fields(data, FIELDS)
         self.need(isinstance(data["kind"], str) and data["kind"] in KINDS, "the kind", data["kind"], ", ".join(KINDS))
         prepare = self._steps(data["prepare"], "prepare", (Decode, Preparing))
         decodes = [isinstance(step, Decode) for step in prepare]
@@ -102,11 +107,10 @@ class _Reader:
         finish = self._steps(data["finish"], "finish", (Finishing,))
         self.need(bool(finish), "there is no step after the network")
         sizes, channels, dtype = self._input(data["input"])
-        card = data["card"]
-        self.need(isinstance(card, dict) and is_plain(card), "the card", type(card).__name__, "an object of plain data")
+        names = self._class_names(data["class_names"])
         return Manifest(
-            data["kind"], self._class_names(data["class_names"]), prepare, finish, sizes, channels, dtype,
-            self._numerics(data["numerics"]), card,
+            data["kind"], names, prepare, finish, sizes, channels, dtype, self._numerics(data["numerics"]),
+            self._card(data["card"]), self._category_ids(data["category_ids"], len(names)),
         )  # fmt: skip
 
     def _fields(self, value: Any, wanted: set[str]) -> None:
@@ -151,6 +155,19 @@ class _Reader:
         found = tuple((size[0], size[1]) for size in sizes)
         self.need(len(set(found)) == len(found), "a size that stands twice", sizes)
         return found, channels, dtype
+
+    def _card(self, value: Any) -> Card:
+        self._fields(value, {field.name for field in fields(Card)})
+        wrong = None if is_plain(value) else "contents"
+        wrong = wrong or misfit(Card, value)
+        self.need(wrong is None, f"the card's {wrong}", value)
+        return Card(**value)
+
+    def _category_ids(self, value: Any, count: int) -> tuple[int, ...] | None:
+        is_list = isinstance(value, list) and len(value) == count
+        is_numbers = is_list and all(type(one) is int and abs(one) < 1 << 63 for one in value)
+        self.need(value is None or is_numbers, "category ids", value, "null, or a whole number for each class")
+        return None if value is None else tuple(value)
 
     def _numerics(self, value: Any) -> Mapping[str, str]:
         self._fields(value, set(NUMERICS))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from trainer import TrainerError, engine
 from trainer.engine import LoadedProgram, Tensor
@@ -13,7 +13,8 @@ from trainer.engine.export import load_programs
 from trainer.engine.safetensors import parsed
 from trainer.learner.exported.manifest import ENTRY, Manifest, manifest_from, program_name
 from trainer.learner.exported.rehearsal import rehearse
-from trainer.learner.inference import Pipeline
+from trainer.learner.inference import Pipeline, Prepared
+from trainer.learner.inference.preparing import Preparing
 from trainer.learner.inference.steps import Size
 
 
@@ -45,11 +46,6 @@ class Exported:
         return CpuDevice(threads=threads, numerics=numerics.class_, bfloat16=numerics.bfloat16)
 
 
-def is_exported(path: str | Path) -> bool:
-    """Whether something is a file that can be read as an exported model, and no run or checkpoint."""
-    return Path(path).is_file()
-
-
 def read_exported(path: str | Path, *, memory: int | None = None) -> Exported:
     """The model that `write_exported` wrote to `path`.
 
@@ -78,9 +74,8 @@ def read_exported(path: str | Path, *, memory: int | None = None) -> Exported:
         )  # fmt: skip
     for size, program in found.items():
         _check_input(program, size, manifest, where)
-    pipeline = Pipeline(
-        manifest.kind, manifest.class_names, manifest.prepare, _network(found, manifest, where), manifest.finish
-    )
+    steps = (*manifest.prepare, OfSize(manifest.sizes, where))
+    pipeline = Pipeline(manifest.kind, manifest.class_names, steps, _network(found, manifest), manifest.finish)
     rehearse(pipeline, manifest, {size: program.outputs for size, program in found.items()}, where)
     parameters = sum(state.size for state in file.arrays.values())
     return Exported(Path(path), Path(path).stat().st_size, manifest, pipeline, parameters)
@@ -96,24 +91,37 @@ def _check_input(program: LoadedProgram, size: Size, manifest: Manifest, where: 
         )  # fmt: skip
 
 
-def _network(programs: Mapping[Size, LoadedProgram], manifest: Manifest, where: str) -> Any:
+def _network(programs: Mapping[Size, LoadedProgram], manifest: Manifest) -> Any:
     """The network of a pipeline: the program for the pictures' size."""
     count = len(manifest.class_names)
 
     def network(images: Tensor) -> dict[str, Tensor]:
         height, width = images.shape[2:]
-        program = programs.get((height, width))
-        if program is None:
-            sizes = ", ".join(f"{size[0]} x {size[1]}" for size in manifest.sizes)
-            raise TrainerError(
-                "the exported model has no program for pictures of this size", where=where,
-                found=f"{height} x {width} (height x width)", expected=sizes,
-                hint="Export it for this size, too: trainer export RUN --size HEIGHTxWIDTH.",
-            )  # fmt: skip
-        outputs = program(images)
-        if manifest.kind == "detections" and "classes" in outputs:  # of a damaged file: a class that has no name
+        outputs = programs[height, width](images)
+        if manifest.kind == "detections":  # of a damaged file: a class that has no name is none
             classes = outputs["classes"]
             outputs["classes"] = engine.where(classes < count, classes, engine.asarray(-1, dtype=classes.dtype))
         return outputs
 
     return network
+
+
+@dataclass(frozen=True)
+class OfSize(Preparing):
+    """Refuses a picture for whose size the model has no program; the last step of an exported model."""
+
+    name: ClassVar[str] = "of_size"
+
+    sizes: tuple[Size, ...]
+    file: str
+
+    def __call__(self, prepared: Prepared) -> Prepared:
+        height, width = prepared.pixels.shape[-3:-1]
+        if (height, width) not in self.sizes:
+            raise TrainerError(
+                f"the model {self.file} has no program for pictures of this size",
+                found=f"{height} x {width} (height x width)",
+                expected=", ".join(f"{size[0]} x {size[1]}" for size in self.sizes),
+                hint="Export it for this size, too: trainer export RUN --size HEIGHTxWIDTH.",
+            )
+        return prepared

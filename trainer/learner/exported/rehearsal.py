@@ -107,13 +107,14 @@ def _check_result(result: Arrays, manifest: Manifest, size: Size, need: Need) ->
     """Refuse a result that is not of the model's kind."""
     count, classes = len(result.get("scores", ())), len(manifest.class_names)
     of_objects = {"scores": ("f", (count,)), "classes": ("i", (count,))}
-    expected: Mapping[str, tuple[str, tuple[int, ...]]] = {
+    forms: Mapping[str, Mapping[str, tuple[str, tuple[int, ...]]]] = {
         "classification": {"scores": ("f", (classes,))},
         "detections": {**of_objects, "boxes": ("f", (count, 4))},
         "instances": {**of_objects, "segments": ("i", size)},
         "semantic": {"labels": ("iu", size)},
         "image": {"image": ("u", (*size, 3))},
-    }[manifest.kind]
+    }
+    expected = forms[manifest.kind]
     need(classes > 0 or manifest.kind == "image", "there are no class names")
     need(
         result.keys() == expected.keys(),

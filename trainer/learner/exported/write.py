@@ -6,12 +6,12 @@ import inspect
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from trainer import TrainerError, engine
 from trainer.engine.export import capture_program, save_programs
+from trainer.learner.exported.card import Card
 from trainer.learner.exported.manifest import ENTRY, Manifest, manifest_from, program_name
 from trainer.learner.exported.rehearsal import rows_of, sizes_of
 from trainer.learner.inference import Pipeline, Step
@@ -25,7 +25,8 @@ def write_exported(
     pipeline: Pipeline,
     *,
     numerics: Mapping[str, str],
-    card: Mapping[str, Any],
+    card: Card,
+    category_ids: tuple[int, ...] | None = None,
     picture_sizes: Sequence[Size] = (),
     precision: str = "float32",
 ) -> Manifest:
@@ -34,7 +35,8 @@ def write_exported(
     Args:
         path: the file; replaced in one go.
         numerics: the settings of numerics by which the model was validated: class, bfloat16.
-        card: where the model comes from, as plain data.
+        card: where the model comes from.
+        category_ids: the classes' numbers in the training data's own files, where they have any.
         picture_sizes: (height, width) of pictures that the model is to take; needed where the network's pictures are
             not all of one size.
         precision: of the network's products, as in `engine.autocast`.
@@ -52,7 +54,7 @@ def write_exported(
     channels = rows.shape[1]
     manifest = Manifest(
         pipeline.kind, pipeline.class_names, pipeline.prepare, pipeline.finish, sizes, channels, rows.dtype.name,
-        numerics, card,
+        numerics, card, category_ids,
     )  # fmt: skip
     text = json.dumps(manifest.to_json(), separators=(",", ":"), allow_nan=False)
     manifest_from(json.loads(text), str(path))  # what is written can be read
