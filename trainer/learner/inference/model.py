@@ -296,6 +296,8 @@ def _prepared(pipeline: Pipeline, source: Source) -> tuple[np.ndarray, Placement
                            expected="a path, or an array uint8 [H, W, 3] of RGB")  # fmt: skip
     path = Path(source)
     if path.suffix.lower() in VIDEOS:
-        raise TrainerError("video is not supported", where=str(path),
-                           hint="Write its frames as pictures, for example with ffmpeg, and predict the folder.")  # fmt: skip
+        hint = "Write its frames as pictures, for example with ffmpeg, and predict the folder."
+        raise TrainerError("video is not supported", where=str(path), hint=hint)
+    if not path.exists():
+        raise TrainerError("no such file", where=str(path))
     return prepare(pipeline, path)

@@ -30,7 +30,7 @@ SHOWN_SIDE = 1024
 """Pixels of the longer side of a picture in a notebook."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Result:
     """A prediction for one picture.
 
@@ -46,10 +46,10 @@ class Result:
 
     path: str | None
     size: Size
-    names: tuple[str, ...] = field(repr=False, default=())
+    names: tuple[str, ...] = field(default=())
     error: str | None = None
-    category_ids: tuple[int, ...] | None = field(repr=False, default=None)
-    picture: np.ndarray | None = field(repr=False, default=None)
+    category_ids: tuple[int, ...] | None = field(default=None)
+    picture: np.ndarray | None = field(default=None)
     """The array that was predicted, uint8 [H, W, 3]; a file's picture is read again where it is drawn."""
 
     def __len__(self) -> int:
@@ -100,6 +100,14 @@ class Result:
     def _content(self) -> dict[str, Any]:
         return {}
 
+    def _said(self) -> str:
+        """The result in a few words."""
+        return ""
+
+    def __repr__(self) -> str:
+        said = self._said() if self.error is None else self.error.partition("\n")[0]
+        return f"<{type(self).__name__} {self.path or 'of an array'}: {said}>"
+
     def _repr_png_(self) -> bytes | None:
         if self.error is not None:
             return None
@@ -129,7 +137,7 @@ class Result:
         return int(stem) if stem.isdecimal() else stem
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Classification(Result):
     """Which class a picture shows.
 
@@ -139,7 +147,7 @@ class Classification(Result):
 
     kind = "classification"
 
-    scores: np.ndarray = field(repr=False, default_factory=lambda: np.zeros(0, np.float32))
+    scores: np.ndarray = field(default_factory=lambda: np.zeros(0, np.float32))
 
     @property
     def label(self) -> int:
@@ -167,12 +175,11 @@ class Classification(Result):
         scores = {self._name(number): float(score) for number, score in enumerate(self.scores)}
         return {"class": self.label, "name": self.class_name, "score": self.score, "scores": scores}
 
-    def __repr__(self) -> str:
-        said = self.error if self.error is not None else f"{self.class_name} {self.score:.3f}"
-        return f"<Classification {self.path or 'of an array'}: {said}>"
+    def _said(self) -> str:
+        return f"{self.class_name} {self.score:.3f}"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Detections(Result):
     """Objects and their boxes, the best first.
 
@@ -182,9 +189,9 @@ class Detections(Result):
 
     kind = "detections"
 
-    boxes: np.ndarray = field(repr=False, default_factory=lambda: np.zeros((0, 4), np.float32))
-    scores: np.ndarray = field(repr=False, default_factory=lambda: np.zeros(0, np.float32))
-    classes: np.ndarray = field(repr=False, default_factory=lambda: np.zeros(0, np.int64))
+    boxes: np.ndarray = field(default_factory=lambda: np.zeros((0, 4), np.float32))
+    scores: np.ndarray = field(default_factory=lambda: np.zeros(0, np.float32))
+    classes: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
 
     @property
     def class_names(self) -> tuple[str, ...]:
@@ -223,12 +230,7 @@ class Detections(Result):
             {"box": box, "score": score, "class": label, "name": self._name(label)} for box, score, label in rows
         ]}  # fmt: skip
 
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.path or 'of an array'}: {self._counted()}>"
-
-    def _counted(self) -> str:
-        if self.error is not None:
-            return self.error
+    def _said(self) -> str:
         names, counts = np.unique(np.array(self.class_names, dtype=str), return_counts=True)
         return ", ".join(f"{count} {name}" for name, count in zip(names, counts.tolist(), strict=True)) or "nothing"
 
@@ -266,7 +268,7 @@ class Instances(Detections):
         return content
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class SemanticMask(Result):
     """The class of each pixel.
 
@@ -276,7 +278,7 @@ class SemanticMask(Result):
 
     kind = "semantic"
 
-    labels: np.ndarray = field(repr=False, default_factory=lambda: np.zeros((0, 0), np.uint8))
+    labels: np.ndarray = field(default_factory=lambda: np.zeros((0, 0), np.uint8))
 
     @property
     def shares(self) -> dict[str, float]:
@@ -292,12 +294,11 @@ class SemanticMask(Result):
         masks = {self._name(number): run_lengths(self.labels == number) for number in present}
         return {"shares": self.shares, "masks": masks}
 
-    def __repr__(self) -> str:
-        said = ", ".join(f"{name} {share:.0%}" for name, share in self.shares.items() if share)
-        return f"<SemanticMask {self.path or 'of an array'}: {self.error or said}>"
+    def _said(self) -> str:
+        return ", ".join(f"{name} {share:.0%}" for name, share in self.shares.items() if share)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Image(Result):
     """The picture that a picture became.
 
@@ -307,7 +308,7 @@ class Image(Result):
 
     kind = "image"
 
-    image: np.ndarray = field(repr=False, default_factory=lambda: np.zeros((0, 0, 3), np.uint8))
+    image: np.ndarray = field(default_factory=lambda: np.zeros((0, 0, 3), np.uint8))
 
     def drawn(self) -> np.ndarray:
         """The predicted picture."""
@@ -317,9 +318,8 @@ class Image(Result):
         height, width, channels = self.image.shape
         return {"image": {"size": [height, width], "channels": channels}}
 
-    def __repr__(self) -> str:
-        said = self.error or f"{self.image.shape[1]} x {self.image.shape[0]} pixels"
-        return f"<Image {self.path or 'of an array'}: {said}>"
+    def _said(self) -> str:
+        return f"{self.image.shape[1]} x {self.image.shape[0]} pixels"
 
 
 RESULTS: dict[Kind, type[Result]] = {
