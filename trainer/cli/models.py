@@ -8,6 +8,7 @@ Nothing is written, and the run stays as it is.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from trainer.rundir import RunPaths
 
 BEST, LATEST = "best", "latest"
+
+NEEDS = ("masks", "keypoints", "channels")
+"""Keys of a reader that say what the task needs of each item, wherever the files are."""
 
 
 def load_model(
@@ -57,8 +61,13 @@ def load_model(
         overrides["device"] = device
     if threads is not None:
         overrides["threads"] = threads
-    loaded = configs.load({key: value for key, value in state["config"].items() if value is not None}, overrides)
-    return model_from(folder, state, lambda: _task(loaded), config=loaded.config, weights=chosen)
+    config = {key: value for key, value in state["config"].items() if value is not None}
+    loaded = configs.load(config, overrides)
+
+    def make_task(data: Path | None) -> Task:
+        return _task(loaded if data is None else _with_data(config, overrides, loaded, data))
+
+    return model_from(folder, state, make_task, config=loaded.config, weights=chosen)
 
 
 def is_exported(path: Path) -> bool:
@@ -116,6 +125,26 @@ def _state(folder: Path) -> dict[str, Any]:
             hint="Resume the run for a step: its next checkpoint says so.",
         )  # fmt: skip
     return state
+
+
+def _with_data(
+    config: Mapping[str, Any], overrides: Mapping[str, Any], loaded: configs.Loaded, folder: Path
+) -> configs.Loaded:
+    """The config with another data set: the run's reader where its files are in the folder, else a detected layout."""
+    from trainer.datasets.readers import has_files
+
+    if not folder.is_dir():
+        raise TrainerError("no such folder of data", where=str(folder))
+    reader = loaded.config.data.reader
+    changed: dict[str, Any] = dict(config["data"])
+    if reader is not None and not has_files(reader, folder):
+        kept = {key: changed["reader"][key] for key in NEEDS if changed["reader"].get(key) not in (None, False)}
+        changed["reader"] = {
+            "name": "auto",
+            **{key: value for key, value in kept.items() if not isinstance(value, str)},
+        }
+    changed["root"] = str(folder.absolute())
+    return configs.load({**config, "data": changed}, overrides)
 
 
 def _task(loaded: configs.Loaded) -> Task:

@@ -16,6 +16,7 @@ VERBS: dict[str, str] = {
     "compare": "several runs side by side: metrics, curves, what differs in their configs",
     "report": "one run as a web page in a single file",
     "predict": "what a run's model makes of pictures: boxes, masks, classes",
+    "evaluate": "a run's metrics on a split or on other data, per class, worst items",
     "checkpoint inspect": "the arrays of a checkpoint or a file of weights, PyTorch's too",
     "checkpoint verify": "whether a run's checkpoints are as they were written",
     "checkpoint convert": "weights as .safetensors or .npz, chosen and renamed",

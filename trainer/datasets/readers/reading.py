@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from trainer.datasets.layouts import Layout
 
 _SPLIT = "{split}"
+_PATHS = ("images", "annotations", "segments", "labels", "masks", "targets", "file", "folder", "image_set")
+"""The settings of readers that are paths in `data.root`, where they are texts; `labels` and `masks` may be others."""
 AUTO = "auto"
 Splits = TypeVar("Splits", bound=Mapping[str, Any])
 _READ: WeakValueDictionary[int, Reading] = WeakValueDictionary()
@@ -184,6 +186,18 @@ def split_words(config: Reading, root: Path) -> dict[str, str | None]:
             hint="`data.reader.splits` names the words, as in {train: 2007_train, valid: 2007_val}.",
         )
     return found
+
+
+def has_files(config: Reading, root: Path) -> bool:
+    """Whether all paths that the section names are in the folder, for a split at least."""
+    if config.name == AUTO or config.is_own:
+        return True
+    try:
+        words = split_words(config, root).values()
+    except TrainerError:
+        return False
+    paths = [value for name, value in config.settings().items() if name in _PATHS and isinstance(value, str)]
+    return any(all((root / path.replace(_SPLIT, word or "")).exists() for path in paths) for word in words)
 
 
 def _refuse_other_classes(found: Mapping[str, Dataset]) -> None:

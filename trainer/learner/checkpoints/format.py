@@ -122,7 +122,7 @@ def write_checkpoint(
         disk.remove_folder(aside)
         disk.make_folder(aside)
         contents: dict[str, Pieces] = {f"{stem}.safetensors": _pieces(group) for stem, group in arrays.items()}
-        contents[STATE] = [json.dumps({"format": FORMAT, **state}, indent=1, sort_keys=True).encode()]
+        contents[STATE] = [json.dumps({"format": FORMAT, **state}, indent=1).encode()]
         written = {name: disk.write(aside / name, content) for name, content in contents.items()}
         files = {name: {"bytes": size, "sha256": digest} for name, (size, digest) in written.items()}
         measured = value if value is None or math.isfinite(value) else str(value)

@@ -17,13 +17,20 @@ from trainer.learner.task import CATEGORY_IDS, Plan, Task, model_states, parts_o
 
 if TYPE_CHECKING:
     from trainer.configs import RunConfig
+    from trainer.learner.inference.evaluation import EvaluationReport
 
 
 def model_from(
-    folder: Path, state: Mapping[str, Any], make_task: Callable[[], Task], *, config: RunConfig, weights: str
+    folder: Path,
+    state: Mapping[str, Any],
+    make_task: Callable[[Path | None], Task],
+    *,
+    config: RunConfig,
+    weights: str,
 ) -> Model:
     """The model of the checkpoint in `folder`, whose `state` was read.
 
+    `make_task` makes a new task, for its own data or for that of another folder.
     Other versions of the packages that decide about bits than those that trained it are a warning.
 
     Raises:
@@ -33,7 +40,7 @@ def model_from(
     is_averaged = uses_averages(config)
     if found := other_versions(state["versions"]):
         warnings.warn(f"{found}: predictions may round in another way than in validation.", stacklevel=3)
-    task = built(make_task(), state)
+    task = built(make_task(None), state)
     load_weights(task, folder, is_averaged=is_averaged)
     set_mode(task, is_training=False)
     ids = state["facts"][CATEGORY_IDS]
@@ -49,10 +56,10 @@ def model_from(
         monitored=monitored,
     )
 
-    def evaluate(data: Any, *, split: str) -> Any:
-        from trainer.learner.inference.evaluation import evaluate_on
+    def evaluate(data: Path | None, **settings: Any) -> EvaluationReport:
+        from trainer.learner.inference.evaluation import evaluate_on  # needs all that measures; predicting does not
 
-        return evaluate_on(make_task(), folder, state, data, split=split)
+        return evaluate_on(make_task(data), folder, state, **settings)
 
     def export(model: Model, path: Path, **options: Any) -> Path:
         from trainer.learner.exported.model import export_model

@@ -23,6 +23,7 @@ from trainer.learner.inference.steps import Placement
 if TYPE_CHECKING:
     from trainer.engine import Tensor
     from trainer.learner.inference.evaluation import EvaluationReport
+    from trainer.rundir import Event
 
 BATCH_SIZE = 8
 """Rows that the network gets at a time, unless the caller says otherwise; an item's bits do not depend on it."""
@@ -152,8 +153,22 @@ class Model:
         results = self._stream(pipeline, source, batch_size, on_error)
         return list(results) if isinstance(source, Sequence) else results
 
-    def evaluate(self, data: str | os.PathLike[str] | None = None, *, split: str = "valid") -> EvaluationReport:
-        """The metrics of a split of a data set: of a folder, or of the training's own data. The run stays as it is.
+    def evaluate(
+        self,
+        data: str | os.PathLike[str] | None = None,
+        *,
+        split: str = "valid",
+        report: str | os.PathLike[str] | None = None,
+        tell: Callable[[Event], None] = lambda event: None,
+    ) -> EvaluationReport:
+        """The metrics of a split of a data set, computed as validation does. The run stays as it is.
+
+        Args:
+            data: a folder, which the run's reader reads, or where its files are not there, one for the layout that is
+                found; None: the training's own data.
+            split: train, valid, test, or another that is there.
+            report: a folder for reports and pictures; None: a temporary one.
+            tell: hears of progress.
 
         Raises:
             TrainerError: the model has no task's code to evaluate with, or the data doesn't fit the model.
@@ -161,7 +176,12 @@ class Model:
         if self._evaluate is None:
             raise TrainerError("this model can't be evaluated", where=self.about.source,
                                expected="a run or a checkpoint of one")  # fmt: skip
-        return self._evaluate(data, split=split)
+        return self._evaluate(
+            None if data is None else Path(data),
+            split=split,
+            report=None if report is None else Path(report),
+            tell=tell,
+        )
 
     def export(self, path: str | os.PathLike[str], **options: Any) -> Path:
         """Write the model as one file that runs without the task's code.
