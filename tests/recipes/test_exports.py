@@ -16,9 +16,15 @@ import pytest
 from PIL import Image
 
 from tests.recipes.building import built
+from trainer import TrainerError, engine
+from trainer.configs import load
+from trainer.learner.evaluating import Evaluator
 from trainer.learner.exported import Card, write_exported
+from trainer.learner.exported.evaluating import evaluation_of
 from trainer.learner.exported.model import model_in
 from trainer.learner.inference.model import About, Model
+from trainer.learner.measuring import Measuring, Occasion
+from trainer.learner.running import Runner
 
 SMALL: dict[str, tuple[str, ...]] = {
     "digits": (),
@@ -86,6 +92,59 @@ def test_an_exported_recipe_predicts_the_same_bits_without_its_code(
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == [expected] * 3
     assert len(set(expected)) > 1
+
+
+@pytest.mark.parametrize("recipe", ["digits", "clothes", "detection"])
+def test_an_exported_recipe_measures_what_its_run_does(
+    recipe: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Metrics of validation, on the data that the recipe carries, all but those that are the task's own."""
+    wanted = [*SMALL[recipe], "data.workers=0", "data.cache_gb=0", "validate.worst_items=0"]
+    loaded = load(recipe, wanted)
+    task = built(recipe, *wanted)
+    numerics, card = {"class": "exact", "bfloat16": "pairs"}, Card(recipe)
+    evaluation = evaluation_of(loaded.config)
+    write_exported(tmp_path / "m", task.pipeline(), numerics=numerics, card=card, evaluation=evaluation)
+    root = loaded.config.data.root
+    found = model_in(tmp_path / "m").evaluate(root)
+    with engine.device("cpu"):
+        expected = measured(task)
+    assert found.metrics and {name: expected[name] for name in found.metrics} == found.metrics
+    assert found.items == len(task.data().valid.dataset)
+
+
+def measured(task: Any) -> dict[str, float]:
+    """What validation of a task measures."""
+    measuring = Measuring(task.config, lambda event: None, None)
+    try:
+        loader = task.data().valid
+        measuring.name_classes(tuple(getattr(task, "class_names", ())))
+        run = Runner(task.config, lambda event: None, lambda: None)
+        evaluator = Evaluator(task, measuring, run, lambda event: None, None, lambda: None)
+        late: dict[str, float] = {}
+        measuring.late = late.update
+        values = evaluator(loader, Occasion(1, 0.0, "valid", ()), name="validate")
+        measuring.settle(wait=True)
+    finally:
+        measuring.close()
+    return {**values, **{name.removeprefix("valid/"): value for name, value in late.items()}}
+
+
+def test_instances_and_missing_data_are_told(tmp_path: Path) -> None:
+    task = built("nuclei", *SMALL["nuclei"], "data.workers=0")
+    write_exported(
+        tmp_path / "m", task.pipeline(), numerics={"class": "exact", "bfloat16": "pairs"}, card=Card("nuclei")
+    )
+    with pytest.raises(TrainerError, match="not evaluated from their exported file"):
+        model_in(tmp_path / "m").evaluate(tmp_path)
+    task = built("digits", "data.workers=0")
+    write_exported(
+        tmp_path / "d", task.pipeline(), numerics={"class": "exact", "bfloat16": "pairs"}, card=Card("digits")
+    )
+    with pytest.raises(TrainerError, match="does not carry data"):
+        model_in(tmp_path / "d").evaluate()
+    with pytest.raises(TrainerError, match="no such folder"):
+        model_in(tmp_path / "d").evaluate(tmp_path / "none")
 
 
 def test_a_model_of_a_file_says_what_it_is_and_is_copied_as_it_is(tmp_path: Path) -> None:

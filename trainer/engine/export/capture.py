@@ -22,7 +22,7 @@ from trainer.engine.graph.storage import Storage
 from trainer.engine.safetensors import Arrays
 from trainer.engine.tensor import Tensor
 from trainer.engine.tracing.arguments import as_storage, name_of
-from trainer.engine.tracing.recorder import detached
+from trainer.engine.tracing.recorder import depth_first, detached
 from trainer.engine.tracing.structure import flatten, rebuild
 from trainer.engine.tracing.trace import Traced
 
@@ -31,11 +31,17 @@ _KEY = re.compile(r"\[(?:'([^']*)'|(\d+))\]")
 
 @dataclass(frozen=True)
 class Program:
-    """A program that was captured: its document, the arrays that it reads by name, and the user's line of each node."""
+    """A program that was captured.
+
+    Attributes:
+        document: as a file has it; arrays: those that it reads, by name.
+        lines: the user's, of each node; places: the numbers of nodes in an order that comes from the structure alone.
+    """
 
     document: dict[str, Any]
     arrays: dict[str, Storage]
     lines: tuple[str | None, ...]
+    places: tuple[int, ...]
 
     def renamed(self, names: Mapping[str, str]) -> Program:
         """The program with its arrays under other names."""
@@ -45,7 +51,7 @@ class Program:
         ]
         updates = [update | {"array": names[update["array"]]} for update in self.document["updates"]]
         arrays = {names[name]: storage for name, storage in self.arrays.items()}
-        return Program({**self.document, "nodes": nodes, "updates": updates}, arrays, self.lines)
+        return Program({**self.document, "nodes": nodes, "updates": updates}, arrays, self.lines, self.places)
 
 
 def capture_program(
@@ -62,18 +68,19 @@ def capture_program(
     """
     if not any_batch:
         return _capture(function, args, kwargs, with_updates=with_updates)
-    captured = []
+    captured: list[Program] = []
     lines.noting += 1  # so that an operation that depends on the batch in another way can be shown to the user
     try:
         for size in SIZES:
             given, named = _with_batch(size, args, kwargs)
-            captured.append(_capture(function, given, named, with_updates=False))
+            like = captured[0] if captured else None  # the order of equal constants is that of their making elsewhere
+            captured.append(_capture(function, given, named, with_updates=False, like=like))
     finally:
         lines.noting -= 1
     first = captured[0]
     _check_arrays(captured)
     nodes = at_every_batch([(program.document["nodes"], program.lines) for program in captured])
-    return Program({**first.document, "version": ANY_BATCH, "nodes": nodes}, first.arrays, first.lines)
+    return Program({**first.document, "version": ANY_BATCH, "nodes": nodes}, first.arrays, first.lines, first.places)
 
 
 def share_arrays(programs: Mapping[str, Program]) -> tuple[dict[str, Program], Arrays]:
@@ -140,7 +147,10 @@ def _with_batch(size: int, args: Any, kwargs: Any) -> tuple[Any, Any]:
     return rebuilt
 
 
-def _capture(function: Callable[..., Any], args: Any, kwargs: Any, *, with_updates: bool) -> Program:
+def _capture(
+    function: Callable[..., Any], args: Any, kwargs: Any, *, with_updates: bool, like: Program | None = None
+) -> Program:
+    """What the function computes; with the nodes in the order of `like`, where they correspond."""
     from trainer.engine.nn.module import Module
 
     if isinstance(function, Module):
@@ -165,7 +175,9 @@ def _capture(function: Callable[..., Any], args: Any, kwargs: Any, *, with_updat
     results = [*outputs.values(), *(recorder.assigned[state] for state in updated)]
     results = merged(detached(results, {*placeholders, *recorder.leaves.values()}))
     outputs, news = dict(zip(outputs, results, strict=False)), results[len(outputs) :]
-    order = _in_order([*results, *(recorder.leaves[state] for state in updated)])
+    ends = [*results, *(recorder.leaves[state] for state in updated)]
+    by_structure = depth_first(ends)
+    order = _in_order(ends) if like is None else _in_order_of(like, by_structure, placeholders)
     if recorder.effects or any(node.is_bundle for node in order):
         calls = [*recorder.effects, *(node for node in order if node.is_bundle)]
         raise TrainerError(
@@ -188,7 +200,17 @@ def _capture(function: Callable[..., Any], args: Any, kwargs: Any, *, with_updat
     }
     recorder.close()
     arrays = {name: node.attributes[0] for node, name in array_names.items()}
-    return Program(document, arrays, tuple(node.line for node in number))
+    places = tuple(number[node] for node in by_structure)
+    return Program(document, arrays, tuple(node.line for node in number), places)
+
+
+def _in_order_of(like: Program, by_structure: Sequence[Node], placeholders: Sequence[Node]) -> list[Node]:
+    """The nodes in the order of `like`, of which each has the same place in the structure; as they are for another."""
+    if len(by_structure) != len(like.places):
+        return list(by_structure)
+    number = {node: place for node, place in zip(by_structure, like.places, strict=True)}
+    number |= {node: place for place, node in enumerate(placeholders)}
+    return sorted(by_structure, key=lambda node: number[node])
 
 
 def _in_order(outputs: Sequence[Node]) -> list[Node]:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from pathlib import PurePath
 from typing import Any, get_args
 
 from trainer import TrainerError
+from trainer.configs.own import names_own_class
 from trainer.learner.exported.card import Card
 from trainer.learner.exported.types import misfit
 from trainer.learner.inference import Step, steps_from_json, steps_to_json
@@ -23,8 +25,11 @@ NUMERICS = {"class": ("exact", "fast"), "bfloat16": ("pairs", "tiles")}
 """The settings of numerics that decide bits, and their values."""
 
 FIELDS = {
-    "format", "version", "kind", "class_names", "prepare", "finish", "input", "numerics", "category_ids", "card",
+    "format", "version", "kind", "class_names", "prepare", "finish", "input", "numerics", "category_ids", "evaluation",
+    "card",
 }  # fmt: skip
+EVALUATED_DATA = ("reader", "batch_size", "valid_batch_size", "max_objects", "max_tokens", "scaled_decoding")
+"""The settings of `data:` that an evaluation needs, besides the transforms of validation."""
 MOST_CLASSES = 100_000
 LONGEST_TEXT = 10_000
 LARGEST_EXTENT = 8192
@@ -42,6 +47,7 @@ class Manifest:
         channels, dtype: of the network's pictures.
         numerics: the settings under which the model was validated, by the names of `NUMERICS`.
         card: where it comes from.
+        evaluation: `data` and `metrics` of the config, by which validation measured it.
         category_ids: the classes' numbers in the training data's own files, where they have any.
     """
 
@@ -54,6 +60,7 @@ class Manifest:
     dtype: str
     numerics: Mapping[str, str]
     card: Card
+    evaluation: Mapping[str, Any]
     category_ids: tuple[int, ...] | None = None
 
     def to_json(self) -> dict[str, Any]:
@@ -68,6 +75,7 @@ class Manifest:
             "input": {"sizes": [list(size) for size in self.sizes], "channels": self.channels, "dtype": self.dtype},
             "numerics": dict(self.numerics),
             "category_ids": None if self.category_ids is None else list(self.category_ids),
+            "evaluation": dict(self.evaluation),
             "card": self.card.to_json(),
         }
 
@@ -110,7 +118,8 @@ class _Reader:
         names = self._class_names(data["class_names"])
         return Manifest(
             data["kind"], names, prepare, finish, sizes, channels, dtype, self._numerics(data["numerics"]),
-            self._card(data["card"]), self._category_ids(data["category_ids"], len(names)),
+            self._card(data["card"]), self._evaluation(data["evaluation"]),
+            self._category_ids(data["category_ids"], len(names)),
         )  # fmt: skip
 
     def _fields(self, value: Any, wanted: set[str]) -> None:
@@ -163,6 +172,13 @@ class _Reader:
         self.need(wrong is None, f"the card's {wrong}", value)
         return Card(**value)
 
+    def _evaluation(self, value: Any) -> Mapping[str, Any]:
+        self._fields(value, {"data", "metrics"})
+        self._fields(value["data"], {*EVALUATED_DATA, "transforms"})
+        is_fit = isinstance(value["metrics"], list) and is_plain(value) and not names_own_code(value)
+        self.need(is_fit and _stays_inside(value["data"]["reader"]), "settings of evaluation", value)
+        return dict(value)
+
     def _category_ids(self, value: Any, count: int) -> tuple[int, ...] | None:
         is_list = isinstance(value, list) and len(value) == count
         is_numbers = is_list and all(type(one) is int and abs(one) < 1 << 63 for one in value)
@@ -196,3 +212,19 @@ def _is_bounded(value: Any) -> bool:
     if isinstance(value, dict | list):
         return all(map(_is_bounded, value.values() if isinstance(value, dict) else value))
     return not isinstance(value, int | float) or abs(value) <= LARGEST_EXTENT
+
+
+def names_own_code(value: Any) -> bool:
+    """Whether a text in it names a class of a file, which reading the config would import."""
+    if isinstance(value, dict | list):
+        return any(map(names_own_code, value.values() if isinstance(value, dict) else value))
+    return names_own_class(value)
+
+
+def _stays_inside(value: Any) -> bool:
+    """Whether no text in it is a path that leads out of the data's folder."""
+    if isinstance(value, dict | list):
+        return all(map(_stays_inside, value.values() if isinstance(value, dict) else value))
+    if not isinstance(value, str):
+        return True
+    return "\0" not in value and ".." not in PurePath(value).parts and not PurePath(value).is_absolute()

@@ -18,6 +18,7 @@ from trainer.learner.progress import other_versions
 
 if TYPE_CHECKING:
     from trainer.configs import RunConfig
+    from trainer.learner.inference.evaluation import EvaluationReport
 
 
 def model_in(path: Path, *, device: str | None = None, threads: int | None = None) -> Model:
@@ -43,6 +44,11 @@ def model_in(path: Path, *, device: str | None = None, threads: int | None = Non
         monitored=card.monitored,
     )
 
+    def evaluate(data: Path | None, **settings: Any) -> EvaluationReport:
+        from trainer.learner.exported.evaluating import evaluate_exported
+
+        return evaluate_exported(exported, data, device=device or "cpu", threads=threads, **settings)
+
     def copy(model: Model, to: Path, *, picture_sizes: Sequence[Size] = (), data_license: str | None = None) -> Path:
         if picture_sizes or data_license is not None:
             raise TrainerError(
@@ -55,7 +61,9 @@ def model_in(path: Path, *, device: str | None = None, threads: int | None = Non
             raise TrainerError("can't write the model", where=str(to), found=error.strerror or str(error)) from error
         return to
 
-    return Model(exported.pipeline, about, device=exported.device(device or "cpu", threads), export=copy)
+    return Model(
+        exported.pipeline, about, device=exported.device(device or "cpu", threads), evaluate=evaluate, export=copy
+    )
 
 
 def export_model(
@@ -73,9 +81,16 @@ def export_model(
     Raises:
         TrainerError: as `write_exported` does.
     """
-    card = card_of(state, config, model.about, averaged=averaged, data_license=data_license)
+    from trainer.learner.exported.evaluating import evaluation_of  # needs all that measures
+
     write_exported(
-        path, model.pipeline, numerics=config.numerics.model_dump(mode="json", by_alias=True), card=card,
-        category_ids=model.about.category_ids, picture_sizes=picture_sizes, precision=config.train.precision,
-    )  # fmt: skip
+        path,
+        model.pipeline,
+        numerics=config.numerics.model_dump(mode="json", by_alias=True),
+        card=card_of(state, config, model.about, averaged=averaged, data_license=data_license),
+        evaluation=evaluation_of(config),
+        category_ids=model.about.category_ids,
+        picture_sizes=picture_sizes,
+        precision=config.train.precision,
+    )
     return path

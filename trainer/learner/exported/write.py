@@ -6,16 +6,23 @@ import inspect
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from trainer import TrainerError, engine
 from trainer.engine.export import capture_program, save_programs
 from trainer.learner.exported.card import Card
-from trainer.learner.exported.manifest import ENTRY, Manifest, manifest_from, program_name
+from trainer.learner.exported.manifest import ENTRY, EVALUATED_DATA, Manifest, manifest_from, program_name
 from trainer.learner.exported.rehearsal import rows_of, sizes_of
 from trainer.learner.inference import Pipeline, Step
 from trainer.learner.inference.steps import Size
+
+NOTHING_TO_EVALUATE: Mapping[str, Any] = {
+    "data": {**dict.fromkeys(EVALUATED_DATA), "batch_size": 8, "scaled_decoding": True, "transforms": {}},
+    "metrics": [],
+}
+"""Of a model without a config: the layout of a folder is detected, and nothing is measured."""
 
 _BUILT_IN = f"{Step.__module__.rpartition('.')[0]}."
 
@@ -26,6 +33,7 @@ def write_exported(
     *,
     numerics: Mapping[str, str],
     card: Card,
+    evaluation: Mapping[str, Any] = NOTHING_TO_EVALUATE,
     category_ids: tuple[int, ...] | None = None,
     picture_sizes: Sequence[Size] = (),
     precision: str = "float32",
@@ -36,6 +44,7 @@ def write_exported(
         path: the file; replaced in one go.
         numerics: the settings of numerics by which the model was validated: class, bfloat16.
         card: where the model comes from.
+        evaluation: `data` and `metrics` of the config, by which validation measured it.
         category_ids: the classes' numbers in the training data's own files, where they have any.
         picture_sizes: (height, width) of pictures that the model is to take; needed where the network's pictures are
             not all of one size.
@@ -54,7 +63,7 @@ def write_exported(
     channels = rows.shape[1]
     manifest = Manifest(
         pipeline.kind, pipeline.class_names, pipeline.prepare, pipeline.finish, sizes, channels, rows.dtype.name,
-        numerics, card, category_ids,
+        numerics, card, evaluation, category_ids,
     )  # fmt: skip
     text = json.dumps(manifest.to_json(), separators=(",", ":"), allow_nan=False)
     manifest_from(json.loads(text), str(path))  # what is written can be read
