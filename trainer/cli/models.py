@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 BEST, LATEST = "best", "latest"
 
+TABLE = "confusion_matrix"
+
 NEEDS = ("masks", "keypoints", "channels")
 """Keys of a reader that say what the task needs of each item, wherever the files are."""
 
@@ -61,7 +63,7 @@ def load_model(
         overrides["device"] = device
     if threads is not None:
         overrides["threads"] = threads
-    config = {key: value for key, value in state["config"].items() if value is not None}
+    config = _with_class_table({key: value for key, value in state["config"].items() if value is not None})
     loaded = configs.load(config, overrides)
 
     def make_task(data: Path | None) -> Task:
@@ -125,6 +127,16 @@ def _state(folder: Path) -> dict[str, Any]:
             hint="Resume the run for a step: its next checkpoint says so.",
         )  # fmt: skip
     return state
+
+
+def _with_class_table(config: dict[str, Any]) -> dict[str, Any]:
+    """The config with a confusion matrix beside accuracy, so that an evaluation has a row for each class."""
+    metrics = dict(config["metrics"])
+    for split in ("valid", "test"):
+        names = [one["name"] for one in metrics.get(split) or ()]
+        if "accuracy" in names and TABLE not in names:
+            metrics[split] = [*metrics[split], {"name": TABLE}]
+    return {**config, "metrics": metrics}
 
 
 def _with_data(

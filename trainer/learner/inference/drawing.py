@@ -64,11 +64,16 @@ def with_segments(
 
 
 def with_labels(picture: np.ndarray, labels: np.ndarray, names: Sequence[str]) -> np.ndarray:
-    """The picture with each pixel covered by its class's color; a first class called background is not drawn."""
+    """The picture with each pixel covered by its class's color, and the names of these where they fit.
+
+    A first class called background is not drawn.
+    """
     shown = labels < max(len(names), 1)
     if names and names[0] == "background":
         shown &= labels > 0
-    return _covered(picture, labels, colors(256), shown)
+    covered = _covered(picture, labels, colors(256), shown)
+    present = np.unique(labels[shown]).tolist()
+    return _with_legend(covered, [(names[number], color(number)) for number in present]) if len(names) > 1 else covered
 
 
 def captioned(picture: np.ndarray, caption: str) -> np.ndarray:
@@ -138,6 +143,20 @@ def _write_captions(image: Image, draw: ImageDraw, boxes: np.ndarray, captions: 
             draw.rectangle(area, fill=color(number))
             draw.text((left + 2, place), caption, fill=(0, 0, 0), font=font)
             break
+
+
+def _with_legend(picture: np.ndarray, entries: Sequence[tuple[str, tuple[int, int, int]]]) -> np.ndarray:
+    """The picture with a name on each color in its upper left corner; as it is where these take over half of a side."""
+    image, draw = _canvas(picture)
+    font = _font(picture.shape)
+    boxes = [draw.textbbox((0, 0), name, font=font) for name, _ in entries]
+    wide, high = (max((box[axis] for box in boxes), default=0) + 6 for axis in (2, 3))
+    if 2 * wide > picture.shape[1] or 2 * high * len(entries) > picture.shape[0]:
+        return picture
+    for row, (name, fill) in enumerate(entries):
+        draw.rectangle((0, row * high, wide, (row + 1) * high), fill=fill)
+        draw.text((3, row * high + 2), name, fill=(0, 0, 0), font=font)
+    return np.asarray(image)
 
 
 def _overlap(one: Sequence[float], other: Sequence[float]) -> bool:

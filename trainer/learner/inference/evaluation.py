@@ -18,7 +18,7 @@ from trainer.learner.measuring import Measuring, Occasion
 from trainer.learner.running import Runner
 from trainer.learner.task import DataSplits, Task, take_facts
 from trainer.learner.worst import WORST_ITEMS
-from trainer.rundir import Event, ReportEvent, RunPaths, make_folders
+from trainer.rundir import Event, ReportEvent, RunPaths, write_error
 
 if TYPE_CHECKING:
     from trainer.datasets import Dataset, Loader
@@ -116,8 +116,10 @@ def evaluate_on(
     kept = tempfile.TemporaryDirectory(prefix="trainer-evaluation-") if report is None else None
     place = Path(kept.name) if kept is not None else report
     assert place is not None
-    if report is not None:
-        make_folders(report, report)
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise write_error(place, error) from error
     heard: list[ReportEvent] = []
 
     def hear(event: Event) -> None:

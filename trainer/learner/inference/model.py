@@ -85,7 +85,7 @@ class Model:
         self.pipeline, self.about = pipeline, about
         self._device, self._precision, self._evaluate, self._export = device, precision, evaluate, export
         self._lock = threading.Lock()
-        self._program = engine.trace(self._network)
+        self._program: Callable[[Any], dict[str, Tensor]] = engine.trace(self._network)
 
     @property
     def kind(self) -> Kind:
@@ -229,28 +229,27 @@ class Model:
         batch_size: int,
         on_error: OnError,
     ) -> Iterator[Result]:
-        made: list[tuple[Source, np.ndarray | None, Placement | None, TrainerError | None]] = []
+        made: list[tuple[Source, tuple[np.ndarray, Placement] | TrainerError]] = []
         for source, future in items:
             try:
-                rows, placement = future.result()
-                made.append((source, rows, placement, None))
+                made.append((source, future.result()))
             except TrainerError as error:
-                error.where = error.where or (str(source) if isinstance(source, str | os.PathLike) else None)
+                if error.where is None and not isinstance(source, np.ndarray):
+                    error.where = str(source)
                 if on_error == "raise":
-                    raise error
-                made.append((source, None, None, error))
-        outputs = iter(self._outputs([rows for _, rows, _, _ in made if rows is not None], batch_size))
-        for source, rows, placement, error in made:
-            path = None if isinstance(source, np.ndarray) else os.fspath(source)
-            picture = source if isinstance(source, np.ndarray) else None
-            if rows is None or placement is None:
-                yield RESULTS[self.kind](path, (0, 0), self.class_names, str(error), self.about.category_ids, picture)
+                    raise
+                made.append((source, error))
+        outputs = iter(self._outputs([one[0] for _, one in made if isinstance(one, tuple)], batch_size))
+        for source, one in made:
+            path, picture = (None, source) if isinstance(source, np.ndarray) else (str(source), None)
+            ids = self.about.category_ids
+            if isinstance(one, TrainerError):
+                yield RESULTS[self.kind](path, (0, 0), self.class_names, str(one), ids, picture)
                 continue
-            arrays = finish(pipeline, next(outputs), placement)
+            arrays, size = finish(pipeline, next(outputs), one[1]), one[1].size
             yield result_from(
-                self.kind, arrays, path=path, picture=picture, size=placement.size, names=self.class_names,
-                category_ids=self.about.category_ids,
-            )  # fmt: skip
+                self.kind, arrays, path=path, picture=picture, size=size, names=self.class_names, category_ids=ids
+            )
 
     def _outputs(self, items: Sequence[np.ndarray], batch_size: int) -> Iterator[dict[str, np.ndarray]]:
         """The network's outputs for the rows of each item; rows of one form are computed together."""

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 
 from trainer import TrainerError
+from trainer.datasets.grey import BRIGHT, DARK, stretched
 from trainer.datasets.images import decode
 from trainer.datasets.transforms.draws import ItemDraws
 from trainer.datasets.transforms.resize import inner_frame
 from trainer.datasets.transforms.transform import Transform
+from trainer.datasets.windows import window_of, window_places
 from trainer.learner.inference.steps import Placement, Prepared, Size, Step, built_in
-from trainer.learner.inference.windows import window_of, window_places
 
 if TYPE_CHECKING:
     from trainer.configs import RunConfig
@@ -151,6 +152,24 @@ class TransformPicture(Preparing):
 
 @built_in
 @dataclass(frozen=True)
+class StretchGrey(Preparing):
+    """A grey picture over the whole range from black to white, inverted where it is bright.
+
+    Args:
+        dark: per cent of the pixels that become black at most; bright: that stay below white.
+    """
+
+    name: ClassVar[str] = "stretch_grey"
+
+    dark: float = DARK
+    bright: float = BRIGHT
+
+    def __call__(self, prepared: Prepared) -> Prepared:
+        return replace(prepared, pixels=stretched(prepared.pixels, self.dark, self.bright))
+
+
+@built_in
+@dataclass(frozen=True)
 class Tile(Preparing):
     """The picture as overlapping windows of `size` by `size`, of which each decides about all but its margins."""
 
@@ -166,13 +185,14 @@ class Tile(Preparing):
 
 
 def preparation(
-    config: RunConfig, *, channels: Literal[1, 3] | None = 3, default: tuple[Step, ...] = ()
+    config: RunConfig, *, channels: Literal[1, 3] | None = 3, default: tuple[Step, ...] = (), scales: bool = True
 ) -> tuple[Step, ...]:
     """What `data.reader` and `data.transforms.valid` do to a validation picture, as steps.
 
     Args:
         channels: of the network's pictures, where the reader does not set them.
         default: the task's own steps, in the place of transforms where the config has none.
+        scales: whether the reader is told to decode at a lower resolution; not where the task wraps it.
 
     Raises:
         TrainerError: a transform of validation draws random numbers, or is code of the user's own.
@@ -185,7 +205,7 @@ def preparation(
     reader = data.reader
     if reader is not None and hasattr(reader, "channels") and not (reader.name == "auto" and reader.channels is None):
         channels = reader.channels
-    at_least = _decode_hint(steps) if data.scaled_decoding else None
+    at_least = _decode_hint(steps) if data.scaled_decoding and scales else None
     return (Decode(channels, at_least), *steps)
 
 

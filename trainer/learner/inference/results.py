@@ -145,7 +145,7 @@ class Classification(Result):
         scores: float32 [C], of all classes; they add up to 1.
     """
 
-    kind = "classification"
+    kind: ClassVar[Kind] = "classification"
 
     scores: np.ndarray = field(default_factory=lambda: np.zeros(0, np.float32))
 
@@ -187,7 +187,7 @@ class Detections(Result):
         boxes: float32 [N, 4]; scores: float32 [N]; classes: int64 [N].
     """
 
-    kind = "detections"
+    kind: ClassVar[Kind] = "detections"
 
     boxes: np.ndarray = field(default_factory=lambda: np.zeros((0, 4), np.float32))
     scores: np.ndarray = field(default_factory=lambda: np.zeros(0, np.float32))
@@ -243,7 +243,7 @@ class Instances(Detections):
         segments: int32 [H, W]: the number of each pixel's object, from 1 on; 0: none.
     """
 
-    kind = "instances"
+    kind: ClassVar[Kind] = "instances"
 
     segments: np.ndarray = field(default_factory=lambda: np.zeros((0, 0), np.int32))
 
@@ -276,7 +276,7 @@ class SemanticMask(Result):
         labels: uint8 [H, W].
     """
 
-    kind = "semantic"
+    kind: ClassVar[Kind] = "semantic"
 
     labels: np.ndarray = field(default_factory=lambda: np.zeros((0, 0), np.uint8))
 
@@ -306,7 +306,7 @@ class Image(Result):
         image: uint8 [h, w, C], in the network's resolution, without borders.
     """
 
-    kind = "image"
+    kind: ClassVar[Kind] = "image"
 
     image: np.ndarray = field(default_factory=lambda: np.zeros((0, 0, 3), np.uint8))
 

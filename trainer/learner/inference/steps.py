@@ -13,19 +13,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from trainer import TrainerError
+from trainer.datasets.windows import Window
 
 Size = tuple[int, int]
 """Height and width in pixels."""
-
-
-@dataclass(frozen=True)
-class Window:
-    """A part of the network's picture: where it begins, and the rows and columns (first, end) of which it decides."""
-
-    top: int
-    left: int
-    rows: tuple[int, int]
-    columns: tuple[int, int]
 
 
 @dataclass(frozen=True)

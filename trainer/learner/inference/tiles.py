@@ -12,7 +12,7 @@ from trainer import TrainerError
 from trainer.datasets import Dataset, Item, Wrapped
 from trainer.datasets.fields import IGNORED
 from trainer.datasets.known import sizes_of
-from trainer.learner.inference.windows import own, starts, window_of
+from trainer.datasets.windows import own, starts, window_of
 
 
 class Tiles(Wrapped):

@@ -104,15 +104,11 @@ class Detection(Task):
         )
 
     def pipeline(self) -> inference.Pipeline:
-        def network(images: Tensor) -> dict[str, Tensor]:
-            found = self.detections(images)
-            return {"boxes": found.boxes, "scores": found.scores, "classes": found.classes}
-
         return inference.Pipeline(
             "detections",
             self.class_names,
             prepare=inference.preparation(self.config),
-            network=network,
+            network=lambda images: vars(self.detections(images)),
             finish=(inference.BoxesToPicture(), inference.SelectByScore(SHOWN_SCORE)),
         )
 

@@ -70,10 +70,11 @@ class Nuclei(Task):
             image = normalized(images)
             return {"maps": self.averaged(image, self.network(image))}
 
+        decode, *transforms = inference.preparation(self.config, channels=1, scales=False)
         return inference.Pipeline(
             "instances",
             (self.class_name,),
-            prepare=inference.preparation(self.config, channels=1),
+            prepare=(decode, inference.StretchGrey(), *transforms),
             network=network,
             finish=(inference.GroupInstances(asdict(self.grouping)), inference.SelectByScore()),
         )

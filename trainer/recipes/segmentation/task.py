@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trainer import engine
+from trainer import TrainerError, engine
 from trainer.datasets import loaders
 from trainer.datasets.fields import IGNORED
 from trainer.engine import Tensor, float32, nn
@@ -55,10 +55,17 @@ class Segmentation(Task):
             image = normalized(images)
             return {"scores": self.scores(image, self.network(image))}
 
+        decode, *transforms = inference.preparation(self.config, scales=False)
+        if transforms:
+            raise TrainerError(
+                "transforms of validation are applied to windows, which can't be put together again then",
+                where="data.transforms.valid", found=", ".join(str(step.to_json()) for step in transforms),
+                expected="none",
+            )  # fmt: skip
         return inference.Pipeline(
             "semantic",
             tuple(self.class_names),
-            prepare=(*inference.preparation(self.config), inference.Tile(self.options.tile, self.options.margin)),
+            prepare=(decode, inference.Tile(self.options.tile, self.options.margin)),
             network=network,
             finish=(inference.LabelPixels(),),
         )

@@ -5,12 +5,22 @@ The overlap-tile strategy of the U-Net paper (Ronneberger, Fischer and Brox 2015
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from trainer.learner.inference.steps import Size, Window
+
+@dataclass(frozen=True)
+class Window:
+    """A part of a picture: where it begins, and the rows and columns (first, end) of which it decides."""
+
+    top: int
+    left: int
+    rows: tuple[int, int]
+    columns: tuple[int, int]
 
 
-def window_places(frame: Size, size: int, margin: int) -> tuple[Window, ...]:
+def window_places(frame: tuple[int, int], size: int, margin: int) -> tuple[Window, ...]:
     """The windows of a picture, row by row."""
     height, width = frame
     return tuple(
