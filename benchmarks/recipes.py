@@ -273,7 +273,7 @@ def estimate(name: str, folder: Path) -> dict[str, Any]:
     epochs, every = config.train.epochs, config.validate.every_epochs or 1
     assert epochs is not None
     origin = provenance.origin(name)
-    training = train(name, (f"train.epochs={2 * every}", "schedule.warmup_steps=null"), folder)
+    training = train(name, (f"train.epochs={2 * every}",), folder)
     assert training.seconds is not None
     records = list(read_events(training.run.paths.events))
     ends = [

@@ -288,5 +288,5 @@ def _told(paths: RunPaths) -> dict[tuple[str, int], list[object]]:
             told.setdefault((f"{event.split} {event.name}", event.step), []).append(content)
         elif isinstance(event, EndEvent):
             values = {name: value for name, value in event.metrics.items() if name not in WALL_CLOCK}
-            told.setdefault(("end", 0), []).append((event.status, event.exit_code, event.step, values))
+            told["end", 0] = [(event.status, event.exit_code, event.step, values)]  # the last attempt's
     return told

@@ -143,4 +143,4 @@ def test_a_micro_batch_that_overflows_is_not_measured(blobs: Any, config: Any, t
     learner = Learner(bad_at(2)(blobs), config(train=train, autotune={"mode": "off"}), hooks=[hears])
     outcome = learner.run().check()
     assert outcome.step == 4 and all(np.isfinite(record["loss"]) for record in hears.records)
-    assert learner.training is not None and learner.training.skipped_steps() == 1
+    assert learner.training is not None and learner.training.state.skipped_steps() == 1
