@@ -13,11 +13,12 @@ from tests.recipes.building import built
 from trainer import engine
 from trainer.configs import load
 from trainer.datasets import ArrayDataset
+from trainer.datasets.grey import stretched
 from trainer.datasets.readers import Opening
 from trainer.learner import Learner
-from trainer.recipes.nuclei.looks import balanced, stretched
+from trainer.learner.inference.grouping import PER_CLASS
+from trainer.recipes.nuclei.looks import balanced
 from trainer.recipes.nuclei.task import Nuclei, normalized
-from trainer.recipes.parts.instances import PER_CLASS
 
 SMALL = ("options.widths=[4, 6]", "options.rare=1", "data.workers=0")
 

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from trainer.configs.readers import OwnReader, Reading
     from trainer.datasets.layouts import Layout
 
+_PATHS = ("images", "annotations", "segments", "labels", "masks", "targets", "file", "folder", "image_set")
+"""The settings of readers that are paths in `data.root`, where they are texts; `labels` and `masks` may be others."""
 AUTO = "auto"
 Splits = TypeVar("Splits", bound=Mapping[str, Any])
 _READ: WeakValueDictionary[int, Reading] = WeakValueDictionary()
@@ -185,6 +187,18 @@ def words_of_splits(config: Reading, root: Path) -> dict[str, str | None]:
     if not config.is_own and settings.get("split_column") is not None and settings["split_value"] is None:
         return dict(config.splits or splits_in(root / settings["file"], settings["split_column"]))
     return split_words(config, root)
+
+
+def has_files(config: Reading, root: Path) -> bool:
+    """Whether all paths that the section names are in the folder, for a split at least."""
+    if config.name == AUTO or config.is_own:
+        return True
+    try:
+        words = words_of_splits(config, root).values()
+    except TrainerError:
+        return False
+    paths = [value for name, value in config.settings().items() if name in _PATHS and isinstance(value, str)]
+    return any(all((root / path.replace(SPLIT, word or "")).exists() for path in paths) for word in words)
 
 
 def _refuse_other_classes(found: Mapping[str, Dataset]) -> None:
