@@ -93,7 +93,7 @@ def get(name: str | Device) -> Device:
 
 def current() -> Device:
     """The device that evaluates now: the innermost `device(...)`, or the default."""
-    return _override.get() or get(_default)
+    return _override.get() or _devices.get(_default) or get(_default)  # type: ignore[arg-type]
 
 
 def set_default_device(name: str | Device) -> None:
