@@ -94,9 +94,8 @@ def per_item() -> Iterator[None]:
         _per_item.reset(token)
 
 
-def is_per_item() -> bool:
-    """Whether a `per_item` block is open."""
-    return _per_item.get()
+is_per_item = _per_item.get
+"""Whether a `per_item` block is open."""
 
 
 def get(name: str | Device) -> Device:
