@@ -21,6 +21,6 @@ def layout_line(config: RunConfig) -> str | None:
     from trainer.datasets.splits import refuse_unmeasured
 
     layout = detect(data.root, data.reader.form)
-    items = {split: f"{split}: {part.items} items" for split, part in layout.splits.items()}
+    items = {split: f"{split} {part.items} ({layout.format} in {data.root})" for split, part in layout.splits.items()}
     refuse_unmeasured({**items, **{split: f"{split}: taken from train" for split in data.reader.fractions}}, config)
     return f"{data.root}: {layout.line()}"
