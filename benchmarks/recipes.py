@@ -55,7 +55,7 @@ RESULTS = Path(__file__).parent / "results"
 WORK = ROOT / "runs" / "recipes"
 UNSHOWN = ("after", "curve", "digests", "id", "machine", "versions")
 SHORT = ("train.epochs=null", "train.steps=12", "train.log_every_steps=2", "schedule.warmup_steps=2")
-NEUTRAL = ("threads=", "data.workers=", "data.worker_kind=", "tuning.mode=")  # what changes no bit of a result
+NEUTRAL = ("threads=", "data.workers=", "data.worker_kind=", "autotune.mode=")  # what changes no bit of a result
 
 
 @dataclass(frozen=True)

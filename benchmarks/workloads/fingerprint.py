@@ -31,7 +31,7 @@ OVERRIDES = (
     "schedule.warmup_fraction=null",
     "train.epochs=2",
     "train.log_every_steps=1",
-    "tuning.mode=off",
+    "autotune.mode=off",
     "validate.every_epochs=1",
 )
 CLOCKED = ("samples_per_second",)

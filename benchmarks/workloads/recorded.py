@@ -74,7 +74,7 @@ def evaluated(recipe: str, overrides: Sequence[str], weights: Path) -> dict[str,
 @contextmanager
 def _prepared(recipe: str, overrides: Sequence[str], dtype: DType = engine.float32) -> Iterator[Training]:
     """The recipe's training, not yet begun."""
-    loaded = load(recipe, ["tuning.mode=off", "data.workers=0", *overrides])
+    loaded = load(recipe, ["autotune.mode=off", "data.workers=0", *overrides])
     task_class = getattr(loaded.task.import_module(), loaded.task.class_name)
     with engine.device(device_for(loaded.config)):
         training = Learner(_in(dtype, task_class), loaded.config, loaded.options)._prepare()

@@ -98,7 +98,7 @@ def test_a_working_directory_that_is_gone_is_one_error(commands: Commands, words
 
 
 @pytest.mark.parametrize(
-    "verb", [["runs", "."], ["watch", "--plain", "hostile"], ["report", "hostile", "-o", "r.html"]]
+    "verb", [["runs", "list", "."], ["watch", "--plain", "hostile"], ["report", "hostile", "-o", "r.html"]]
 )
 def test_names_of_data_reach_no_terminal_and_no_page_as_they_are(
     commands: Commands, tmp_path: Path, verb: list[str]

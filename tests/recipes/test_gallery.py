@@ -15,7 +15,7 @@ from PIL import Image
 
 from trainer import open_run
 from trainer.cli.gallery import listing
-from trainer.cli.verbs.copy import copy_recipe
+from trainer.cli.projects import write_project
 from trainer.configs import RecipeIndex, Span, load
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
@@ -149,7 +149,7 @@ def test_results_of_another_configuration_do_not_count(tmp_path: Path, monkeypat
 
 @pytest.mark.parametrize("name", GALLERY.names())
 def test_what_a_recipes_config_names_of_another_comes_with_its_copy(name: str, tmp_path: Path) -> None:
-    copy_recipe(GALLERY.folder(name), tmp_path / "mine")
+    write_project(tmp_path / "mine", recipe=name)
     loaded = load(str(tmp_path / "mine" / "config.yaml"))
     assert loaded.task.folder == tmp_path / "mine"
     root = loaded.config.data.root

@@ -16,7 +16,7 @@ from trainer.learner import Learner
 pytestmark = pytest.mark.usefixtures("on_the_reference_device")
 
 STEPS = ("train.epochs=null", "train.steps=2", "data.batch_size=2", "data.valid_batch_size=2", "data.workers=0",
-         "schedule={name: constant}", "numerics.class=exact", "tuning.mode=off", "validate={}",
+         "schedule={name: constant}", "numerics.class=exact", "autotune.mode=off", "validate={}",
          "checkpoint.every_epochs=null")  # fmt: skip
 SMALL = {
     "digits": ("options.size=12",),

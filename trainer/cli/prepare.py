@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from trainer import TrainerError, configs
+from trainer.cli import did_you_mean
 from trainer.cli.attempt import Attempt
 from trainer.cli.find import RUNS, find_run
 from trainer.cli.layout import layout_line
 from trainer.cli.order import Order, targets_of
+from trainer.configs.foreign import KEYS
 from trainer.configs.overrides import Overrides
 from trainer.rundir import (
     RunLock,
@@ -58,6 +60,7 @@ def attempt_of(
     else:
         assert target is not None
         loaded = configs.load(target, overrides)
+        _refuse_missing_data(loaded)
         if (layout := layout_line(loaded.config)) is not None:
             print(layout, file=sys.stderr, flush=True)
         if order.resume == AUTO:
@@ -84,6 +87,21 @@ def attempt_of(
     return Attempt(paths, last + 1, process_start, order.debug, checkpoint, order.force, lock), loaded
 
 
+def _refuse_missing_data(loaded: configs.Loaded) -> None:
+    """Raises TrainerError where a reader is to read a folder that is not there; a task may make its own."""
+    data = loaded.config.data
+    if data.root is None or data.reader is None or data.root.exists():
+        return
+    beside = data.root.parent
+    names = sorted(path.name for path in beside.iterdir() if path.is_dir()) if beside.is_dir() else []
+    raise TrainerError(
+        f"no such data folder: {data.root}",
+        where=f"{loaded.provenance['data.root']} data.root",
+        expected=f"a folder{did_you_mean(data.root.name, names) if names else ''}",
+        hint=None if beside.is_dir() else f"The folder around it, {beside}, is not there either.",
+    )
+
+
 def split_words(words: Sequence[str], *, resuming: bool) -> tuple[str | None, list[str]]:
     """The config or recipe, and the overrides, from the words of a command line.
 
@@ -98,6 +116,8 @@ def split_words(words: Sequence[str], *, resuming: bool) -> tuple[str | None, li
         )
     if not resuming and not targets:
         raise TrainerError("nothing to train", expected="a YAML file or a recipe's name", hint="See `trainer list`.")
+    if len(targets) > 1 and (foreign := next((word for word in targets if word in KEYS), None)):
+        raise TrainerError(f"{foreign} is neither a config nor key=value", hint=f"Here it is {KEYS[foreign]}.")
     if len(targets) > 1:
         raise TrainerError("more than one config", found=" ".join(targets), expected="one, then key=value")
     return (targets[0] if targets else None), overrides

@@ -3,6 +3,7 @@
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from trainer.configs.autotune import AutotuneConfig
 from trainer.configs.checkpoint import BestConfig, CheckpointConfig
 from trainer.configs.data import DataConfig
 from trainer.configs.gallery import RecipeIndex
@@ -22,7 +23,6 @@ from trainer.configs.section import Section
 from trainer.configs.task import TaskReference
 from trainer.configs.train import EarlyStoppingConfig, EmaConfig, SpikeConfig, TrainConfig
 from trainer.configs.transforms import TransformConfig, TransformsConfig
-from trainer.configs.tuning import TuningConfig
 from trainer.configs.validation import ValidateConfig
 
 if TYPE_CHECKING:
@@ -76,6 +76,7 @@ __all__ = [
     "AdamConfig",
     "AdamWConfig",
     "AdanConfig",
+    "AutotuneConfig",
     "BestConfig",
     "Change",
     "CheckpointConfig",
@@ -125,7 +126,6 @@ __all__ = [
     "TransformConfig",
     "TransformsConfig",
     "TriangularSchedule",
-    "TuningConfig",
     "ValidateConfig",
     "changes",
     "config_from",

@@ -15,7 +15,7 @@ from trainer.configs.checks import check
 from trainer.configs.gallery import RecipeIndex
 from trainer.configs.layers import lay_over
 from trainer.configs.metrics import MetricConfig
-from trainer.configs.overrides import Overrides, override
+from trainer.configs.overrides import COMMAND_LINE, KEYWORDS, Overrides, override
 from trainer.configs.own import absolute_name
 from trainer.configs.own_data import without_inherited_reader
 from trainer.configs.plain import plain_document
@@ -109,10 +109,21 @@ def _validated(document: Document, recipes: RecipeIndex) -> Loaded:
 def _contradictions(config: RunConfig | None, document: Document, broken: Sequence[KeyPath]) -> list[Problem]:
     """The rules between values that are broken, but for those that rest on values which are wrong themselves."""
     return [
-        Problem(value_place(document, path), path, message)
+        _blamed(document, path, message, about)
         for path, message, about in (check(config) if config is not None else ())
         if not any(_touch(one, other) for one in about for other in broken)
     ]
+
+
+def _blamed(document: Document, path: KeyPath, message: str, about: Sequence[KeyPath]) -> Problem:
+    """The problem at its place; at the override that broke the rule, where the other values stand in a file."""
+    place = value_place(document, path)
+    if place.source not in (COMMAND_LINE, KEYWORDS):
+        for one in about:
+            given = document.values.get(one)
+            if given is not None and given.source in (COMMAND_LINE, KEYWORDS):
+                return Problem(given, one, f"{dotted(path)} at {place}: {message}")
+    return Problem(place, path, message)
 
 
 def _salvaged(

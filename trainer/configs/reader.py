@@ -26,6 +26,7 @@ MOST_DIGITS = 308
 _Node = yaml.nodes.Node
 _Loader: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 _MERGE = "<<"
+_INDENTATION = re.compile(r"[ \t]*")
 
 _SPECIAL_FLOATS = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 
@@ -225,5 +226,9 @@ def _syntax_problem(error: yaml.YAMLError, text: str, start: Place) -> Problem:
         before = text[: error.position]
         line, column = before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1
         message = f"unreadable character: {error.reason}"
+    lines = text.split("\n")
+    indentation = _INDENTATION.match(lines[line - 1]) if line <= len(lines) else None
+    if indentation is not None and "\t" in indentation[0]:
+        column, message = indentation[0].index("\t") + 1, "a tab; lines are indented with spaces"
     place = Place(start.source, line, column, start.folder, start.recipe) if start.line else start
     return Problem(place, (), f"not YAML: {message}")

@@ -7,7 +7,8 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from trainer.configs.problems import MOST_SHOWN, KeyPath, Place, Problem, did_you_mean
+from trainer.configs.foreign import KEYS, SECTIONS
+from trainer.configs.problems import MOST_SHOWN, KeyPath, Place, Problem, did_you_mean, dotted
 from trainer.configs.reader import Document
 from trainer.configs.shape import known_keys, section_at
 
@@ -58,10 +59,12 @@ def problems_of(
         if kind == "extra_forbidden":
             unknown += 1  # looking for a similar word costs 0.1 ms; what is not shown needs none
             section = section_at(model, root, path[:-1]) if unknown <= MOST_SHOWN else None
-            hint = did_you_mean(str(at[-1]), known_keys(section)) if section else ""
+            hint = _unknown_key_hint(at, known_keys(section) if section else [])
             problems.append(Problem(key_place(document, at), at, f"unknown key{hint}"))
         elif kind == "missing" and isinstance(at[-1], int):
             problems.append(Problem(value_place(document, at), at, "required item is missing"))
+        elif kind == "union_tag_not_found" and isinstance(value_at(document.value, at), str):
+            expected[at], found[at] = ["a mapping"], describe(value_at(document.value, at))
         elif kind in ("missing", "union_tag_not_found"):
             at = at if kind == "missing" else (*at, "name")  # what tells the kinds of a section apart
             problems.append(Problem(value_place(document, at), at, "required key is missing"))
@@ -75,8 +78,21 @@ def problems_of(
             problems.append(Problem(value_place(document, at), at, message))
     for at, choices in expected.items():
         message = f"expected {' or '.join(dict.fromkeys(choices))}, found {found[at]}"
+        if len(at) == 1 and at[0] in SECTIONS and isinstance(value_at(document.value, at), str):
+            message += f"; one word is given to {SECTIONS[at[0]]}"
         problems.append(Problem(value_place(document, at), at, message))
     return problems
+
+
+def _unknown_key_hint(path: KeyPath, known: list[str]) -> str:
+    """What a key that is unknown may have been meant as: another tool's word for one of ours, or a misspelling."""
+    ours = KEYS.get(str(path[-1]), "") if path[0] != "options" else ""
+    last = ours.partition(",")[0].rpartition(".")[2]
+    if last in known:
+        ours = dotted((*path[:-1], last))  # of this very section
+    if ours and not ours.startswith(dotted(path)):
+        return f", here it is {ours}"
+    return did_you_mean(str(path[-1]), known)
 
 
 def value_place(document: Document, path: KeyPath) -> Place:

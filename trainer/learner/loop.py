@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from trainer import TrainerError, engine
 from trainer.datasets.loader import BadItem
 from trainer.datasets.readers import Opening
+from trainer.learner.autotune import tuned
 from trainer.learner.checkpoints import DISK, Disk
 from trainer.learner.device import device_for
 from trainer.learner.dry_run import DryRun, dry_run
@@ -30,13 +31,12 @@ from trainer.learner.plan import DataSplits, Plan
 from trainer.learner.progress import Progress
 from trainer.learner.task import Task, parts_of
 from trainer.learner.training import Training
-from trainer.learner.tuning import tuned
 from trainer.learner.verdict import Verdict
 from trainer.learner.weights import start_from
 from trainer.rundir import BadItemEvent, Event, EventSink, LogEvent, Request, RunPaths, WarningEvent
 
 if TYPE_CHECKING:
-    from trainer.configs import RunConfig, TuningConfig
+    from trainer.configs import AutotuneConfig, RunConfig
     from trainer.engine import Profile
 
 
@@ -108,7 +108,7 @@ class Learner:
             TrainerError: the end could not be told of, since the run directory can't be written.
         """
         try:
-            with self._on_device(self.config.tuning):
+            with self._on_device(self.config.autotune):
                 outcome = self._run()
         except Exception as error:
             outcome = outcome_of(error, self.progress.step, self.metrics)
@@ -184,13 +184,13 @@ class Learner:
     # --- before training ------------------------------------------------------------------------------------------
 
     @contextmanager
-    def _on_device(self, tuning: TuningConfig | None) -> Iterator[None]:
-        """Within, the config's device computes, tuned as `tuning` says. On a first start its own code is compiled."""
+    def _on_device(self, autotune: AutotuneConfig | None) -> Iterator[None]:
+        """Within, the config's device computes, tuned as `autotune` says. On a first start its own code is compiled."""
         with ExitStack() as entered:
             with phase("device", self._sink):
                 entered.enter_context(engine.device(device_for(self.config)))
-                if tuning is not None:
-                    entered.enter_context(tuned(tuning, self._sink, self.inbox.check))
+                if autotune is not None:
+                    entered.enter_context(tuned(autotune, self._sink, self.inbox.check))
             yield
 
     def _prepare(self) -> Training:
@@ -253,13 +253,13 @@ class Learner:
 
     # --- looking at a step ----------------------------------------------------------------------------------------
 
-    def tune(self) -> None:
+    def autotune(self) -> None:
         """Measure the kernels of the training and the validation step now, and keep the decisions for later runs.
 
         Each decision is told of as an event. Steps are run on the first batches; nothing is trained.
         """
-        tuning = self.config.tuning.model_copy(update={"mode": "upfront"})
-        with self._on_device(tuning):
+        autotune = self.config.autotune.model_copy(update={"mode": "upfront"})
+        with self._on_device(autotune):
             training = self._prepare()
             _end_workers(training)  # a first batch is made right here
             training.rehearse()
@@ -272,7 +272,7 @@ class Learner:
         Raises:
             TrainerError: what a run would fail of.
         """
-        with self._on_device(self.config.tuning):
+        with self._on_device(self.config.autotune):
             training = self._prepare()
             try:
                 training.hooks.close(training)

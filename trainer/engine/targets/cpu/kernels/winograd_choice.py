@@ -79,17 +79,14 @@ def algorithm(spec: ConvolutionSpec) -> WinogradSpec | None:
     """
     if not is_possible(spec) or min(spec.channels, spec.filters) < LEAST_CHANNELS:
         return None
-    best, chosen = float(_direct_cost(WinogradSpec(spec, 2).form)), None
+    form, chosen = WinogradSpec(spec, 2).form, None
+    best = 9.0 * form.images * form.rows.output_extent * form.columns.output_extent * form.inputs * form.outputs
     for outputs in (2, 4):
         candidate = WinogradSpec(spec, outputs)
         cost = _cost(candidate, candidate.form)
         if cost < best:
             best, chosen = cost, candidate
     return chosen
-
-
-def _direct_cost(form: Correlation) -> int:
-    return form.images * form.rows.output_extent * form.columns.output_extent * form.inputs * form.outputs * 9
 
 
 def _cost(spec: WinogradSpec, form: Correlation) -> float:
