@@ -127,7 +127,7 @@ def _weights(hostile: Hostile, file: str) -> list[list[str]]:
     target.unlink(missing_ok=True)
     (hostile.folder / "with-weights.yaml").write_text(CONFIG.format(weights=file))
     return [["checkpoint", "inspect", file], ["checkpoint", "convert", file, target.name],
-            ["validate", "with-weights.yaml"], ["checkpoint", "verify", file]]  # fmt: skip
+            ["check", "with-weights.yaml"], ["checkpoint", "verify", file]]  # fmt: skip
 
 
 def _pytorch(hostile: Hostile) -> list[list[str]]:
@@ -266,7 +266,7 @@ def _run(hostile: Hostile) -> list[list[str]]:
     lock = hostile.write(f"{folder}/run.lock", b'{"pid": 1, "host": "x\\u001b[31m"}')
     os.utime(hostile.folder / lock, (0, 0))  # a dead owner's: whoever watches the run would wait for more
     return [["runs"], ["runs", "--json"], ["report", folder, "-o", "page.html"], ["compare", folder, folder],
-            ["watch", folder, "--plain"], ["export", folder, "--to", "csv"]]  # fmt: skip
+            ["watch", folder, "--plain"], ["runs", "export", folder, "--to", "csv"]]  # fmt: skip
 
 
 KINDS: dict[str, Callable[[Hostile], list[list[str]]]] = {

@@ -69,8 +69,8 @@ def test_each_verb_has_help_with_examples(verb: str, capsys: pytest.CaptureFixtu
 
 
 def test_a_mistyped_verb_is_told_the_right_one(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["vallidate", "digits"]) == 2
-    assert capsys.readouterr().err == "error: no such verb: vallidate, did you mean 'validate'?\n"
+    assert main(["chek", "digits"]) == 2
+    assert capsys.readouterr().err == "error: no such verb: chek, did you mean 'check'?\n"
 
 
 def test_no_verb_at_all_shows_the_overview_as_a_mistake(capsys: pytest.CaptureFixture[str]) -> None:
@@ -83,7 +83,7 @@ def test_no_verb_at_all_shows_the_overview_as_a_mistake(capsys: pytest.CaptureFi
     [
         "import trainer",
         "from trainer.cli import main; assert main(['--help']) == 0",
-        "from trainer.cli import main; assert main(['validate', 'digits']) == 0",
+        "from trainer.cli import main; assert main(['check', 'digits']) == 0",
     ],
 )
 def test_nothing_heavy_is_imported_for(program: str, commands: Commands) -> None:
@@ -103,10 +103,10 @@ def test_help_and_import_do_without_pydantic_and_yaml(commands: Commands) -> Non
     assert done.stderr == "[]\n"
 
 
-def test_validate_reports_every_problem_and_what_it_did_not_look_at(commands: Commands) -> None:
-    good = commands.finish("validate", "config.yaml", "options.script=loop")
+def test_check_reports_every_problem_and_what_it_did_not_look_at(commands: Commands) -> None:
+    good = commands.finish("check", "config.yaml", "options.script=loop")
     assert good.returncode == 0 and "not looked at: the task's code" in good.stdout
-    bad = commands.finish("validate", "config.yaml", "train.epochs=0", "seeed=1")
+    bad = commands.finish("check", "config.yaml", "train.epochs=0", "seeed=1")
     assert bad.returncode == 2 and "<cli> train.epochs" in bad.stderr and "did you mean 'seed'?" in bad.stderr
 
 

@@ -150,7 +150,7 @@ def test_a_mistake_in_a_part_of_ones_own_is_told_with_its_place(folder: Path, re
         ("schedule.name=./saw.py:Sew", "<cli> schedule.name: ValueError: "),
     ):
         done = subprocess.run(
-            [*TRAINER, "validate", "config.yaml", word], cwd=folder, capture_output=True, text=True,
+            [*TRAINER, "check", "config.yaml", word], cwd=folder, capture_output=True, text=True,
             env={**os.environ, "PYTHONPATH": str(repository)},
         )  # fmt: skip
         assert done.returncode == 2 and done.stderr.startswith(f"error: {said}"), done.stderr

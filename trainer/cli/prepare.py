@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from trainer import TrainerError, configs
-from trainer.cli import did_you_mean
 from trainer.cli.attempt import Attempt
 from trainer.cli.find import RUNS, find_run
-from trainer.cli.layout import layout_line
 from trainer.cli.order import Order, targets_of
+from trainer.cli.surroundings import Surroundings
 from trainer.configs.foreign import KEYS
 from trainer.configs.overrides import Overrides
 from trainer.rundir import (
@@ -59,10 +58,10 @@ def attempt_of(
         paths, checkpoint = _resumable(order)
     else:
         assert target is not None
-        loaded = configs.load(target, overrides)
-        _refuse_missing_data(loaded)
-        if (layout := layout_line(loaded.config)) is not None:
-            print(layout, file=sys.stderr, flush=True)
+        surroundings = Surroundings()
+        loaded = configs.load(target, overrides, rules=[surroundings.problems])
+        if surroundings.is_detected:
+            print(surroundings.line, file=sys.stderr, flush=True)
         if order.resume == AUTO:
             paths = _named_run(order, loaded.config.name)
         else:
@@ -85,21 +84,6 @@ def attempt_of(
         lock.release()
         raise
     return Attempt(paths, last + 1, process_start, order.debug, checkpoint, order.force, lock), loaded
-
-
-def _refuse_missing_data(loaded: configs.Loaded) -> None:
-    """Raises TrainerError where a reader is to read a folder that is not there; a task may make its own."""
-    data = loaded.config.data
-    if data.root is None or data.reader is None or data.root.exists():
-        return
-    beside = data.root.parent
-    names = sorted(path.name for path in beside.iterdir() if path.is_dir()) if beside.is_dir() else []
-    raise TrainerError(
-        f"no such data folder: {data.root}",
-        where=f"{loaded.provenance['data.root']} data.root",
-        expected=f"a folder{did_you_mean(data.root.name, names) if names else ''}",
-        hint=None if beside.is_dir() else f"The folder around it, {beside}, is not there either.",
-    )
 
 
 def split_words(words: Sequence[str], *, resuming: bool) -> tuple[str | None, list[str]]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from trainer.configs.autotune import AutotuneConfig
 from trainer.configs.checkpoint import BestConfig, CheckpointConfig
 from trainer.configs.data import DataConfig
+from trainer.configs.declaration import Declaration, Returns
 from trainer.configs.gallery import RecipeIndex
 from trainer.configs.hooks import HookConfig
 from trainer.configs.load import Loaded, config_from, load, load_resolved
@@ -84,6 +85,7 @@ __all__ = [
     "ConstantSchedule",
     "CosineSchedule",
     "DataConfig",
+    "Declaration",
     "EarlyStoppingConfig",
     "EmaConfig",
     "ExponentialSchedule",
@@ -110,6 +112,7 @@ __all__ = [
     "Problem",
     "ProductSchedule",
     "RecipeIndex",
+    "Returns",
     "RmsPropConfig",
     "RunConfig",
     "Schedule",

@@ -28,6 +28,16 @@ _Loader: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 _MERGE = "<<"
 _INDENTATION = re.compile(r"[ \t]*")
 
+_IN_OTHER_WORDS = {
+    "while parsing a block mapping, did not find expected key":
+        "the indentation of this line fits no line above it; keys of one section begin in the same column",
+    "while parsing a flow mapping, did not find expected ',' or '}'":
+        "a brace { is not closed, or a comma is missing after it",
+    "while parsing a flow sequence, did not find expected ',' or ']'":
+        "a bracket [ is not closed, or a comma is missing after it",
+}  # fmt: skip
+"""What the parser says of mistakes that many make."""
+
 _SPECIAL_FLOATS = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 
 # One line a form of unquoted text, tried in order: what it looks like, and its value. Anything else is text.
@@ -219,6 +229,7 @@ def _syntax_problem(error: yaml.YAMLError, text: str, start: Place) -> Problem:
     line, column, message = 1, 1, str(error).splitlines()[0]
     if isinstance(error, yaml.MarkedYAMLError):
         message = ", ".join(part for part in (error.context, error.problem) if part)
+        message = _IN_OTHER_WORDS.get(message, message)
         mark = error.problem_mark or error.context_mark
         if mark is not None:
             line, column = mark.line + 1, mark.column + 1

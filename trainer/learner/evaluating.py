@@ -116,7 +116,8 @@ class Evaluator:
         assert self._paths is not None
         set_mode(self.task, is_training=False)
         batch = {name: engine.asarray(values) for name, values in loader.batch(0, 0).items()}
-        write_samples(list(self.task.samples(batch)), self._paths, self._tell, step=step, split="valid")
+        with engine.per_item():
+            write_samples(list(self.task.samples(batch)), self._paths, self._tell, step=step, split="valid")
 
     def _meter(self, split: str) -> Meter:
         return self._measuring.valid if split == "valid" else self._measuring.test

@@ -16,11 +16,11 @@ from trainer.learner.late import Read, Snapshot
 from trainer.learner.measuring import Measuring
 from trainer.learner.precision import LossScale
 from trainer.learner.progress import Progress
-from trainer.learner.task import Task, model_states, parts_of, states_within_step, training_states
+from trainer.learner.task import Task, facts_of, model_states, parts_of, states_within_step, training_states
 from trainer.rundir import EventSink, WarningEvent
 
 if TYPE_CHECKING:
-    from trainer.learner.plan import Plan
+    from trainer.learner.plan import DataSplits, Plan
 
 
 class TrainingState:
@@ -33,8 +33,9 @@ class TrainingState:
         loss_scale, ema: of float16 and of averaged weights; None where the config has none.
     """
 
-    def __init__(self, task: Task, plan: Plan, measuring: Measuring, tell: EventSink) -> None:
+    def __init__(self, task: Task, splits: DataSplits, plan: Plan, measuring: Measuring, tell: EventSink) -> None:
         config = self._config = task.config
+        self._task, self._splits = task, splits
         self._plan, self._measuring, self._tell = plan, measuring, tell
         self.parts = parts_of(task)
         self.progress, self.metrics = Progress(), dict[str, float]()
@@ -64,6 +65,7 @@ class TrainingState:
         state = progress.to_json(self._config, self._plan, meter.tally.describe(), self.metrics)
         if self._measuring.is_pending(progress.validated_step):  # it would be lost: to be done again
             state["validated_step"] = -1
+        state["facts"] = facts_of(self._task, self._splits)
         return state, {"metrics": meter.folded()}
 
     def snapshot(self) -> Snapshot:

@@ -63,7 +63,7 @@ class Training:
         self.measuring = Measuring(config, self.tell, paths)
         self.measuring.name_classes(tuple(getattr(splits.train.dataset, "class_names", ())))
         self.listeners: list[Callable[[Event], None]] = []
-        state = self.state = TrainingState(task, plan, self.measuring, self.tell)
+        state = self.state = TrainingState(task, splits, plan, self.measuring, self.tell)
         self.metrics = state.metrics
         self.hooks = hooks_for(config, hooks)
         self._sink = sink

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 VERBS: dict[str, str] = {
     "run": "train a config or a recipe",
-    "validate": "check a config, every problem in one pass",
+    "check": "check a config, every problem in one pass",
     "list": "the recipes that come with trainer",
     "new": "a folder with a task and a config of your own, or a copy of a recipe",
     "schema": "print the JSON Schema of configs, for editors",
@@ -19,9 +19,12 @@ VERBS: dict[str, str] = {
     "runs export": "what a run logged, for another tool: CSV, TensorBoard, W&B, MLflow",
     "compare": "several runs side by side: metrics, curves, what differs in their configs",
     "report": "one run as a web page in a single file",
+    "predict": "what a run's model makes of pictures: boxes, masks, classes",
+    "evaluate": "a run's metrics on a split or on other data, per class, worst items",
     "checkpoint inspect": "the arrays of a checkpoint or a file of weights, PyTorch's too",
     "checkpoint verify": "whether a run's checkpoints are as they were written",
     "checkpoint convert": "weights as .safetensors or .npz, chosen and renamed",
+    "export": "a run's model as one file, which predicts without the task's code",
     "autotune": "decide the kernels of a config now, for every later run",
     "profile": "where the time of a training step goes",
     "data inspect": "what is in a data set, and what is wrong with it",

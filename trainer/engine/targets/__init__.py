@@ -78,6 +78,27 @@ _default: str | Device = "cpu"
 _override: ContextVar[Device | None] = ContextVar("device", default=None)
 
 
+_per_item: ContextVar[bool] = ContextVar("per_item", default=False)
+
+
+@contextmanager
+def per_item() -> Iterator[None]:
+    """Compile programs, inside the `with` block, so that an item's bits do not depend on the others of its batch.
+
+    In the class "exact" that is so anyway; "fast" chooses among algorithms by the batch size too otherwise.
+    """
+    token = _per_item.set(True)
+    try:
+        yield
+    finally:
+        _per_item.reset(token)
+
+
+def is_per_item() -> bool:
+    """Whether a `per_item` block is open."""
+    return _per_item.get()
+
+
 def get(name: str | Device) -> Device:
     """The device called `name` (one of each for the process); a device is handed back as it is."""
     if not isinstance(name, str):

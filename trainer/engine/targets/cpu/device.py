@@ -8,6 +8,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from trainer import TrainerError
@@ -20,7 +21,7 @@ from trainer.engine.program.build import Request
 from trainer.engine.program.legalise import legalise
 from trainer.engine.program.partition import Policy
 from trainer.engine.program.states import settle_layouts
-from trainer.engine.targets import Device, Run
+from trainer.engine.targets import Device, Run, is_per_item
 from trainer.engine.targets.cpu import choices, describe, native
 from trainer.engine.targets.cpu.arena import Arena
 from trainer.engine.targets.cpu.eager import EagerProgram
@@ -101,7 +102,8 @@ class CpuDevice(Device):
                 settle_layouts(topological(outputs), news)
             varying = {*(node.attributes[0] for node in inputs), *dict(updates)} if flush else None
             request = Request(tuple(values), tuple(news))
-            lowered = self.target.lower(request, self.policy, self.choose, progress, varying)
+            target = replace(self.target, per_item=is_per_item())
+            lowered = target.lower(request, self.policy, self.choose, progress, varying)
             if self.poison:
                 lowered.launches = poisoned(lowered.launches)
             kernels = self.kernels.of(lowered.launches, progress)
@@ -121,6 +123,7 @@ class CpuDevice(Device):
     def evaluate(self, nodes: Sequence[Node]) -> Run:
         """The values of `nodes`, computed now; equal graphs share a compiled program."""
         key, arguments = signature(nodes)
+        key = key, is_per_item()
         with self.pool.lock:
             program = self._programs.get(key)
             if program is None:

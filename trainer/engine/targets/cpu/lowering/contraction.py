@@ -110,7 +110,8 @@ def _expand_direct(expansion: Expansion, work: Work, direction: Direction, x_sha
     order = is_dense(w.shape, w.strides)
     assert order is not None
     spec = specification(call, direction, x_shape, w.shape, order, work.epilogue, work.prologue)
-    fast = winograd_choice.algorithm(spec) if expansion.numerics == "fast" and not spec.pairs else None
+    is_fast = expansion.numerics == "fast" and not spec.pairs
+    fast = winograd_choice.algorithm(spec, per_item=expansion.per_item) if is_fast else None
     tiles = spec.pairs and expansion.bfloat16 == "tiles"
     tiled = tiles and tile_registers.suits(correlation(spec).group_inputs)
     spec = replace(spec, packed=fast is not None or defaults.prefers_packed(spec, expansion.machine), tiled=tiled)

@@ -34,16 +34,18 @@ _EXPANSIONS: dict[str, Callable[[Expansion, Work], None]] = {
 }
 
 
-def expand(works: Sequence[Work], machine: Machine, numerics: Numerics, bfloat16: Bfloat16) -> list[Work]:
+def expand(
+    works: Sequence[Work], machine: Machine, numerics: Numerics, bfloat16: Bfloat16, *, per_item: bool = False
+) -> list[Work]:
     """The items as a machine computes them, in numerics classes."""
-    expansion = Expansion(machine, numerics, bfloat16)
+    expansion = Expansion(machine, numerics, bfloat16, per_item)
     for work in works:
         if work.kind == "loop":
             expansion.add(work)
         elif work.kind == "reduction":
             expand_reduction(expansion, work)
         elif work.kind == "repeat":
-            parts = [_one(expand([part], machine, numerics, bfloat16), part) for part in work.parts]
+            parts = [_one(expand([part], machine, numerics, bfloat16, per_item=per_item), part) for part in work.parts]
             expansion.add(replace(work, parts=tuple(parts)))
         else:
             call: Call = work.spec

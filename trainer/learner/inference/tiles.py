@@ -12,6 +12,7 @@ from trainer import TrainerError
 from trainer.datasets import Dataset, Item, Wrapped
 from trainer.datasets.fields import IGNORED
 from trainer.datasets.known import sizes_of
+from trainer.datasets.windows import own, starts, window_of
 
 
 class Tiles(Wrapped):
@@ -53,29 +54,9 @@ class Tiles(Wrapped):
         item = self.dataset[number]
         image, mask, size = item["image"], item["mask"], self.size
         height, width = mask.shape
-        window = np.zeros((size, size, image.shape[2]), image.dtype)
         labels = np.full((size, size), IGNORED, mask.dtype)
-        part = image[top : top + size, left : left + size]
-        window[: part.shape[0], : part.shape[1]] = part
         rows, columns = own(top, height, size, self.margin), own(left, width, size, self.margin)
         labels[rows[0] - top : rows[1] - top, columns[0] - left : columns[1] - left] = mask[
             slice(*rows), slice(*columns)
         ]
-        return {"image": window, "mask": labels}
-
-
-def starts(extent: int, size: int, margin: int) -> list[int]:
-    """Where windows begin: as few as reach from end to end, evenly apart."""
-    if extent <= size:
-        return [0]
-    gaps = -(-(extent - size) // (size - 2 * margin))
-    return [round(step * (extent - size) / gaps) for step in range(gaps + 1)]
-
-
-def own(start: int, extent: int, size: int, margin: int) -> tuple[int, int]:
-    """First and end of what the window at `start` keeps: to the middle of what it shares with each neighbour."""
-    places = starts(extent, size, margin)
-    number = places.index(start)
-    first = 0 if number == 0 else (places[number - 1] + size + start) // 2
-    end = extent if number + 1 == len(places) else (start + size + places[number + 1]) // 2
-    return first, end
+        return {"image": window_of(image, top, left, size), "mask": labels}
