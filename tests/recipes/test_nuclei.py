@@ -120,7 +120,7 @@ def test_annotations_of_ones_own_are_trained_on(tmp_path: Path) -> None:
             "categories": [{"id": 1, "name": "round"}, {"id": 2, "name": "long"}],
         }
         (tmp_path / f"annotations/instances_{split}.json").write_text(json.dumps(document))
-    own = (f"data.root={tmp_path}", "train.epochs=1", "data.batch_size=2", "schedule.warmup_steps=null")
+    own = (f"data.root={tmp_path}", "train.epochs=1", "data.batch_size=2")
     own = (
         *own,
         "data.transforms.train=[{name: random_scaled_crop, size: 32}]",

@@ -24,7 +24,7 @@ from trainer.rundir import Event, MetricEvent, ReportEvent, RunPaths, WarningEve
 
 if TYPE_CHECKING:
     from trainer.configs import RunConfig
-    from trainer.learner.task import DataSplits
+    from trainer.learner.plan import DataSplits
 
 REPORT_FORMAT = 1
 

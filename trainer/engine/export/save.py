@@ -93,9 +93,7 @@ def save_program(
 
 
 def _in_order(outputs: Sequence[Node]) -> list[Node]:
-    """Every node in the order in which the function made it; leaves and what depends on none just before their first
-    use, since they may be older than the function's call. So the same function gives the same file.
-    """
+    """Every node in the order in which the function made it; older ones just before their first use."""
     order = topological(outputs)
     varies: set[Node] = set()
     for node in order:
