@@ -238,3 +238,22 @@ def test_data_with_other_classes_is_refused(tmp_path, capsys):
         Image.new("L", (28, 28)).save(tmp_path / "valid" / name / "1.png")
     assert main(["evaluate", "digits", "--data", str(tmp_path)]) == 2
     assert "the data has other classes than the model" in capsys.readouterr().err
+
+
+def test_another_decoder_than_in_training_is_a_warning(monkeypatch, capsys):
+    from trainer.learner import progress
+
+    now = progress.versions()
+    monkeypatch.setattr(progress, "versions", lambda: {**now, "pillow": "9.9"})
+    with pytest.warns(UserWarning, match="pillow .* is 9.9 now: predictions may round"):
+        trainer.load_model("digits")
+    assert main(["predict", "digits", "photos/0.jpg", "--json"]) == 0
+    assert capsys.readouterr().err.startswith("warning: pillow")
+
+
+def test_a_run_without_a_checkpoint_has_no_model(tmp_path, capsys):
+    (tmp_path / "config-1.yaml").write_text("task: digits\n")
+    assert main(["predict", str(tmp_path), "photos/0.jpg"]) == 2
+    assert "the run has no checkpoint" in capsys.readouterr().err
+    assert main(["evaluate", "nothing"]) == 2
+    assert "no such run: nothing" in capsys.readouterr().err
