@@ -257,3 +257,20 @@ def test_a_run_without_a_checkpoint_has_no_model(tmp_path, capsys):
     assert "the run has no checkpoint" in capsys.readouterr().err
     assert main(["evaluate", "nothing"]) == 2
     assert "no such run: nothing" in capsys.readouterr().err
+
+
+def test_a_task_that_makes_no_predictions_is_evaluated_and_says_so(tmp_path, capsys):
+    """As one of the user's own whose class has no `pipeline`."""
+    code = "from trainer.recipes.digits.task import Digits\n"
+    code += "class Plain(Digits):\n    pipeline = Digits.__base__.pipeline\n"
+    (tmp_path / "task.py").write_text(code)
+    (tmp_path / "options.py").write_text("from trainer.recipes.digits.options import Options as Options\n")
+    trainer.run(
+        {"extends": "digits", "task": f"{tmp_path}/task.py:Plain"}, run_dir=tmp_path / "run", show=False,
+        train={"steps": 2, "epochs": None}, autotune={"mode": "off"},
+    )  # fmt: skip
+    assert main(["evaluate", str(tmp_path / "run")]) == 0
+    assert "accuracy" in capsys.readouterr().out
+    assert "Plain does not say how it predicts" in repr(trainer.load_model(tmp_path / "run"))
+    assert main(["predict", str(tmp_path / "run"), "photos/0.jpg"]) == 2
+    assert "Plain does not say how it predicts" in capsys.readouterr().err

@@ -13,7 +13,7 @@ from trainer import TrainerError, engine
 from trainer.datasets import Subset
 from trainer.learner.device import device_for
 from trainer.learner.evaluating import Evaluator
-from trainer.learner.inference.building import built, load_weights, uses_averages
+from trainer.learner.inference.restoring import built, load_weights, uses_averages
 from trainer.learner.measuring import Measuring, Occasion
 from trainer.learner.plan import DataSplits
 from trainer.learner.running import Runner

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trainer.learner.device import device_for
-from trainer.learner.inference.building import built, load_weights, uses_averages
 from trainer.learner.inference.model import About, Model
+from trainer.learner.inference.restoring import built, load_weights, uses_averages
 from trainer.learner.programs import set_mode
 from trainer.learner.progress import other_versions
 from trainer.learner.task import CATEGORY_IDS, Task, parts_of
@@ -60,4 +60,4 @@ def model_from(
 
         return evaluate_on(make_task(data), folder, state, **settings)
 
-    return Model(task.pipeline(), about, device=device_for(config), precision=config.train.precision, evaluate=evaluate)
+    return Model(task.pipeline, about, device=device_for(config), precision=config.train.precision, evaluate=evaluate)

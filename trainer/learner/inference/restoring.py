@@ -1,4 +1,4 @@
-"""A task with a checkpoint's weights, built from what the checkpoint says of it, without its data."""
+"""A task with the modules and weights of a checkpoint, made from what the checkpoint says."""
 
 from __future__ import annotations
 
