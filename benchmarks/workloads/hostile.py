@@ -266,7 +266,7 @@ def _run(hostile: Hostile) -> list[list[str]]:
     lock = hostile.write(f"{folder}/run.lock", b'{"pid": 1, "host": "x\\u001b[31m"}')
     os.utime(hostile.folder / lock, (0, 0))  # a dead owner's: whoever watches the run would wait for more
     return [["runs"], ["runs", "--json"], ["report", folder, "-o", "page.html"], ["compare", folder, folder],
-            ["watch", folder, "--plain"], ["export", folder, "--to", "csv"]]  # fmt: skip
+            ["watch", folder, "--plain"], ["runs", "export", folder, "--to", "csv"]]  # fmt: skip
 
 
 KINDS: dict[str, Callable[[Hostile], list[list[str]]]] = {

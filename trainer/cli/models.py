@@ -1,4 +1,4 @@
-"""`trainer.load_model(...)`: the model of a run, ready to predict.
+"""`trainer.load_model(...)`: the model of a run or an exported file, ready to predict.
 
     checkpoint of the run → its config → the task, built without its data → weights → Model
 
@@ -34,13 +34,13 @@ NEEDS = ("masks", "keypoints", "channels")
 def load_model(
     path: str | os.PathLike[str], weights: str = BEST, *, device: str | None = None, threads: int | None = None
 ) -> Model:
-    """The model of a run.
+    """The model of a run, or of a file that `trainer export` wrote.
 
         model = trainer.load_model("runs/cells")
         result = model.predict("photo.jpg")
 
     Args:
-        path: a run directory, or its name below `runs/`, or a checkpoint.
+        path: a run directory, or its name below `runs/`, or a checkpoint, or an exported file, which is not trusted.
         weights: of a run: "best", those with the best value of the metric that `checkpoint.best` names, or the latest
             where it names none; "latest"; or a checkpoint's name, such as "step-300".
         device, threads: in place of the config's.
@@ -51,6 +51,12 @@ def load_model(
     Raises:
         TrainerError: no such run or weights, or the checkpoint, the config or the task can't be used.
     """
+    if is_exported(Path(path)):
+        from trainer.learner.exported.model import model_in
+
+        if weights != BEST:
+            raise TrainerError("an exported model has no other weights", where=os.fspath(path), found=weights)
+        return model_in(Path(path), device=device, threads=threads)
     from trainer.learner.inference.loading import model_from
 
     folder, chosen = checkpoint_of(path, weights)
@@ -76,6 +82,12 @@ def warnings_as_lines() -> Iterator[None]:
         warnings.simplefilter("always", UserWarning)
         warnings.showwarning = lambda message, *place, **further: print(f"warning: {message}", file=sys.stderr)
         yield
+
+
+def is_exported(path: Path) -> bool:
+    """Whether it is a file that is to be read as an exported model: neither a run nor a checkpoint, which are folders,
+    nor a file of a run that points at a checkpoint."""
+    return path.is_file() and path.parent.name != "checkpoints"
 
 
 def checkpoint_of(path: str | os.PathLike[str], weights: str = BEST) -> tuple[Path, str]:

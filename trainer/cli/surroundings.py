@@ -69,7 +69,7 @@ class Surroundings:
             if reader.name == AUTO:
                 section, found = self._detected(reader, root)
             else:
-                words = split_words(reader, root)
+                words = _words(reader, root)
                 yield from _reader_paths(loaded, reader, root, words)
                 found = dict.fromkeys(words)
                 self.layout = reader.name
@@ -136,6 +136,15 @@ def _own_code(loaded: Loaded) -> Iterator[Problem]:
             if not file.is_file():
                 yield loaded.problem((*path, "name"), f"no such file: {file}", found=_nearby(file),
                                      expected="a Python file with the class")  # fmt: skip
+
+
+def _words(reader: Reading, root: Path) -> dict[str, str | None]:
+    """The splits and their words, in paths or in a table's column."""
+    if reader.settings().get("split_column") is None:
+        return split_words(reader, root)
+    from trainer.datasets.readers.reading import words_of_splits  # takes time to import
+
+    return words_of_splits(reader, root)
 
 
 def _divided(reader: Reading) -> KeyPath:

@@ -20,7 +20,6 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "tune": ("trainer autotune {rest}", "CONFIG_OR_RECIPE"),
     "ls": ("trainer list` for recipes, `trainer runs` for runs, `trainer data inspect {rest}", "FOLDER"),
     "rm": ("trainer runs rm {rest}", "RUN"),
-    "export": ("trainer runs export {rest}", "RUN --to csv"),
     "logs": ("trainer watch {rest}", "RUN"),
     "tensorboard": ("trainer watch {rest}", "RUN"),
     "benchmark": ("trainer profile {rest}", "CONFIG_OR_RECIPE"),

@@ -81,9 +81,7 @@ def problems_of(
             message = item["msg"].removeprefix("Value error, ").removeprefix("Assertion failed, ")
             problems.append(Problem(value_place(document, at), at, message))
     for at, choices in expected.items():
-        meant = (
-            hints[at].pop() if len(hints.get(at, ())) == 1 else None
-        )  # of several forms none is the one that is meant
+        meant = hints[at].pop() if len(hints.get(at, ())) == 1 else None  # of several forms none is the right one
         wanted = " or ".join(dict.fromkeys(choices))
         message = f"expected {wanted}, found {found[at]}"
         if len(at) == 1 and at[0] in SECTIONS and isinstance(value_at(document.value, at), str):

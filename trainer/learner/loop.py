@@ -203,6 +203,8 @@ class Learner:
                     loader.on_bad_item = self._tell_bad_item
                 if loader.tell is None:
                     loader.tell = self._warn
+        if (room := splits.train.room_for_objects) is not None:
+            self._sink(LogEvent(f"batches have room for {room} objects in each item (data.max_objects)"))
         plan = self.task.plan = Plan.for_config(self.config.train, splits)
         self.inbox.check()
         with phase("model", self._sink):
@@ -232,7 +234,7 @@ class Learner:
             if not is_skipped:
                 raise error
 
-        return Opening(on_progress, on_problem)
+        return Opening(on_progress, on_problem, self._warn)
 
     def _warn(self, text: str) -> None:
         self._sink(WarningEvent(text))

@@ -97,6 +97,8 @@ class Records:
             self._state.progress.validated_step = self._state.progress.step
             occasion = self._occasion("valid", loader)
             self._tell_metrics(occasion, values)
+            if self._measuring.waits_aside or self._state.progress.is_over(self._plan):
+                self._measuring.settle(wait=True)  # what a checkpoint holds does not depend on how long it took
             return self._note("after_validation", occasion, values)
 
     def test(self) -> None:

@@ -35,8 +35,8 @@ class TrainingState:
 
     def __init__(self, task: Task, splits: DataSplits, plan: Plan, measuring: Measuring, tell: EventSink) -> None:
         config = self._config = task.config
+        self._task, self._splits = task, splits
         self._plan, self._measuring, self._tell = plan, measuring, tell
-        self._facts = facts_of(task, splits)
         self.parts = parts_of(task)
         self.progress, self.metrics = Progress(), dict[str, float]()
         self.ema = None if config.train.ema is None else Ema(config.train.ema, model_states(self.parts))
@@ -65,7 +65,7 @@ class TrainingState:
         state = progress.to_json(self._config, self._plan, meter.tally.describe(), self.metrics)
         if self._measuring.is_pending(progress.validated_step):  # it would be lost: to be done again
             state["validated_step"] = -1
-        state["facts"] = self._facts
+        state["facts"] = facts_of(self._task, self._splits)
         return state, {"metrics": meter.folded()}
 
     def snapshot(self) -> Snapshot:

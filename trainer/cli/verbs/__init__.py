@@ -24,6 +24,7 @@ VERBS: dict[str, str] = {
     "checkpoint inspect": "the arrays of a checkpoint or a file of weights, PyTorch's too",
     "checkpoint verify": "whether a run's checkpoints are as they were written",
     "checkpoint convert": "weights as .safetensors or .npz, chosen and renamed",
+    "export": "a run's model as one file, which predicts without the task's code",
     "autotune": "decide the kernels of a config now, for every later run",
     "profile": "where the time of a training step goes",
     "data inspect": "what is in a data set, and what is wrong with it",

@@ -205,6 +205,12 @@ class TableReader(_Images):
     image: str | None = Field(None, description="Column of the image's path.")
     images: str = Field(".", description="Folder of the images, in data.root.")
     classes: _Classes | None = Field(None, description="In the order of the labels; null: those that occur, sorted.")
+    split_column: str | None = Field(
+        None, description="Column of the split that a row belongs to: train, val, test; null: the file is one split."
+    )
+    split_value: str | None = Field(
+        None, description="With split_column: rows of this value alone; null: each split has its own rows."
+    )
 
     def fields(self) -> tuple[str, ...]:
         asked = {"features": self.features is not None or self.image is None, "label": self.label is not None,

@@ -30,6 +30,9 @@ class Inspection:
     bad: list[tuple[str, TrainerError]] = field(default_factory=list)
     """(source, what is wrong) of each item, or record of none, that can't be used."""
     usable: list[int] = field(default_factory=list)
+    """The numbers of the items that can be used."""
+    unusable: list[int] = field(default_factory=list)
+    """The numbers of those that can't."""
     image_ids: list[int] = field(default_factory=list)
     """The `image_id` of each usable item that has one."""
 
@@ -65,6 +68,7 @@ def inspect(dataset: Dataset, *, most: int | None = None, progress: Progress | N
             check_item(item, where=source)
         except TrainerError as error:
             inspection.bad.append((source, error))
+            inspection.unusable.append(index)
             continue
         finally:
             if progress is not None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from trainer import TrainerError
-from trainer.datasets.images import SUFFIXES
+from trainer.datasets.images import SUFFIXES, UNREAD
 from trainer.datasets.layouts.classes import class_folders
 from trainer.datasets.layouts.coco import coco, coco_file
 from trainer.datasets.layouts.layout import Layout, Part
@@ -126,6 +126,11 @@ def _unknown(listing: Listing, form: str | None) -> TrainerError:
         if images
         else "`data.reader` names the format.",
     )
+
+
+def unread_images(listing: Listing) -> dict[str, tuple[int, str]]:
+    """Images of formats that no reader opens: by their ending, how many there are and the first one's path."""
+    return {suffix: found for suffix, found in _unread(listing).items() if suffix in UNREAD}
 
 
 def _unread(listing: Listing) -> dict[str, tuple[int, str]]:

@@ -52,12 +52,16 @@ def same_content(owners: Mapping[str, str], *, within: bool = False) -> list[tup
         try:
             by_size.setdefault(os.stat(path).st_size, []).append(path)
         except OSError:
-            continue  # a missing file is a bad item, told of when it is read
+            continue  # a missing or unreadable file is a bad item, told of when it is read
     found: list[tuple[str, str]] = []
     first: dict[bytes, str] = {}
     for paths in by_size.values():
         for path in paths if len(paths if within else {owners[path] for path in paths}) > 1 else ():
-            other = first.setdefault(hashlib.sha256(Path(path).read_bytes()).digest(), path)
+            try:
+                digest = hashlib.sha256(Path(path).read_bytes()).digest()
+            except OSError:
+                continue
+            other = first.setdefault(digest, path)
             if other != path and (within or owners[other] != owners[path]):
                 found.append((other, path))
     return found

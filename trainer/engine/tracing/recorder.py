@@ -82,7 +82,7 @@ class Graph:
         number: dict[Node, int] = {}
         parts: list[Any] = []
         leaves: list[int | np.ndarray] = []
-        for node in _depth_first(outputs):
+        for node in depth_first(outputs):
             number[node] = len(number)
             if node.value is not None:
                 leaves.append(inputs[node] if node in inputs else node.value.flat())
@@ -98,7 +98,7 @@ class Graph:
         )
 
 
-def _depth_first(outputs: Sequence[Node]) -> list[Node]:
+def depth_first(outputs: Sequence[Node]) -> list[Node]:
     """Every node, inputs before users, in an order that comes from the structure alone, not from when it was made."""
     done: dict[Node, None] = {}
     stack = [(node, False) for node in reversed(outputs)]

@@ -95,7 +95,7 @@ class EvaluationReport:
 
 def evaluate_on(
     task: Task,
-    folder: Path,
+    folder: Path | None,
     state: Mapping[str, Any],
     *,
     split: str,
@@ -106,7 +106,7 @@ def evaluate_on(
 
     Args:
         task: new, with the config to evaluate with.
-        folder, state: the checkpoint and what it holds besides arrays.
+        folder, state: the checkpoint and what it holds besides arrays; None: the task has its weights.
         split: train, valid, test, or another that the reader finds; the transforms are those of validation.
         report: a folder for reports and pictures; None: a temporary one.
         tell: hears of progress.
@@ -133,7 +133,8 @@ def evaluate_on(
         try:
             names = tuple(getattr(loader.dataset, "class_names", ()))
             built(task, state)
-            load_weights(task, folder, is_averaged=uses_averages(task.config))
+            if folder is not None:
+                load_weights(task, folder, is_averaged=uses_averages(task.config))
             paths = RunPaths(place)
             measuring = Measuring(task.config, hear, paths)
             try:

@@ -60,4 +60,12 @@ def model_from(
 
         return evaluate_on(make_task(data), folder, state, **settings)
 
-    return Model(task.pipeline, about, device=device_for(config), precision=config.train.precision, evaluate=evaluate)
+    def export(model: Model, path: Path, **options: Any) -> Path:
+        from trainer.learner.exported.model import export_model
+
+        return export_model(model, path, state=state, config=config, averaged=is_averaged, **options)
+
+    return Model(
+        task.pipeline, about, device=device_for(config), precision=config.train.precision,
+        evaluate=evaluate, export=export,
+    )  # fmt: skip

@@ -111,6 +111,14 @@ _TRANSFORMS: Mapping[str, tuple[str, Callable[[Any, Placement, Size], Placement]
 }
 """The transforms that draw nothing, by their names in configs: the class, and where the picture lies afterwards."""
 
+
+def class_of(transform: str) -> type[Any]:
+    """The class of a transform of the table."""
+    module, _, name = _TRANSFORMS[transform][0].partition(":")
+    kind: type[Any] = getattr(importlib.import_module(f"trainer.datasets.transforms.{module}"), name)
+    return kind
+
+
 _OF_TARGETS = ("one_hot",)
 """Transforms that leave the picture alone."""
 
@@ -132,9 +140,7 @@ class TransformPicture(Preparing):
 
     def made(self) -> Transform:
         """The transform itself."""
-        module, _, name = _TRANSFORMS[self.transform][0].partition(":")
-        kind = getattr(importlib.import_module(f"trainer.datasets.transforms.{module}"), name)
-        made: Transform = kind(**self.settings)
+        made: Transform = class_of(self.transform)(**self.settings)
         return made
 
     def __call__(self, prepared: Prepared) -> Prepared:

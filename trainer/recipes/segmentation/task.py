@@ -9,8 +9,8 @@ from trainer.datasets import loaders
 from trainer.datasets.fields import IGNORED
 from trainer.engine import Tensor, float32, nn
 from trainer.learner import Batch, DataSplits, Sample, Task, inference
+from trainer.learner.inference.tiles import Tiles
 from trainer.metrics import Mean, Predictions
-from trainer.recipes.parts.tiles import Tiles
 from trainer.recipes.parts.unet import UNet
 
 from .options import Options
