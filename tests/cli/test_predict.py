@@ -29,7 +29,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("predict")
     trainer.run(
         "detection", run_dir=place / "runs" / "cells", show=False, train={"steps": 3, "log_every_steps": 1},
-        schedule={"warmup_steps": 0}, autotune={"mode": "off"}, validate={"batches": 1, "every_epochs": 1000},
+        autotune={"mode": "off"}, validate={"batches": 1, "every_epochs": 1000},
         checkpoint={"every_epochs": 1000}, data={"workers": 0, "cache_gb": 0, "batch_size": 2},
         options={"width": 16, "blocks": [1, 1, 1, 1], "pyramid_channels": 16, "head_depth": 1},
         **{"data.reader.splits": {"train": "train", "valid": "val"}},
@@ -238,3 +238,39 @@ def test_data_with_other_classes_is_refused(tmp_path, capsys):
         Image.new("L", (28, 28)).save(tmp_path / "valid" / name / "1.png")
     assert main(["evaluate", "digits", "--data", str(tmp_path)]) == 2
     assert "the data has other classes than the model" in capsys.readouterr().err
+
+
+def test_another_decoder_than_in_training_is_a_warning(monkeypatch, capsys):
+    from trainer.learner import progress
+
+    now = progress.versions()
+    monkeypatch.setattr(progress, "versions", lambda: {**now, "pillow": "9.9"})
+    with pytest.warns(UserWarning, match="pillow .* is 9.9 now: predictions may round"):
+        trainer.load_model("digits")
+    assert main(["predict", "digits", "photos/0.jpg", "--json"]) == 0
+    assert capsys.readouterr().err.startswith("warning: pillow")
+
+
+def test_a_run_without_a_checkpoint_has_no_model(tmp_path, capsys):
+    (tmp_path / "config-1.yaml").write_text("task: digits\n")
+    assert main(["predict", str(tmp_path), "photos/0.jpg"]) == 2
+    assert "the run has no checkpoint" in capsys.readouterr().err
+    assert main(["evaluate", "nothing"]) == 2
+    assert "no such run: nothing" in capsys.readouterr().err
+
+
+def test_a_task_that_makes_no_predictions_is_evaluated_and_says_so(tmp_path, capsys):
+    """As one of the user's own whose class has no `pipeline`."""
+    code = "from trainer.recipes.digits.task import Digits\n"
+    code += "class Plain(Digits):\n    pipeline = Digits.__base__.pipeline\n"
+    (tmp_path / "task.py").write_text(code)
+    (tmp_path / "options.py").write_text("from trainer.recipes.digits.options import Options as Options\n")
+    trainer.run(
+        {"extends": "digits", "task": f"{tmp_path}/task.py:Plain"}, run_dir=tmp_path / "run", show=False,
+        train={"steps": 2, "epochs": None}, autotune={"mode": "off"},
+    )  # fmt: skip
+    assert main(["evaluate", str(tmp_path / "run")]) == 0
+    assert "accuracy" in capsys.readouterr().out
+    assert "Plain does not say how it predicts" in repr(trainer.load_model(tmp_path / "run"))
+    assert main(["predict", str(tmp_path / "run"), "photos/0.jpg"]) == 2
+    assert "Plain does not say how it predicts" in capsys.readouterr().err

@@ -8,7 +8,10 @@ Nothing is written, and the run stays as it is.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import sys
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -70,6 +73,15 @@ def load_model(
         return _task(loaded if data is None else _with_data(config, overrides, loaded, data))
 
     return model_from(folder, state, make_task, config=loaded.config, weights=chosen)
+
+
+@contextmanager
+def warnings_as_lines() -> Iterator[None]:
+    """Within, warnings are lines on standard error, as those of other commands."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", UserWarning)
+        warnings.showwarning = lambda message, *place, **further: print(f"warning: {message}", file=sys.stderr)
+        yield
 
 
 def is_exported(path: Path) -> bool:

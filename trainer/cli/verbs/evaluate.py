@@ -33,10 +33,11 @@ def describe(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    from trainer.cli.models import load_model
+    from trainer.cli.models import load_model, warnings_as_lines
     from trainer.cli.progress_line import ProgressLine
 
-    model = load_model(arguments.run, arguments.weights, device=arguments.device)
+    with warnings_as_lines():
+        model = load_model(arguments.run, arguments.weights, device=arguments.device)
     line = ProgressLine()
     report = model.evaluate(arguments.data, split=arguments.split, report=arguments.report, tell=_shown_on(line))
     line.clear()

@@ -53,7 +53,7 @@ def execute(arguments: argparse.Namespace) -> int:
 
     from trainer import TrainerError
     from trainer.cli.exit_codes import DONE, FAILURE
-    from trainer.cli.models import load_model
+    from trainer.cli.models import load_model, warnings_as_lines
     from trainer.cli.progress_line import ProgressLine
     from trainer.learner.inference.model import BATCH_SIZE
 
@@ -65,7 +65,8 @@ def execute(arguments: argparse.Namespace) -> int:
     sources = list(_sources(arguments.inputs))
     if not sources:
         raise TrainerError("no input", found="nothing on standard input", expected="a path a line")
-    model = load_model(arguments.run, arguments.weights, device=arguments.device)
+    with warnings_as_lines():
+        model = load_model(arguments.run, arguments.weights, device=arguments.device)
     writes = not arguments.json or arguments.out is not None
     out = Path(arguments.out or (f"{DEFAULT_OUT}.json" if arguments.format == "coco" else DEFAULT_OUT))
     writer = _WRITERS[arguments.format](model, out) if writes else None

@@ -15,8 +15,9 @@ from trainer.learner.device import device_for
 from trainer.learner.evaluating import Evaluator
 from trainer.learner.inference.restoring import built, load_weights, uses_averages
 from trainer.learner.measuring import Measuring, Occasion
+from trainer.learner.plan import DataSplits
 from trainer.learner.running import Runner
-from trainer.learner.task import DataSplits, Task, take_facts
+from trainer.learner.task import Task, take_facts
 from trainer.learner.worst import WORST_ITEMS
 from trainer.rundir import Event, ReportEvent, RunPaths, write_error
 

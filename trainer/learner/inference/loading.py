@@ -66,6 +66,6 @@ def model_from(
         return export_model(model, path, state=state, config=config, averaged=is_averaged, **options)
 
     return Model(
-        task.pipeline(), about, device=device_for(config), precision=config.train.precision,
+        task.pipeline, about, device=device_for(config), precision=config.train.precision,
         evaluate=evaluate, export=export,
     )  # fmt: skip

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
@@ -65,7 +66,8 @@ class Model:
     """Predicts; made by `trainer.load_model`. Any thread may call it.
 
     Args:
-        pipeline: from a picture to a result.
+        pipeline: from a picture to a result, or what makes it: of a task that does not say how it predicts, the error
+            comes when it is asked to.
         about: where it comes from.
         device: for `engine.device`.
         precision: of the network's operations, as the config's `train.precision`.
@@ -74,7 +76,7 @@ class Model:
 
     def __init__(
         self,
-        pipeline: Pipeline,
+        pipeline: Pipeline | Callable[[], Pipeline],
         about: About,
         *,
         device: Any = "cpu",
@@ -82,10 +84,15 @@ class Model:
         evaluate: Evaluate | None = None,
         export: Export | None = None,
     ) -> None:
-        self.pipeline, self.about = pipeline, about
+        self._declared, self.about = pipeline, about
         self._device, self._precision, self._evaluate, self._export = device, precision, evaluate, export
         self._lock = threading.Lock()
         self._program: Callable[[Any], dict[str, Tensor]] = engine.trace(self._network)
+
+    @cached_property
+    def pipeline(self) -> Pipeline:
+        """From a picture to a result. Raises `TrainerError` where the task does not say how it predicts."""
+        return self._declared if isinstance(self._declared, Pipeline) else self._declared()
 
     @property
     def kind(self) -> Kind:
@@ -195,11 +202,16 @@ class Model:
 
     def __repr__(self) -> str:
         about = self.about
-        names = ", ".join(self.class_names[:12]) + (", …" if len(self.class_names) > 12 else "")
+        kind: str
+        try:
+            kind, class_names = self.kind, self.class_names
+        except TrainerError as error:
+            kind, class_names = error.message, ()
+        names = ", ".join(class_names[:12]) + (", …" if len(class_names) > 12 else "")
         lines = [
-            f"Model of {about.task}: {self.kind}",
+            f"Model of {about.task}: {kind}",
             f"  source:     {about.source}, {about.weights}",
-            f"  classes:    {len(self.class_names)}{f' ({names})' if names else ''}",
+            f"  classes:    {len(class_names)}{f' ({names})' if names else ''}",
             f"  parameters: {about.parameters:,}",
         ]
         lines += [f"  {name}: {value:.4g}" for name, value in about.metrics.items() if name.startswith("valid/")]
@@ -242,7 +254,7 @@ class Model:
         outputs = iter(self._outputs([one[0] for _, one in made if isinstance(one, tuple)], batch_size))
         for source, one in made:
             path, picture = (None, source) if isinstance(source, np.ndarray) else (str(source), None)
-            ids = self.about.category_ids
+            ids = self._category_ids()
             if isinstance(one, TrainerError):
                 yield RESULTS[self.kind](path, (0, 0), self.class_names, str(one), ids, picture)
                 continue
@@ -279,6 +291,11 @@ class Model:
     def _network(self, images: Tensor) -> dict[str, Tensor]:
         with engine.autocast(self._precision):
             return dict(self.pipeline.network(images))
+
+    def _category_ids(self) -> tuple[int, ...] | None:
+        """Those of the training data, unless the task makes classes of its own of them."""
+        ids = self.about.category_ids
+        return ids if ids is not None and len(ids) == len(self.class_names) else None
 
     def _numbers(self, classes: Sequence[str] | None) -> tuple[int, ...] | None:
         if classes is None:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from trainer.learner.checkpoints import Checkpoint, read_group, restore
 from trainer.learner.measuring import AVERAGED
-from trainer.learner.task import Plan, Task, model_states, parts_of, take_facts
+from trainer.learner.plan import Plan
+from trainer.learner.task import Task, model_states, parts_of, take_facts
 
 if TYPE_CHECKING:
     from trainer.configs import RunConfig
