@@ -47,10 +47,14 @@ def test_an_inspection_as_json_lists_every_bad_item(cells, capsys):
     assert found["items"] == 3 and len(found["bad"]) == 2 and found["classes"] == {"boxes": {"cell": 1}}
 
 
-def test_a_contact_sheet_is_written_of_what_can_be_used(cells, capsys):
+def test_a_contact_sheet_shows_items_and_reasons(cells, capsys):
     assert main(["data", "inspect", "cells", "--contact-sheet", "sheet.png"]) == 2
-    assert "sheet.png: 1 items of train" in capsys.readouterr().err
-    assert Image.open("sheet.png").width > 200
+    assert "sheet.png: 3 items of train, 2 of which can't be used" in capsys.readouterr().err
+    assert Image.open("sheet.png").width > 700
+    for number in range(2):
+        (cells / "images" / f"{number}.png").write_bytes(b"")
+    assert main(["data", "inspect", "cells", "--contact-sheet", "sheet.png", "--pictures", "2"]) == 2
+    assert "sheet.png: 2 items of train, 2 of which can't be used" in capsys.readouterr().err
     assert main(["data", "inspect", "cells", "--contact-sheet", "nowhere/sheet.png"]) == 2
     assert "nowhere/sheet.png" in capsys.readouterr().err
 
@@ -109,6 +113,20 @@ def test_splits_stay_apart(tmp_path, monkeypatch, to, reader):
     }  # fmt: skip
     if to == "yolo":
         assert "train: images/train\nval: images/val\n" in Path("target/data.yaml").read_text()
+
+
+def test_a_validation_split_alone_stays_one(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    yolo_ultralytics(tmp_path / "source")
+    assert main(["data", "convert", "--to", "yolo", "source", "target", "--split", "valid"]) == 0
+    assert "val: images/val" in Path("target/data.yaml").read_text()
+    assert {name: part.items for name, part in detect(tmp_path / "target").splits.items()} == {"valid": 2}
+
+
+def test_a_config_is_inspected_in_the_layout_that_training_detects(tmp_path, capsys):
+    yolo_ultralytics(tmp_path)
+    assert main(["data", "inspect", "detection", f"data.root={tmp_path}"]) == 0
+    assert f"{tmp_path}: YOLO (Ultralytics): train 4, valid 2" in capsys.readouterr().err
 
 
 def test_images_may_lie_elsewhere(cells, capsys):

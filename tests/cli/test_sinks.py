@@ -26,10 +26,15 @@ def rows(file: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(opened))
 
 
-def test_csv_has_every_number_of_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_csv_has_every_number_of_a_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.chdir(tmp_path)
     paths = write_run(tmp_path / "runs/digits")
     assert main(["runs", "export", "digits", "--to", "csv", "path=numbers.csv"]) == 0
+    assert capsys.readouterr().out.endswith(" records to numbers.csv\n")
+    assert main(["runs", "export", "digits", "--to", "csv", "path=numbers.csv"]) == 2, "rows would stand there twice"
+    assert "there is such a file already" in capsys.readouterr().err
     told = [(event.step, event.split, name, value) for record in read_events(paths.events)
             if isinstance(event := record.event, MetricEvent) for name, value in event.values.items()]  # fmt: skip
     found = [(int(row["step"]), row["split"], row["name"], float(row["value"])) for row in rows(Path("numbers.csv"))]

@@ -38,6 +38,7 @@ def detection(count: int, *, height: int = 4, width: int = 6) -> dict[str, Any]:
         "keypoints": RANDOM.random((count, 3, 3), np.float32) + 1,
         "image_id": np.int64(7),
         "size": np.array([480, 640]),
+        "placement": np.eye(3, dtype=np.float32),
         "tokens": np.arange(1, count + 1, dtype=np.int32),
     }
 
@@ -52,7 +53,8 @@ def test_every_field_becomes_what_the_table_says() -> None:
         "labels_hot": ("float32", (3, 5)), "mask": ("uint8", (3, 4, 6)), "boxes": ("float32", (3, 16, 4)),
         "labels": ("int64", (3, 16)), "crowd": ("bool", (3, 16)), "area": ("float32", (3, 16)),
         "masks": ("bool", (3, 16, 4, 6)), "keypoints": ("float32", (3, 16, 3, 3)), "image_id": ("int64", (3,)),
-        "size": ("int64", (3, 2)), "tokens": ("int32", (3, 16)), "length": ("int64", (3,)),
+        "size": ("int64", (3, 2)), "placement": ("float32", (3, 3, 3)), "tokens": ("int32", (3, 16)),
+        "length": ("int64", (3,)),
     }  # fmt: skip
     for row, item in enumerate(items):
         np.testing.assert_array_equal(batch["image"][row], np.moveaxis(item["image"], 2, 0))

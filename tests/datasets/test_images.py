@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import struct
+import warnings
 import zlib
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from PIL import Image, ImageOps
 
 from trainer import TrainerError
-from trainer.datasets import images
+from trainer.datasets import image_warnings, images
 from trainer.datasets.images import decode
 
 SMOOTH = np.linspace(0, 255, 24 * 32 * 3).reshape(24, 32, 3).astype(np.uint8)
@@ -50,6 +51,25 @@ def test_modes_of_png_become_what_pillow_converts_them_to(tmp_path, mode, channe
 def test_an_image_may_keep_its_own_channels(tmp_path, mode, channels):
     path = saved(tmp_path, Image.fromarray(SMOOTH).convert(mode))
     assert decode(path, channels=None).pixels.shape == (24, 32, channels)
+
+
+def test_warnings_of_the_image_library_name_each_file_once(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(image_warnings, "_is_installed", False)
+    monkeypatch.setattr(image_warnings, "_told", set())
+    with warnings.catch_warnings():
+        monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 100)
+        for name in ("a.png", "b.png", "a.png"):
+            decode(saved(tmp_path, Image.new("RGB", (12, 12)), name))
+        exif = Image.Exif()
+        exif[0x0112] = 6
+        path = saved(tmp_path, Image.new("RGB", (8, 8)), "c.jpg", exif=exif.tobytes()[:-6])
+        decode(path)
+        warnings.warn("of another file", stacklevel=1)
+    first, second, third, *others = capsys.readouterr().err.splitlines()
+    assert first.startswith(f"warning: {tmp_path / 'a.png'}: Image size (144 pixels) exceeds limit of 100 pixels")
+    assert second.startswith(f"warning: {tmp_path / 'b.png'}: Image size")
+    assert third.startswith(f"warning: {path}: ") and "EXIF" in third
+    assert not any("warning: /" in line for line in others)
 
 
 def test_cmyk_becomes_rgb(tmp_path):

@@ -103,6 +103,19 @@ def test_a_width_says_nothing_about_pairs(tmp_path):
     assert detect(tmp_path, "pairs").line() == "pairs side by side: train 4, valid 4", "where it is asked for"
 
 
+def test_labels_of_yolo_need_names_of_classes(tmp_path):
+    yolo_ultralytics(tmp_path)
+    (tmp_path / "data.yaml").unlink()
+    says = refusal(lambda: detect(tmp_path))
+    assert "the classes of YOLO's labels have no names" in says and "classes.txt" in says
+
+
+def test_copies_of_macos_in_an_archive_are_no_data(tmp_path):
+    LAYOUTS["class_folders"][0](tmp_path)
+    text(tmp_path / "__MACOSX/cat/._train0.png", "x")
+    assert detect(tmp_path).splits["train"].items == 6 and splits_of(tmp_path)["train"].class_names == ("cat", "dog")
+
+
 def test_a_flat_folder_of_images_is_no_text(tmp_path):
     for number in range(3):
         image(tmp_path / f"{number}.png", number)
@@ -128,11 +141,13 @@ def test_a_class_without_images_is_named(tmp_path):
     assert "emu: no files of this kind in the folder" in says
 
 
-def test_files_of_other_kinds_are_counted_and_named(tmp_path):
+def test_files_of_other_kinds_are_counted_and_named(tmp_path, capsys):
     LAYOUTS["class_folders"][0](tmp_path)
     for number in range(2):
         text(tmp_path / f"dog/{number}.heic", "x")
     assert "not read: 2 .heic (dog/0.heic), 1 .db (cat/Thumbs.db)" in detect(tmp_path).line()
+    splits_of(tmp_path, name="image_folder")
+    assert f"{tmp_path}: 2 .heic files are not read, for instance dog/0.heic" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -151,7 +166,8 @@ def test_files_of_other_kinds_are_counted_and_named(tmp_path):
         ({"annotations/train.json": coco_file(["2.png"]), "1.png": None},
          "the images of the annotations are not in the folder"),
         ({"1.png": None, "labels.csv": "file,size,weight\n1.png,2,3\n"}, "which column of the table is the label"),
-        ({"1.png": None, "labels.csv": "file,label,split\n1.png,a,train\n"}, "the table has a column of splits"),
+        ({"1.png": None, "labels.csv": "file,label,split\n1.png,a,train\n1.png,a,maybe\n"},
+         "labels.csv:3: a value of the column of splits names no split"),
         ({"a.csv": "x\n1\n", "b.csv": "x\n1\n"}, "several tables"),
         ({"1.png": None, "1.xml": xml("1.png"), "train/2.png": None, "train/2.xml": xml("2.png")},
          "annotated images lie both in the folder and in those of its splits"),
@@ -177,6 +193,26 @@ def test_colors_need_a_table_and_255_a_meaning(tmp_path):
     Image.fromarray(np.repeat([[0, 255]], 16, 0).repeat(20, 1).astype(np.uint8)).save(tmp_path / "masks/1.png")
     says = refusal(lambda: splits_of(tmp_path))
     assert "the classes can't be told from the values of the masks" in says and "values 0, 255" in says
+
+
+def test_a_table_is_divided_by_its_column_of_splits(tmp_path):
+    rows = ["train", "Train", "val", "validation", "train"]
+    lines = [f"{number}.png,{'ab'[number % 2]},{word}\n" for number, word in enumerate(rows)]
+    text(tmp_path / "labels.csv", "file,label,Split\n" + "".join(lines) + "5.png,a\n")
+    for number in range(6):
+        image(tmp_path / f"photos/{number}.png", number)
+    assert detect(tmp_path).line() == "images with a table of labels: train 4, valid 2"
+    named = {"name": "table", "file": "labels.csv", "image": "file", "images": "photos", "label": "label"}
+    for reader in ({}, {**named, "split_column": "Split"},
+                   {**named, "split_column": "Split", "splits": {"train": "train", "valid": "val"}}):  # fmt: skip
+        found = splits_of(tmp_path, **reader)
+        assert [Path(found["valid"].image_path(row)).name for row in range(2)] == ["2.png", "3.png"]
+        assert len(found["train"]) == 4 and found["train"][0]["label"] == 0
+        assert "another number of fields" in refusal(lambda found=found: found["train"][3])
+    assert "no such column" in refusal(lambda: splits_of(tmp_path, **named, split_column="part"))
+    text(tmp_path / "numbers/data.csv", "x,y,set\n1,2,train\n3,4,test\n")
+    numbers = splits_of(tmp_path / "numbers")
+    assert list(numbers) == ["train", "test"] and numbers["test"][0]["features"].tolist() == [3, 4]
 
 
 def test_one_image_in_two_splits_is_an_error(tmp_path):
@@ -249,59 +285,3 @@ def test_real_folders_are_known(shared_data):
     assert {name: detect(shared_data / name).reader for name in formats} == formats
     assert "coco (" in refusal(lambda: detect(shared_data / "nuclei"))
     assert detect(shared_data / "nuclei", "coco").splits["test"].settings["images"] == "images/test"
-
-
-DAMAGE: dict[str, tuple[str, Callable[[Path], object], str, str]] = {
-    "an image is missing": ("coco", lambda root: (root / "val2017/val0.png").unlink(), "valid", "val0.png"),
-    "an image is cut short": (
-        "class_folders_with_splits", lambda root: cut(root / "Val/cat/val0.png"), "valid", "val0.png",
-    ),
-    "a box reaches outside": ("yolo_roboflow", lambda root: text(root / "valid/labels/val0.txt", "0 .9 .5 .9 .1\n"),
-                              "valid", "a box reaches outside the picture"),
-    "a class has no name": ("yolo_ultralytics", lambda root: text(root / "labels/train/train1.txt", "7 .5 .5 .1 .1\n"),
-                            "train", "a class has no name"),
-    "XML is broken": ("voc", lambda root: text(root / "Annotations/val0.xml", "<annotation>\n<a"), "valid", "line 2"),
-    "a mask is missing": ("mask_folders", lambda root: (root / "Masks/val/val0.png").unlink(), "valid", "has no mask"),
-    "a mask has another size": ("mask_folders", lambda root: black(root / "Masks/val/val0.png"),
-                                "valid", "another size"),
-    "a target is missing": ("csv_labels", lambda root: text(root / "labels.csv", csv_with_a_hole(root)), "train",
-                            "a row has no class"),
-    "an id is given twice": ("coco_roboflow", lambda root: text(root / "valid/_annotations.coco.json", twice(root)),
-                             "valid", "is given to another image too"),
-}  # fmt: skip
-
-
-def black(path: Path) -> None:
-    Image.new("RGB", (40, 30)).save(path)
-
-
-def cut(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:300])
-
-
-def csv_with_a_hole(root: Path) -> str:
-    return (root / "labels.csv").read_text().replace("train0.png,cat", "train0.png,")
-
-
-def twice(root: Path) -> dict[str, object]:
-    content = json.loads((root / "valid/_annotations.coco.json").read_text())
-    content["images"][1]["id"] = content["images"][0]["id"]
-    return {**content, "annotations": []}
-
-
-@pytest.mark.parametrize("kind", DAMAGE)
-def test_damage_is_told_with_its_file_and_leaves_the_other_items_usable(tmp_path, kind, capsys):
-    name, damage, split, says = DAMAGE[kind]
-    LAYOUTS[name][0](tmp_path)
-    damage(tmp_path)
-    part = splits_of(tmp_path)[split]
-    errors = []
-    for index in range(len(part)):
-        try:
-            part[index]
-        except TrainerError as error:
-            errors.append(f"{part.source(index)}: {error}")
-    assert len(errors) == (2 if "twice" in kind else 1) and all(says in error for error in errors)
-    assert main(["data", "inspect", str(tmp_path), "--json"]) == 2
-    listed = json.loads(capsys.readouterr().out)[split]
-    assert len(listed["bad"]) == len(errors) and listed["usable"] == len(part) - len(errors)

@@ -116,6 +116,16 @@ def test_bad_items_are_skipped_at_weight_zero_and_reported() -> None:
     assert "unreadable" in reports[0].reason
 
 
+@pytest.mark.parametrize("never_empty", [False, True])
+def test_a_batch_without_usable_items_has_another_ones_content(never_empty: bool) -> None:
+    loader = Loader(Picky(3, {0}), 1, on_error="skip", never_empty=never_empty)
+    batches = list(loader.epoch(0))
+    assert [batch["value"].tolist() for batch in batches] == [[1], [1], [2]]
+    assert [batch["weight"].tolist() for batch in batches] == [[float(never_empty)], [1], [1]]
+    last = list(Loader(Picky(5, {4}), 4, on_error="skip", never_empty=never_empty).epoch(0))[1]
+    assert last["value"].tolist() == [0, 0, 1, 2] and last["weight"].tolist() == [float(never_empty), 0, 0, 0]
+
+
 def test_a_bad_item_is_raised_where_asked_for() -> None:
     reports: list[BadItem] = []
     batches = iter(Loader(Picky(6, {4}), 3, on_error="raise", on_bad_item=reports.append, workers=1).epoch(0))

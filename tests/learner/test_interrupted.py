@@ -28,7 +28,7 @@ SETTINGS: dict[str, Any] = {
     "validate": {"every_steps": 2},
     "checkpoint": {"every_steps": 3, "best": {"metric": "valid/loss", "mode": "min"}},
     "early_stopping": {"metric": "valid/loss", "mode": "min", "patience": 50, "warmup": 1},
-    "tuning": {"mode": "off"},
+    "autotune": {"mode": "off"},
 }  # fmt: skip
 """Three steps an epoch, the last of one micro-batch alone."""
 

@@ -49,13 +49,37 @@ def test_classes_are_those_of_the_users_own_data(folder: Path) -> None:
     task.build()
     assert task.network.head.class_logits.out_channels == 2
     batch = splits.train.batch(0, 0)
-    assert batch["boxes"].shape == (8, 32, 4) and batch["image"].shape == (8, 3, 256, 256)
+    assert batch["boxes"].shape == (8, 8, 4) and batch["image"].shape == (8, 3, 256, 256)
 
 
-def test_boxes_go_back_to_the_picture_before_it_was_resized(folder: Path) -> None:
-    task = made(folder)
-    valid = task.data().valid
-    batch = {name: engine.asarray(values) for name, values in valid.batch(0, 0).items()}
-    assert batch["image"].shape[2:] == (288, 384)
-    boxes = (batch["boxes"] * task.original_scale(batch)).numpy()
-    np.testing.assert_allclose(boxes[:2, 0], [[20, 30, 80, 70], [21, 30, 81, 70]], atol=1e-3)
+@pytest.mark.parametrize(
+    "transforms",
+    [
+        None,
+        "[{name: resize, size: [96, 64]}]",
+        "[{name: pad, multiple: 32, to_largest: true}, {name: vertical_flip, probability: 1}]",
+    ],
+)
+def test_boxes_are_measured_in_the_image_as_it_was(folder: Path, transforms: str | None) -> None:
+    task = made(folder, *([] if transforms is None else [f"data.transforms.valid={transforms}"]))
+    with engine.device("reference"):
+        batch = {name: engine.asarray(values) for name, values in task.data().valid.batch(0, 0).items()}
+        if transforms is None:
+            assert batch["image"].shape[2:] == (288, 384)
+            np.testing.assert_allclose(  # 200 x 120 becomes 384 x 230, 29 below the upper edge
+                batch["boxes"].numpy()[0, 0], [38.4, 29 + 57.6, 153.6, 29 + 134.4], atol=0.5
+            )
+        task.plan = Plan(1, 10)
+        task.build()
+        found = task.valid_step(batch)["objects"]["true_boxes"].numpy()
+    np.testing.assert_allclose(found[:2, 0], [[20, 30, 80, 70], [21, 30, 81, 70]], atol=1e-3)
+
+
+def test_room_for_boxes_is_that_of_the_data_set(folder: Path) -> None:
+    path = folder / "annotations/instances_val.json"
+    content = json.loads(path.read_text())
+    content["annotations"] += [{**content["annotations"][0], "id": 10 + number} for number in range(44)]
+    path.write_text(json.dumps(content))
+    splits = made(folder).data()
+    assert splits.train.batch(0, 0)["boxes"].shape[1] == splits.valid.batch(0, 0)["boxes"].shape[1] == 48
+    assert splits.train.room_for_objects == 48

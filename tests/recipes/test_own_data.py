@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from trainer.learner import Learner
 pytestmark = pytest.mark.usefixtures("on_the_reference_device")
 
 STEPS = ("train.epochs=null", "train.steps=2", "data.batch_size=2", "data.valid_batch_size=2", "data.workers=0",
-         "schedule={name: constant}", "numerics.class=exact", "tuning.mode=off", "validate={}",
+         "schedule={name: constant}", "numerics.class=exact", "autotune.mode=off", "validate={}",
          "checkpoint.every_epochs=null")  # fmt: skip
 SMALL = {
     "digits": ("options.size=12",),
@@ -36,34 +37,43 @@ def learner(recipe: str, *overrides: str) -> Learner:
     return Learner(task_class(loaded.task), loaded.config, loaded.options)
 
 
+RECIPES = {"coco": "detection", "yolo": "detection", "voc": "detection", "image_folder": "clothes", "table": "clothes",
+           "segmentation": "segmentation", "pairs": "pix2pix"}  # fmt: skip
+"""The recipe that fits the reader of a layout."""
+
+
 @pytest.mark.parametrize(
     ("recipe", "layout"),
-    [
-        ("digits", "class_folders_with_splits"),
-        ("clothes", "class_folders_with_splits"),
-        ("detection", "yolo_ultralytics"),
-        ("segmentation", "mask_folders"),
-        ("pix2pix", "pairs_in_two_folders"),
-    ],
+    [("digits", "class_folders_with_splits"), *((RECIPES[reader], name) for name, (_, reader, _) in LAYOUTS.items())],
 )
 def test_a_recipe_and_a_folder_are_enough(tmp_path: Path, recipe: str, layout: str) -> None:
-    LAYOUTS[layout][0](tmp_path)
-    run = learner(recipe, f"data.root={tmp_path}")
+    write, _, counts = LAYOUTS[layout]
+    write(tmp_path)
+    share = () if "valid" in counts else (share_offered(recipe, tmp_path),)
+    run = learner(recipe, f"data.root={tmp_path}", *share)
     run.run().check()
     splits = run.training.splits
-    assert (len(splits.train.dataset), splits.valid is not None) == (4, True)
+    assert splits.train.dataset is not None and splits.valid is not None and run.metrics["train/loss"] > 0
+
+
+def share_offered(recipe: str, folder: Path) -> str:
+    """The override by which the error about a missing validation split offers one, at a share that fits six items."""
+    with pytest.raises(TrainerError, match="there is no validation split to measure on") as caught:
+        learner(recipe, f"data.root={folder}").run().check()
+    (offered,) = re.findall(r"`(data\.reader\.fractions=\{valid: 0\.1\})`", str(caught.value))
+    return str(offered).replace("0.1", "0.34")
 
 
 def test_the_format_is_told_before_anything_is_trained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     LAYOUTS["voc"][0](tmp_path)
-    assert main(["validate", "detection", f"data.root={tmp_path}"]) == 0
+    assert main(["check", "detection", f"data.root={tmp_path}"]) == 0
     assert f"{tmp_path}: Pascal VOC: train 4, valid 2" in capsys.readouterr().out
     LAYOUTS["class_folders"][0](tmp_path / "flat")
-    assert main(["validate", "clothes", f"data.root={tmp_path / 'flat'}"]) == 2
+    assert main(["check", "clothes", f"data.root={tmp_path / 'flat'}"]) == 2
     assert "there is no validation split to measure on" in capsys.readouterr().err
-    assert main(["validate", "clothes", f"data.root={tmp_path / 'flat'}", "data.reader.fractions={valid: 0.34}"]) == 0
+    assert main(["check", "clothes", f"data.root={tmp_path / 'flat'}", "data.reader.fractions={valid: 0.34}"]) == 0
     (tmp_path / "instances.json").write_text("{")
-    assert main(["validate", "detection", f"data.root={tmp_path}"]) == 2
+    assert main(["check", "detection", f"data.root={tmp_path}"]) == 2
 
 
 def test_a_recipes_own_data_keeps_its_reader() -> None:

@@ -41,9 +41,16 @@ class DataConfig(Section):
         None,
         gt=0,
         le=1_000_000,
-        description="Room for boxes in each item of a batch; null: the next power of two that it needs.",
+        description="Room for boxes in each item of a batch; null: the maximum of the data set, rounded up to a "
+        "multiple of 8. Batches of mixed items, or of a data set that does not know its maximum, take the next power "
+        "of two.",
     )
-    max_tokens: int | None = Field(None, gt=0, le=10_000_000, description="The same for tokens.")
+    max_tokens: int | None = Field(
+        None,
+        gt=0,
+        le=10_000_000,
+        description="Room for tokens in each item of a batch; null: the next power of two that the batch needs.",
+    )
     image_sizes: tuple[_Size, ...] = Field(
         (),
         description="Height and width of batches whose images differ in size, [[480, 640], [640, 480]]: they are "

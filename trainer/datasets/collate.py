@@ -40,15 +40,17 @@ class Collation:
     """To which sizes batches are filled up.
 
     Args:
-        objects: room for boxes in each item; None: the next power of two, from 8 on, that the batch needs.
-        tokens: the same for tokens.
+        objects: room for boxes in each item; None: `least_objects`, or the next power of two where a batch needs more.
+        tokens: room for tokens; None: the next power of two, from 8 on, that the batch needs.
         image_sizes: (height, width) that batches of images of different sizes may have: the first that has room for all
             of them; none: images of one batch must have one size.
+        least_objects: minimum room for boxes where `objects` is None, so that batches have one shape.
     """
 
     objects: int | None = None
     tokens: int | None = None
     image_sizes: tuple[tuple[int, int], ...] = ()
+    least_objects: int | None = None
 
     def room(self, axes: Sequence[str | int], extents: Sequence[Sequence[int]]) -> list[int | None]:
         """What the axes become on which items have these extents; None where they can't go into one batch."""
@@ -66,7 +68,8 @@ class Collation:
         if axis in (OBJECTS, TOKENS):
             room = self.objects if axis == OBJECTS else self.tokens
             if room is None:
-                return max(LEAST_ROOM, 1 << (most - 1).bit_length())
+                least = (self.least_objects if axis == OBJECTS else None) or LEAST_ROOM
+                return least if most <= least else 1 << (most - 1).bit_length()
             return room if most <= room else None
         return most if min(extents) == most else None
 

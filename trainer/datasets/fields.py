@@ -87,6 +87,13 @@ FIELDS: Mapping[str, Field] = {
         Field("keypoints", (OBJECTS, POINTS, 3), ("float32",), 0, "x, y and visibility (0, 1, 2) of points"),
         Field("image_id", (), ("int64",), 0, "the data set's own number of the image"),
         Field("size", (2,), ("int64",), 0, "height and width of the image as it was"),
+        Field(
+            "placement",
+            (3, 3),
+            ("float32",),
+            0,
+            "an affine map of (x, y, 1) to the image as it was",
+        ),
         Field("tokens", (TOKENS,), ("int32",), 0, "a text as numbers; the loader adds their `length` (int64)"),
     )
 }

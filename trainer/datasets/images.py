@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from trainer import TrainerError
+from trainer.datasets.image_warnings import warnings_name
 from trainer.datasets.paths import missing_file
 
 if TYPE_CHECKING:
@@ -21,6 +22,11 @@ MOST_PIXELS = 178_956_970
 
 SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm"})
 """Files that readers of folders take for images."""
+
+UNREAD = frozenset(
+    {".heic", ".heif", ".avif", ".jxl", ".jp2", ".jfif", ".svg", ".psd", ".dng", ".cr2", ".cr3", ".nef", ".arw", ".orf"}
+)
+"""Images of formats that readers leave out."""
 
 _BROKEN = (OSError, SyntaxError, ValueError, TypeError, EOFError, IndexError, KeyError, struct.error, zlib.error)
 """What Pillow raises for files that are cut short or damaged, by format and place of the damage."""
@@ -66,7 +72,7 @@ def decode(
         TrainerError: the file is missing, no image, cut short, damaged or too large, or has no 8 or 16-bit pixels.
     """
     image = opened(path)
-    orientation = _orientation(image)
+    orientation = _orientation(image, path)
     swaps = orientation in _SWAPS_AXES
     if swaps and annotated_size is not None and annotated_size == (image.height, image.width):
         orientation, swaps = 1, False  # the tool that made the annotations didn't know of EXIF
@@ -81,8 +87,16 @@ def decode(
 def oriented_size(path: Path) -> tuple[int, int]:
     """(height, width) of the image in a file as `decode` gives it, from its header. Raises `TrainerError` likewise."""
     image = opened(path)
-    swaps = _orientation(image) in _SWAPS_AXES
+    swaps = _orientation(image, path) in _SWAPS_AXES
     return (image.width, image.height) if swaps else (image.height, image.width)
+
+
+def is_turned(path: Path) -> bool:
+    """Whether EXIF says that the image in a file is shown turned or mirrored; False where it can't be read."""
+    try:
+        return _orientation(opened(path), path) != 1
+    except TrainerError:
+        return False
 
 
 def opened(path: Path) -> Image.Image:
@@ -90,7 +104,8 @@ def opened(path: Path) -> Image.Image:
     from PIL import Image, UnidentifiedImageError
 
     try:
-        image = Image.open(path)
+        with warnings_name(path):
+            image = Image.open(path)
     except FileNotFoundError:
         raise missing_file(path) from None
     except UnidentifiedImageError:
@@ -114,7 +129,8 @@ def opened(path: Path) -> Image.Image:
 def load(image: Image.Image, path: Path) -> None:
     """Decode an opened image. Raises `TrainerError` where it is cut short or damaged."""
     try:
-        image.load()
+        with warnings_name(path):
+            image.load()
     except _BROKEN as error:
         message = "the image is cut short" if "truncated" in str(error) else "the image is damaged"
         raise TrainerError(message, where=str(path), found=error, hint="Fetch the file again.") from error
@@ -132,7 +148,8 @@ def _eight_bits(image: Image.Image, path: Path, channels: int | None) -> np.ndar
         channels = 1 if image.mode in ("1", "L", "LA", "La") else 3
     mode = "RGB" if channels == 3 else "L"
     if image.mode != mode:
-        image = image.convert(mode)
+        with warnings_name(path):
+            image = image.convert(mode)
     pixels = np.asarray(image)
     return pixels if channels == 3 else pixels[:, :, None]
 
@@ -161,12 +178,13 @@ def _turned(pixels: np.ndarray, orientation: int) -> np.ndarray:
 _MIRRORED = {2: (1, -1), 3: (-1, -1), 4: (-1, 1), 6: (1, -1), 7: (-1, -1), 8: (-1, 1)}
 
 
-def _orientation(image: Image.Image) -> int:
+def _orientation(image: Image.Image, path: Path) -> int:
     """EXIF's orientation, 1 to 8; 1 (as it lies) without EXIF, or where EXIF alone is damaged."""
     if image.format not in _WITH_EXIF and "exif" not in image.info:
         return 1
     try:
-        found = image.getexif().get(_ORIENTATION, 1)
+        with warnings_name(path):
+            found = image.getexif().get(_ORIENTATION, 1)
     except _BROKEN:
         return 1
     return found if isinstance(found, int) else 1

@@ -1,7 +1,8 @@
-"""What is known of a data set's items without reading them: their classes and their sizes."""
+"""What is known of a data set's items without reading them: their classes, sizes and numbers of objects."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ def labels_of(dataset: Dataset) -> np.ndarray:
     Raises:
         TrainerError: the data set does not know them.
     """
-    return _column(dataset, "labels", "label", "the class of each item")
+    return _required(dataset, "labels", "label", "the class of each item")
 
 
 def sizes_of(dataset: Dataset) -> np.ndarray:
@@ -25,19 +26,32 @@ def sizes_of(dataset: Dataset) -> np.ndarray:
     Raises:
         TrainerError: the data set does not know them.
     """
-    return _column(dataset, "sizes", "size", "the size of each item")
+    return _required(dataset, "sizes", "size", "the size of each item")
 
 
-def _column(dataset: Any, attribute: str, field: str, what: str) -> np.ndarray:
+def most_objects(datasets: Iterable[Dataset]) -> int | None:
+    """The maximum number of objects of an item, by the attributes `object_counts`; None where one has none."""
+    counts = [_column(dataset, "object_counts", "") for dataset in datasets]
+    known = [column for column in counts if column is not None]
+    return max(int(column.max(initial=0)) for column in known) if known and len(known) == len(counts) else None
+
+
+def _column(dataset: Any, attribute: str, field: str) -> np.ndarray | None:
     if isinstance(dataset, Subset):
-        return _column(dataset.dataset, attribute, field, what)[dataset.indices]
+        whole = _column(dataset.dataset, attribute, field)
+        return None if whole is None else whole[dataset.indices]
     if isinstance(dataset, ArrayDataset) and field in dataset.arrays:
         return np.asarray(dataset.arrays[field])
-    own = getattr(dataset, attribute, None)
-    if own is not None:
-        return np.asarray(own)
-    if hasattr(dataset, "dataset"):
-        return _column(dataset.dataset, attribute, field, what)
+    if hasattr(dataset, attribute):
+        own = getattr(dataset, attribute)
+        return None if own is None else np.asarray(own)
+    return _column(dataset.dataset, attribute, field) if hasattr(dataset, "dataset") else None
+
+
+def _required(dataset: Any, attribute: str, field: str, what: str) -> np.ndarray:
+    found = _column(dataset, attribute, field)
+    if found is not None:
+        return found
     raise TrainerError(
         f"this data set does not know {what} without reading it",
         found=type(dataset).__name__,

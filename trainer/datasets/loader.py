@@ -55,9 +55,10 @@ class Loader:
     them. Several loaders may share their workers, which they are then handed. The arrays of a batch from worker
     processes lie in shared memory, and are the holder's for as long as it keeps one of them.
 
-    `on_error="skip"` gives an unusable item weight 0 and another item's content; `on_bad_item` hears of it either way
-    when its batch is taken, once for each item. `bad_items` counts them by reason. `data_wait` is the time in seconds
-    spent waiting for batches, by `clock`. `tell` hears, in words, of workers that died or take long.
+    `on_error="skip"` gives an unusable item weight 0 and another item's content, which with `never_empty` counts once
+    where a batch has no weight left; `on_bad_item` hears of it either way when its batch is taken, once for each item.
+    `bad_items` counts them by reason. `data_wait` is the time in seconds spent waiting for batches, by `clock`. `tell`
+    hears, in words, of workers that died or take long.
     """
 
     def __init__(
@@ -72,6 +73,7 @@ class Loader:
         transform: BatchTransform | None = None,
         collation: Collation = FIT,
         on_error: OnError = "raise",
+        never_empty: bool = False,
         on_bad_item: Callable[[BadItem], None] | None = None,
         workers: int | Workers = 0,
         worker_kind: Kind = "auto",
@@ -93,7 +95,7 @@ class Loader:
         self.position = Position(0, 0)
         self.data_wait = 0.0
         self.bad_items: Counter[str] = Counter()
-        self._maker = BatchMaker(dataset, seed, transform, collation, on_error)
+        self._maker = BatchMaker(dataset, seed, transform, collation, on_error, never_empty)
         self.workers = (
             workers_for(self._maker, workers, worker_kind, prefetch, self._told)
             if isinstance(workers, int)
@@ -111,6 +113,12 @@ class Loader:
         """Batches in one epoch."""
         whole, rest = divmod(len(self.sampler), self.batch_size)
         return whole + (1 if rest and self.pad_last else 0)
+
+    @property
+    def room_for_objects(self) -> int | None:
+        """The number of objects that each item of a batch has room for; None where batches decide for themselves."""
+        collation = self._maker.collation
+        return collation.objects if collation.objects is not None else collation.least_objects
 
     def epoch(self, epoch: int, start: int = 0, *, continues: bool = False) -> EpochBatches:
         """The batches of `epoch` from batch `start` on; takes up a position without visiting what lies before it.

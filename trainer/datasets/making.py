@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
 
@@ -19,6 +20,9 @@ BatchTransform = Callable[[Batch, Draws], Batch]
 """Changes a batch (augmentation, say); all that is random in it comes from the `Draws`, one row an item."""
 
 OnError = Literal["raise", "skip"]
+
+_MOST_FOLLOWING = 64
+"""So many items after a batch are tried where none of its own can be used."""
 
 Room = Callable[[Shapes], dict[str, np.ndarray]]
 """Hands out arrays of these shapes and dtypes, in which a batch is made."""
@@ -67,7 +71,8 @@ def new_arrays(shapes: Shapes) -> dict[str, np.ndarray]:
 class BatchMaker:
     """Makes batches of a data set: a pure function of the plan.
 
-    `on_error="skip"` gives an unusable item weight 0 and another item's content.
+    `on_error="skip"` gives an unusable item weight 0 and another item's content. With `never_empty` a batch that has no
+    weight left counts that content once, as training does: the mean of a loss over nothing is no number.
     """
 
     dataset: Dataset
@@ -75,6 +80,7 @@ class BatchMaker:
     transform: BatchTransform | None = None
     collation: Collation = FIT
     on_error: OnError = "raise"
+    never_empty: bool = False
 
     @property
     def takes_batches(self) -> bool:
@@ -93,6 +99,8 @@ class BatchMaker:
         if self.takes_batches:
             return Made(self._finished(take(self.dataset, plan.indices), weight, plan))
         items = self._items(plan, weight, unusable, now)
+        if self.never_empty and not weight.any():
+            weight[0] = 1
         shapes = batch_shapes(items, self.collation, where=lambda row: self.dataset.source(int(plan.indices[row])))
         _refuse_weight(shapes)
         if self.transform is not None:
@@ -129,14 +137,22 @@ class BatchMaker:
             except Exception as error:
                 error.add_note(f"This was item {index}: {self.dataset.source(index)}")
                 raise
-        good = next((item for item in items if item is not None), None)
+        good = next((item for item in items if item is not None), None) or self._following(plan)
         if good is None:
             raise TrainerError(
                 "no item of a batch can be used",
                 where=unusable[0].source,
-                found=f"{len(items)} unusable items in a row; the first: {unusable[0].message}",
+                found=f"{len(items)} unusable items, and those after them; the first: {unusable[0].message}",
             )
         return [good if item is None else item for item in items]
+
+    def _following(self, plan: Plan) -> Item | None:
+        """The first usable item of those after the batch's last; None where too many are not."""
+        last, count = int(plan.indices[-1]), len(self.dataset)
+        for step in range(1, min(count, _MOST_FOLLOWING)):
+            with suppress(TrainerError):
+                return self._item((last + step) % count, plan.epoch)
+        return None
 
     def _item(self, index: int, epoch: int) -> Item:
         if isinstance(self.dataset, EpochDataset):

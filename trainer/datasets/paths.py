@@ -67,6 +67,11 @@ def folder(path: Path) -> Path:
     )
 
 
+def is_hidden(name: str) -> bool:
+    """Whether a file or folder is no part of a data set by its name: a dot first, or macOS' copy in an archive."""
+    return name.startswith(".") or name == "__MACOSX"
+
+
 def natural(name: str) -> tuple[object, ...]:
     """A key that sorts names as people do: 2.jpg before 10.jpg."""
     return tuple((0, int(part), "") if part.isdecimal() else (1, 0, part) for part in re.split(r"(\d+)", name) if part)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from trainer import TrainerError
 from trainer.datasets.cache import Cached, ItemCache
-from trainer.datasets.collate import Collation
+from trainer.datasets.collate import LEAST_ROOM, Collation
 from trainer.datasets.dataset import Dataset, Subset, gives_batches
-from trainer.datasets.known import labels_of, sizes_of
+from trainer.datasets.known import labels_of, most_objects, sizes_of
 from trainer.datasets.loader import Loader
 from trainer.datasets.making import BatchMaker, BatchTransform, EpochDataset
 from trainer.datasets.samplers import BySize, ClassBalanced, InOrder, Sampler, Shuffled, Weighted, class_weights
@@ -43,6 +43,7 @@ def loaders(
     splits = {name: pipeline_for(split, data.transforms.of(name), config.seed) for name, split in splits.items()}
     workers: Workers | int | None = data.workers
     made: dict[str, Loader] = {}
+    collation = _collation(splits.values(), data)
     shares = sum(map(len, splits.values()))
     for name, dataset in splits.items():
         if workers is None:
@@ -57,14 +58,25 @@ def loaders(
             config.seed,
             sampler=_sampler(dataset, data, batch_size) if name == TRAIN else None,
             transform=augmentation if name == TRAIN else None,
-            collation=Collation(data.max_objects, data.max_tokens, data.image_sizes),
+            collation=collation,
             on_error=data.on_error,
+            never_empty=name == TRAIN,
             workers=workers,
             worker_kind=data.worker_kind,
             prefetch=data.prefetch,
         )
         workers = made[name].workers
     return made
+
+
+def _collation(splits: Iterable[Dataset], data: DataConfig) -> Collation:
+    """Batches of all splits have room for the maximum number of objects of an item, so that a step has one shape.
+
+    Transforms that mix items may need more; those batches get the next power of two.
+    """
+    most = most_objects(splits) if data.max_objects is None else None
+    least = None if most is None else max(1, -(-most // LEAST_ROOM)) * LEAST_ROOM
+    return Collation(data.max_objects, data.max_tokens, data.image_sizes, least)
 
 
 def _refuse_unread(config: RunConfig) -> None:
@@ -82,23 +94,15 @@ def _refuse_unread(config: RunConfig) -> None:
 
 def _refuse_unmeasured(splits: Mapping[str, Dataset], config: RunConfig) -> None:
     """Raises `TrainerError` where the config asks for metrics of validation, and nothing is there to validate on."""
-    refuse_unmeasured({name: f"{name}: {len(split)} items" for name, split in splits.items()}, config)
+    from trainer.configs.awaited import measured_on  # as above
+    from trainer.configs.problems import dotted
 
-
-def refuse_unmeasured(splits: Mapping[str, str], config: RunConfig) -> None:
-    """The same of splits that are not read yet: by name, what is known of each."""
-    best, stopping = config.checkpoint.best, config.early_stopping
-    asked = {
-        "metrics.valid": bool(config.metrics.valid),
-        "checkpoint.best": best is not None and best.metric.startswith(f"{VALID}/"),
-        "early_stopping": stopping is not None and stopping.metric.startswith(f"{VALID}/"),
-    }
-    keys = [key for key, is_asked in asked.items() if is_asked]
+    keys = [dotted(path) for path in measured_on(config, VALID)]
     if TRAIN in splits and VALID not in splits and keys:
         raise TrainerError(
             "there is no validation split to measure on",
             where=", ".join(keys),
-            found=", ".join(splits.values()),
+            found=", ".join(f"{name}: {len(split)} items" for name, split in splits.items()),
             expected="a split called valid",
             hint="`data.reader.fractions={valid: 0.1}` takes a tenth of train; "
             "without validation, set metrics.valid=[] and checkpoint.best=null.",

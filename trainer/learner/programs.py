@@ -12,12 +12,12 @@ from trainer import TrainerError, engine
 from trainer.engine import State, Tensor
 from trainer.engine.nn import RandomState
 from trainer.engine.targets import Fence
+from trainer.learner.autotune import running_evaluation
 from trainer.learner.ema import Ema
 from trainer.learner.precision import LossScale
 from trainer.learner.stepping import Stepping, stepping
 from trainer.learner.tally import Handed, Tally
 from trainer.learner.task import Task, parts_of
-from trainer.learner.tuning import running_evaluation
 from trainer.learner.worst import ITEMS, Scoring
 from trainer.metrics import Predictions
 

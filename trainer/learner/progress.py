@@ -21,7 +21,7 @@ from trainer.rundir import EventSink, WarningEvent
 
 if TYPE_CHECKING:
     from trainer.configs import RunConfig
-    from trainer.learner.task import Plan
+    from trainer.learner.plan import Plan
 
 
 @dataclass

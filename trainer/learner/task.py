@@ -14,11 +14,12 @@ from trainer.engine import State, Tensor
 from trainer.engine.nn import Module
 from trainer.learner.optimizers import Optimizer, optimizer_from
 from trainer.learner.optimizers.optimizer import Target
+from trainer.learner.plan import DataSplits, Plan
 from trainer.learner.samples import Sample
 
 if TYPE_CHECKING:
     from trainer.configs import RunConfig
-    from trainer.datasets import Dataset, Loader
+    from trainer.datasets import Dataset
     from trainer.learner.hooks import Hook
     from trainer.learner.inference import Pipeline
     from trainer.metrics import Measured, Predictions
@@ -27,36 +28,6 @@ Batch = Mapping[str, Tensor]
 
 Returned = Mapping[str, "Measured | Predictions"]
 """What a step gives: metrics, and predictions from which those that the config names are computed, by name."""
-
-
-@dataclass(frozen=True)
-class DataSplits:
-    """The loaders of a task. Without `valid` nothing is validated, without `test` nothing is tested at the end.
-
-    Several test splits have names; their metrics are told of as test/<name>.
-    """
-
-    train: Loader
-    valid: Loader | None = None
-    test: Loader | Mapping[str, Loader] | None = None
-
-    def tests(self) -> dict[str, Loader]:
-        """The test splits by the names of their metrics' splits."""
-        if isinstance(self.test, Mapping):
-            return {f"test/{name}": loader for name, loader in self.test.items()}
-        return {} if self.test is None else {"test": self.test}
-
-    def all(self) -> list[Loader]:
-        """All loaders, the training split's first."""
-        return [self.train, *([] if self.valid is None else [self.valid]), *self.tests().values()]
-
-
-@dataclass(frozen=True)
-class Plan:
-    """How long the training is in steps, known once the data is; `total_steps` is 0 where only time ends it."""
-
-    steps_per_epoch: int
-    total_steps: int
 
 
 @dataclass

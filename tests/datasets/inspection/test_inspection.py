@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import Image, ImageDraw
 
 from trainer import TrainerError
 from trainer.datasets import ArrayDataset
@@ -47,6 +47,13 @@ def test_boxes_classes_and_sizes_are_counted_at_full_resolution():
     assert boxes["width"] == {"least": 20, "median": 20, "mean": 37.3333, "most": 72}
     assert boxes["small (below 32 x 32)"] == 2 and boxes["medium"] == 1
     assert found.fields["boxes"] == "float32 [1, 4]"
+
+
+def test_a_contact_sheet_has_the_reason_in_the_place_of_a_bad_item(monkeypatch):
+    texts = []
+    monkeypatch.setattr(ImageDraw.ImageDraw, "multiline_text", lambda pen, place, text, ink: texts.append(text))
+    plain = np.asarray(contact_sheet(Mixed(), [1]))
+    assert texts == ["a box has no area\n"] and plain[SIDE // 2, SIDE // 2].tolist() == [110, 28, 28]
 
 
 def test_a_sample_is_spread_evenly():

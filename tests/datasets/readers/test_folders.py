@@ -59,7 +59,7 @@ def test_folders_that_are_no_classes_are_refused(tmp_path, picture, refusal):
     picture("dog/1.png")
     picture("rabbit/1.png")
     says = refusal(lambda: ImageFolder(tmp_path, classes=("dog", "cat")))
-    assert "the folders are not the classes\n  found:    dog, rabbit\n  expected: dog, cat" in says
+    assert "rabbit: the folder is none of the classes\n  found:    rabbit\n  expected: dog, cat" in says
     (tmp_path / "empty/cat").mkdir(parents=True)
     assert "no files of this kind in the folder" in refusal(lambda: ImageFolder(tmp_path, images="empty"))
     assert "no folders" in refusal(lambda: ImageFolder(tmp_path, images="empty/cat"))

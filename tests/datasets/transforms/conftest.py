@@ -40,6 +40,7 @@ def make_item() -> MakeItem:
             "labels_hot": np.eye(3, dtype=np.float32)[seed % 3],
             "image_id": np.int64(seed),
             "size": np.array([height, width]),
+            "placement": np.eye(3, dtype=np.float32),
         }
 
     return make

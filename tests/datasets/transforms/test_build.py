@@ -12,9 +12,9 @@ from trainer import TrainerError
 from trainer.configs.own import forget_own_code
 from trainer.configs.transforms import OwnTransform
 from trainer.configs.transforms.pixels import OneHotConfig
-from trainer.configs.transforms.space import ResizeConfig
+from trainer.configs.transforms.space import PadConfig, ResizeConfig
 from trainer.datasets import Pipeline
-from trainer.datasets.transforms import HorizontalFlip, Resize
+from trainer.datasets.transforms import HorizontalFlip, Pad, Resize
 from trainer.datasets.transforms.build import pipeline_for
 
 OWN = '''\
@@ -77,6 +77,19 @@ def test_the_data_set_says_how_many_classes_there_are(made: Any) -> None:
     made.class_names = ()
     with pytest.raises(TrainerError, match=r"how many classes[\s\S]*`classes` of one_hot"):
         pipeline_for(made, [OneHotConfig(name="one_hot")], 0)
+
+
+def test_pad_knows_the_largest_image_of_the_data_set(made: Any) -> None:
+    made.sizes = np.array([[24, 32], [50, 20]])
+    section = PadConfig(name="pad", multiple=16, to_largest=True)
+    assert pipeline_for(made, [section], 0)[0]["image"].shape == (64, 32, 3)
+    with pytest.raises(TrainerError, match="only before other transforms"):
+        pipeline_for(made, [ResizeConfig(name="resize", size=8), section], 0)
+    del made.sizes
+    with pytest.raises(TrainerError, match="does not know the size of each item"):
+        pipeline_for(made, [section], 0)
+    with pytest.raises(TrainerError, match="Pad alone"):
+        Pad(multiple=16, to_largest=True)
 
 
 def test_transforms_of_the_configuration_take_the_place_of_the_tasks(made: Any) -> None:

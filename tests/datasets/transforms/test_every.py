@@ -219,7 +219,7 @@ def test_a_transform_that_is_not_wanted_leaves_the_item_alone(make_item: Any) ->
 
 
 def test_sections_make_transforms() -> None:
-    made = transforms_for([SECTIONS["one_hot"](name="one_hot", smoothing=0.3)], ("a", "b", "c"))
+    made = transforms_for([SECTIONS["one_hot"](name="one_hot", smoothing=0.3)], Some([]))
     assert made == [t.OneHot(3, smoothing=0.3)]
     crop = SECTIONS["random_crop"](name="random_crop", size=24, probability=0.5)
-    assert transforms_for([crop], ()) == [t.RandomCrop((24, 24), probability=0.5)]
+    assert transforms_for([crop], Some([])) == [t.RandomCrop((24, 24), probability=0.5)]

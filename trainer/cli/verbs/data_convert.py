@@ -56,8 +56,9 @@ def execute(arguments: argparse.Namespace) -> int:
     target = Path(arguments.target)
     if not target.absolute().parent.is_dir():
         raise write_error(target, FileNotFoundError(2, "there is no such folder to put it in"))
+    is_undivided = list(parts) in ([""], ["train"])
     done = convert(
-        dataset if len(parts) == 1 else parts, arguments.target_format, target, images=arguments.images,
+        dataset if is_undivided else parts, arguments.target_format, target, images=arguments.images,
         on_error=arguments.on_error,
         progress=line.of("images"),
     )  # fmt: skip

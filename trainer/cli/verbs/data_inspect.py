@@ -65,7 +65,7 @@ def execute(arguments: argparse.Namespace) -> int:
     first = next(iter(found.values()))
     first.bad[:0] = [(error.where or "", error) for error in strays]
     if arguments.contact_sheet:
-        _draw(splits, found, arguments.contact_sheet, arguments.pictures)
+        draw(splits, found, arguments.contact_sheet, arguments.pictures)
     if arguments.json:
         print(json.dumps({name: inspection.to_json() for name, inspection in found.items()}, indent=1))
     else:
@@ -143,6 +143,8 @@ def _splits(words: Sequence[str], opening: Opening, form: str | None) -> Mapping
 
 
 def _of_config(words: Sequence[str], opening: Opening) -> Mapping[str, Dataset]:
+    import sys
+
     from trainer import configs
     from trainer.cli.prepare import split_words
 
@@ -151,8 +153,11 @@ def _of_config(words: Sequence[str], opening: Opening) -> Mapping[str, Dataset]:
     loaded = configs.load(target, overrides)
     data = loaded.config.data
     if data.reader is not None and data.root is not None:
+        from trainer.datasets.layouts import detect
         from trainer.datasets.readers import read_splits
 
+        if data.reader.name == "auto":
+            print(f"{data.root}: {detect(data.root, data.reader.form).line()}", file=sys.stderr)
         return read_splits(data.reader, data.root, seed=loaded.config.seed, opening=opening)
     from trainer.cli.tasks import task_class
 
@@ -164,22 +169,19 @@ def _of_config(words: Sequence[str], opening: Opening) -> Mapping[str, Dataset]:
     return {name: loader.dataset for name, loader in loaders.items()}
 
 
-def _draw(splits: Mapping[str, Dataset], found: Mapping[str, Inspection], file: str, most: int) -> None:
-    """The contact sheet of the first split, of usable items spread evenly."""
+def draw(splits: Mapping[str, Dataset], found: Mapping[str, Inspection], file: str, most: int) -> None:
+    """The contact sheet of the first split: items spread evenly, up to a quarter of them such that can't be used."""
     import sys
     from pathlib import Path
-
-    import numpy as np
 
     from trainer import TrainerError
     from trainer.datasets.inspection import contact_sheet
     from trainer.rundir import write_error
 
     name, inspection = next(iter(found.items()))
-    if not inspection.usable:
-        raise TrainerError("there is nothing to draw", where=name, found="no item can be used")
-    places = np.linspace(0, len(inspection.usable) - 1, min(most, len(inspection.usable))).astype(int)
-    sheet = contact_sheet(splits[name], [inspection.usable[place] for place in places])
+    faulty = _spread(inspection.unusable, max(most - len(inspection.usable), -(-most // 4)))
+    chosen = sorted([*faulty, *_spread(inspection.usable, most - len(faulty))])
+    sheet = contact_sheet(splits[name], chosen)
     try:
         sheet.save(Path(file))
     except OSError as error:
@@ -188,4 +190,12 @@ def _draw(splits: Mapping[str, Dataset], found: Mapping[str, Inspection], file: 
         raise TrainerError(
             "not a kind of picture", where=file, found=error, expected="a name that ends in .png"
         ) from None
-    print(f"{file}: {len(places)} items of {name}", file=sys.stderr)
+    of_them = f", {len(faulty)} of which can't be used" if faulty else ""
+    print(f"{file}: {len(chosen)} items of {name}{of_them}", file=sys.stderr)
+
+
+def _spread(items: Sequence[int], most: int) -> list[int]:
+    """At most so many of the items, spread evenly."""
+    import numpy as np
+
+    return [items[place] for place in np.linspace(0, len(items) - 1, min(most, len(items))).astype(int)]

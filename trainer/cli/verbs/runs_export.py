@@ -1,14 +1,14 @@
-"""`trainer export`: what a run tells, for another tool."""
+"""`trainer runs export`: what a run logged, for another tool."""
 
 from __future__ import annotations
 
 import argparse
 
 EXAMPLES = """\
-  trainer export digits --to csv
-  trainer export digits --to tensorboard folder=logs/digits
-  trainer export digits --to wandb project=digits
-  trainer export digits --to mlflow tracking_uri=http://localhost:5000
+  trainer runs export digits --to csv
+  trainer runs export digits --to tensorboard folder=logs/digits
+  trainer runs export digits --to wandb project=digits
+  trainer runs export digits --to mlflow tracking_uri=http://localhost:5000
 """
 
 
@@ -23,6 +23,7 @@ def describe(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
+    from pathlib import Path
 
     from trainer import TrainerError
     from trainer.cli.find import find_run
@@ -42,6 +43,8 @@ def execute(arguments: argparse.Namespace) -> int:
     except ValueError as error:
         raise TrainerError(str(error)) from error
     sink = make_sink(arguments.to, paths, options)
+    if Path(sink.place).is_file():
+        raise TrainerError("there is such a file already", where=sink.place, hint="Delete it, or name another: path=….")
     records = read_events(paths.events)
     line = ProgressLine()
     show = line.of("records")
@@ -50,5 +53,5 @@ def execute(arguments: argparse.Namespace) -> int:
         show(done, len(records))
     sink.close()
     line.clear()
-    print(f"{paths.name}: {len(records)} records to {arguments.to}")
+    print(f"{paths.name}: {len(records)} records to {sink.place}")
     return 0

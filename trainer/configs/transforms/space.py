@@ -62,7 +62,14 @@ class PadConfig(Filling):
 
     name: Literal["pad"]
     size: Size | None = Field(None, description="Height and width that come out, or one number for both.")
-    multiple: Pixels | None = Field(None, description="Each side to the next multiple of so many pixels.")
+    multiple: Pixels | None = Field(
+        None, description="Pad height and width to the next multiple of this many pixels; null: to `size`."
+    )
+    to_largest: bool = Field(
+        False,
+        description="With `multiple`: pad every image to the size of the split's largest image, rounded up, before all "
+        "other transforms; false: each image to its own next multiple.",
+    )
 
 
 class RandomCropConfig(Sized, Filling, Dropping):

@@ -1,9 +1,14 @@
-"""One picture of many items with their annotations drawn: boxes, masks, keypoints, classes, targets beside them."""
+"""One picture of many items with their annotations drawn: boxes, masks, keypoints, classes, targets beside them.
+
+Of an item that can't be used, it shows the reason.
+"""
 
 from __future__ import annotations
 
 import colorsys
+import textwrap
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,20 +23,27 @@ if TYPE_CHECKING:
 SIDE, MARGIN, CAPTION = 240, 8, 16
 """Pixels: the longer side of a picture, what is between two, and the line of text below."""
 
+_LETTER = 6
+"""Pixels of a letter of Pillow's own font, about."""
+_FAULTY = (110, 28, 28)
 _BACKGROUND, _INK = (24, 24, 27), (228, 228, 231)
 
 
 def contact_sheet(dataset: Dataset, indices: Sequence[int], columns: int = 6) -> Image.Image:
-    """The items `indices` of a data set of images as one picture.
+    """The items `indices` of a data set of images as one picture; the reason in the place of one that can't be used.
 
     Raises:
-        TrainerError: the items have no images, or one can't be used.
+        TrainerError: the items have no images.
     """
     from PIL import Image, ImageDraw
 
     tiles = []
     for index in indices:
-        item = dataset[index]
+        try:
+            item = dataset[index]
+        except TrainerError as error:
+            tiles.append((written(error), Path(dataset.source(index)).name))
+            continue
         if "image" not in item:
             raise TrainerError("a contact sheet is of images", where=dataset.source(index), found=", ".join(item))
         tiles.append((drawn(item, dataset.class_names), _caption(item, dataset.class_names)))
@@ -44,8 +56,20 @@ def contact_sheet(dataset: Dataset, indices: Sequence[int], columns: int = 6) ->
     for place, (tile, caption) in enumerate(tiles):
         left, top = MARGIN + place % columns * cell[0], MARGIN + place // columns * cell[1]
         sheet.paste(tile, (left, top))
-        pen.text((left, top + SIDE + 2), caption[: wide // 6], _INK)
+        pen.text((left, top + SIDE + 2), caption[: wide // _LETTER], _INK)
     return sheet
+
+
+def written(error: TrainerError) -> Image.Image:
+    """A tile with what is wrong with an item, and what was found and expected."""
+    from PIL import Image, ImageDraw
+
+    tile = Image.new("RGB", (SIDE, SIDE), _FAULTY)
+    parts = [error.message, *(f"{what}: {said}" for what, said in (("found", error.found), ("expected", error.expected))
+                              if said is not None)]  # fmt: skip
+    lines = [line for part in parts for line in [*textwrap.wrap(str(part), (SIDE - 2 * MARGIN) // _LETTER), ""]]
+    ImageDraw.Draw(tile).multiline_text((MARGIN, MARGIN), "\n".join(lines), _INK)
+    return tile
 
 
 def drawn(item: Item, class_names: Sequence[str]) -> Image.Image:

@@ -30,6 +30,11 @@ class Inspection:
     bad: list[tuple[str, TrainerError]] = field(default_factory=list)
     """(source, what is wrong) of each item, or record of none, that can't be used."""
     usable: list[int] = field(default_factory=list)
+    """The numbers of the items that can be used."""
+    unusable: list[int] = field(default_factory=list)
+    """The numbers of those that can't."""
+    image_ids: list[int] = field(default_factory=list)
+    """The `image_id` of each usable item that has one."""
 
     @property
     def reasons(self) -> dict[str, int]:
@@ -63,6 +68,7 @@ def inspect(dataset: Dataset, *, most: int | None = None, progress: Progress | N
             check_item(item, where=source)
         except TrainerError as error:
             inspection.bad.append((source, error))
+            inspection.unusable.append(index)
             continue
         finally:
             if progress is not None:
@@ -70,6 +76,8 @@ def inspect(dataset: Dataset, *, most: int | None = None, progress: Progress | N
         if not inspection.usable:
             inspection.fields = {name: f"{value.dtype} {list(value.shape)}" for name, value in item.items()}
         inspection.usable.append(index)
+        if "image_id" in item:
+            inspection.image_ids.append(int(item["image_id"]))
         for collector in collectors:
             collector.see(item)
     results = {collector.name: collector.result(dataset.class_names) for collector in collectors}

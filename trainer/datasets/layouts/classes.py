@@ -6,7 +6,7 @@ from trainer import TrainerError
 from trainer.datasets.layouts.layout import Layout, Part
 from trainer.datasets.layouts.listing import Listing, name_of
 from trainer.datasets.layouts.masks import IMAGES, MASKS
-from trainer.datasets.layouts.pairs import SIDES
+from trainer.datasets.layouts.pairs import SIDES, share_names
 from trainer.datasets.split_words import TRAIN, in_order, split_named
 
 _OTHER_MEANINGS = {*IMAGES, *MASKS, "labels", "annotations", "pairs"}
@@ -31,7 +31,7 @@ def class_folders(listing: Listing) -> Layout | None:
         classes = _classes(listing, "")
         if len(classes) < 2 or listing.images("") or any(split_named(name) for name in classes):
             return None
-        if any({name.lower() for name in classes} == set(pair) and _same_names(listing, classes) for pair in SIDES):
+        if any({name.lower() for name in classes} == set(pair) and share_names(listing, classes) for pair in SIDES):
             return None
         part = Part({"name": "image_folder", "images": "."}, len(listing.images_below("")))
         return Layout("class folders", {TRAIN: part}, ", ".join(classes[:8]))
@@ -62,8 +62,3 @@ def _classes(listing: Listing, at: str) -> list[str]:
         for folder in folders
     )
     return [] if has_others else folders  # the reader tells of an empty one
-
-
-def _same_names(listing: Listing, folders: list[str]) -> bool:
-    first, *others = ({name_of(file) for file in listing.images_below(folder)} for folder in folders)
-    return all(names == first for names in others)

@@ -105,6 +105,8 @@ def images_folder(listing: Listing, file: str, names: list[str], split: str | No
     Raises:
         TrainerError: none of them is there, or they are in two folders alike.
     """
+    if not names:
+        raise TrainerError("a split has no items", where=str(listing.root / file), found="an empty list of images")
     sample = names[:_SAMPLE]
     counts = Counter({at: sum(listing.has(join(at, name)) for name in sample) for at in listing.folders})
     most = max(counts.values(), default=0)
@@ -112,7 +114,7 @@ def images_folder(listing: Listing, file: str, names: list[str], split: str | No
         raise TrainerError(
             "the images of the annotations are not in the folder",
             where=str(listing.root / file),
-            found=f"no {sample[0]} in {listing.root} or below it" if sample else "no images",
+            found=f"no {sample[0]} in {listing.root} or below it",
             hint="`data.root` names a folder that holds the images and the annotations.",
         )
     best = [at for at, count in counts.items() if count == most]

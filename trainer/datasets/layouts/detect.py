@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from trainer import TrainerError
-from trainer.datasets.images import SUFFIXES
+from trainer.datasets.images import SUFFIXES, UNREAD
 from trainer.datasets.layouts.classes import class_folders
 from trainer.datasets.layouts.coco import coco, coco_file
 from trainer.datasets.layouts.layout import Layout, Part
@@ -119,13 +119,18 @@ def _unknown(listing: Listing, form: str | None) -> TrainerError:
     return TrainerError(
         "which format this is can't be told" if form is None else f"the folder has no layout of the format {form}",
         where=str(listing.root),
-        found=(", ".join(entries[:8]) or "an empty folder") + (f"; {images} images in all" if images else ""),
+        found=(", ".join(entries[:8]) or "an empty folder") + (f"; {images} images in all" if entries else ""),
         expected="COCO, YOLO or Pascal VOC annotations; a folder of images for each class; images and a CSV of labels; "
         "images and masks; two folders of pairs; IDX files, tables or texts (docs/data.md, Layouts)",
         hint="`data.reader` names the format: {name: pairs} for two pictures side by side in each image."
         if images
         else "`data.reader` names the format.",
     )
+
+
+def unread_images(listing: Listing) -> dict[str, tuple[int, str]]:
+    """Images of formats that no reader opens: by their ending, how many there are and the first one's path."""
+    return {suffix: found for suffix, found in _unread(listing).items() if suffix in UNREAD}
 
 
 def _unread(listing: Listing) -> dict[str, tuple[int, str]]:

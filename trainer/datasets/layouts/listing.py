@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 
 from trainer.datasets.images import SUFFIXES
-from trainer.datasets.paths import folder, natural
+from trainer.datasets.paths import folder, is_hidden, natural
 
 _DOCUMENTS = ("readme", "license", "licence", "copying", "citation", "changelog")
 """Beginnings of names of files that describe a data set and hold none of it."""
@@ -32,9 +32,9 @@ class Listing:
         """The listing of a folder on disk. Raises `TrainerError` where there is no such folder."""
         found: dict[str, Sequence[str]] = {}
         for path, below, files in os.walk(folder(root)):
-            below[:] = sorted(name for name in below if not name.startswith("."))
+            below[:] = sorted(name for name in below if not is_hidden(name))
             relative = os.path.relpath(path, root).replace(os.sep, "/")
-            kept = [name for name in files if not name.startswith(".") and not name.lower().startswith(_DOCUMENTS)]
+            kept = [name for name in files if not is_hidden(name) and not name.lower().startswith(_DOCUMENTS)]
             found["" if relative == "." else relative] = sorted(kept, key=natural)
         return cls(root, found)
 

@@ -6,13 +6,14 @@ import csv
 import io
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from trainer import TrainerError
 from trainer.datasets.images import opened
 from trainer.datasets.layouts.layout import Layout, Part
 from trainer.datasets.layouts.listing import Listing, join, name_of, stems_in
-from trainer.datasets.split_words import TRAIN, in_order, split_named
+from trainer.datasets.split_words import TEST, TRAIN, VALID, in_order, split_named
 
 IMAGES = ("images", "image", "imgs", "img", "jpegimages", "photos")
 MASKS = ("masks", "mask", "segmentationclass", "segmentation", "labels", "annotations", "gt")
@@ -23,13 +24,18 @@ SUFFIX = "_mask"
 def mask_folders(listing: Listing) -> Layout | None:
     """Images and masks in parallel folders, each divided or within the folder of a split."""
     pairs: dict[str, tuple[str, str, str]] = {}
-    for split, images, masks in _parallel(listing):
+    folders = _parallel(listing)
+    for split, images, masks in folders:
         for suffix in ("", SUFFIX):
             found = stems_in(listing.below(masks, ".png", ".bmp", ".tif", ".tiff", ".gif"), masks)
             if {stem + suffix for stem in stems_in(listing.images_below(images), images)} & found:
                 pairs[split] = images, masks, suffix
                 break
-    return _layout(listing, "images and masks", pairs) if pairs else None
+    if not pairs:
+        return None
+    suffix = next(iter(pairs.values()))[2]
+    lacking = {split: (images, masks, suffix) for split, images, masks in folders if split != TEST}
+    return _layout(listing, "images and masks", lacking | pairs)
 
 
 def masks_beside(listing: Listing) -> Layout | None:
@@ -47,7 +53,10 @@ def masks_beside(listing: Listing) -> Layout | None:
     if not pairs:
         stems = stems_in(listing.images(""), "")
         pairs = {TRAIN: ("", "", SUFFIX)} if any(stem + SUFFIX in stems for stem in stems) else {}
-    return _layout(listing, "images with NAME_mask next to them", pairs) if pairs else None
+    if not pairs:
+        return None
+    lacking = {split: (place, place, SUFFIX) for split, place in places.items() if split == VALID}
+    return _layout(listing, "images with NAME_mask next to them", lacking | pairs)
 
 
 def _parallel(listing: Listing) -> list[tuple[str, str, str]]:
@@ -71,17 +80,16 @@ def _parallel(listing: Listing) -> list[tuple[str, str, str]]:
 
 def _layout(listing: Listing, name: str, pairs: Mapping[str, tuple[str, str, str]]) -> Layout:
     classes = class_table(listing)
-    _, masks, suffix = next(iter(pairs.values()))
-    is_colored = _is_colored(listing, masks, suffix)
-    if is_colored and "colours" not in classes:
+    colored = next((masks for _, masks, suffix in pairs.values() if _are_colored(listing, masks, suffix)), None)
+    if colored is not None and "colours" not in classes:
         raise TrainerError(
             "the masks are in color, and there is no table of the classes' colors",
-            where=str(listing.root / masks),
+            where=str(listing.root / colored),
             found="RGB pixels",
             expected="classes.json, class_dict.csv (name, r, g, b) or labelmap.txt (name:r,g,b) in the folder",
             hint="`data.reader={name: segmentation, classes: […], colours: [[r, g, b], …]}` says them in the config.",
         )
-    if not is_colored:
+    if colored is None:
         classes = {key: value for key, value in classes.items() if key == "classes"}
     parts = {}
     for split in in_order(pairs):
@@ -94,9 +102,18 @@ def _layout(listing: Listing, name: str, pairs: Mapping[str, tuple[str, str, str
     return Layout(name, parts, ", ".join(f"{images or '.'}, {masks or '.'}" for images, masks, _ in pairs.values()))
 
 
-def _is_colored(listing: Listing, masks: str, suffix: str) -> bool:
+def _are_colored(listing: Listing, masks: str, suffix: str) -> bool:
     files = [file for file in listing.images_below(masks) if next(iter(stems_in([file], masks))).endswith(suffix)]
-    return opened(listing.root / files[0]).mode in ("RGB", "RGBA")
+    modes = (_mode(listing.root / file) for file in files)
+    return next((mode for mode in modes if mode is not None), None) in ("RGB", "RGBA")
+
+
+def _mode(path: Path) -> str | None:
+    """The mode of an image; None for one that can't be read, which is an item that can't be used."""
+    try:
+        return opened(path).mode
+    except TrainerError:
+        return None
 
 
 def class_table(listing: Listing) -> dict[str, Any]:

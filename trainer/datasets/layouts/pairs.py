@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from trainer.datasets.layouts.layout import Layout, Part
 from trainer.datasets.layouts.listing import Listing, join, name_of, stems_in
@@ -29,8 +30,7 @@ def two_folders(listing: Listing) -> Layout | None:
             left, right = listing.folder(join(place, first)), listing.folder(join(place, second))
             if split is not None and left is not None and right is not None:
                 found[split] = left, right
-    found = {split: pair for split, pair in found.items() if _same_names(listing, *pair)}
-    if not found:
+    if not any(share_names(listing, pair) for pair in found.values()):
         return None
     parts = {split: Part({"name": "pairs", "images": found[split][0], "targets": found[split][1]},
                          len(listing.images_below(found[split][0]))) for split in in_order(found)}  # fmt: skip
@@ -62,6 +62,7 @@ def _is_marked(name: str) -> bool:
     return _MARK in re.findall("[a-z]+", name.lower())
 
 
-def _same_names(listing: Listing, first: str, second: str) -> bool:
-    names = stems_in(listing.images_below(first), first)
-    return bool(names) and names == stems_in(listing.images_below(second), second)
+def share_names(listing: Listing, folders: Sequence[str]) -> bool:
+    """Whether more than half of the images have the same names in all of the folders; the others lack their partner."""
+    names = [stems_in(listing.images_below(folder), folder) for folder in folders]
+    return 2 * len(set.intersection(*names)) > max(map(len, names))

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import csv
 import io
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 from trainer import TrainerError
 from trainer.datasets.layouts.layout import Layout, Part
-from trainer.datasets.layouts.listing import Listing, join, stem_of
-from trainer.datasets.split_words import TRAIN, in_order, split_within
+from trainer.datasets.layouts.listing import Listing, join, stem_of, suffix_of
+from trainer.datasets.readers.table import splits_in
+from trainer.datasets.split_words import TRAIN, in_order, split_named, split_within
 
 TABLES = (".csv", ".tsv", ".jsonl", ".ndjson")
 _LABELS = ("label", "class", "category", "target", "labels", "y")
 _SPLIT_COLUMNS = ("split", "set", "subset", "fold")
+_DELIMITED = (".csv", ".tsv")
 _SAMPLE = 64
 
 
@@ -22,7 +25,7 @@ def labeled_images(listing: Listing) -> Layout | None:
     """One folder of images and a CSV with a column of their names and one of their labels.
 
     Raises:
-        TrainerError: which column the label is can't be told, or there is a column of splits.
+        TrainerError: which column the label is can't be told.
     """
     if sum(bool(listing.images(folder)) for folder in listing.folders) != 1:
         return None
@@ -33,7 +36,8 @@ def labeled_images(listing: Listing) -> Layout | None:
         if column is None:
             continue
         images, name = column
-        found[file] = {"image": name, "images": images or ".", "label": _label(listing, file, rows[0], name)}
+        settings = {"image": name, "images": images or ".", "label": _label(listing, file, rows[0], name)}
+        found[file] = settings | _split_column(rows)
     return _layout("images with a table of labels", listing, found) if found else None
 
 
@@ -42,12 +46,16 @@ def table(listing: Listing) -> Layout | None:
     files = listing.files("", *TABLES)
     if listing.images_below("") or not files:
         return None
-    return _layout("table", listing, {file: {} for file in files})
+    divided = {file: _split_column(_rows(listing, file)) if suffix_of(file) in _DELIMITED else {} for file in files}
+    return _layout("table", listing, divided)
 
 
 def _layout(name: str, listing: Listing, files: dict[str, dict[str, Any]]) -> Layout:
     splits = {file: split_within(stem_of(file)) for file in files}
     if len(files) == 1:
+        ((file, settings),) = files.items()
+        if "split_column" in settings:
+            return _divided(name, listing, file, settings)
         splits = {file: split or TRAIN for file, split in splits.items()}
     named = {split: file for file, split in splits.items() if split is not None}
     if len(named) < len(files):
@@ -66,8 +74,31 @@ def _layout(name: str, listing: Listing, files: dict[str, dict[str, Any]]) -> La
     return Layout(name, parts, ", ".join(named.values()))
 
 
+def _divided(name: str, listing: Listing, file: str, settings: dict[str, Any]) -> Layout:
+    """One table whose column says the split of each row."""
+    column = settings["split_column"]
+    head, *rows = _rows(listing, file)
+    counts = Counter(split_named(row[head.index(column)]) for row in rows if len(row) == len(head))
+    counts[TRAIN] += sum(len(row) != len(head) for row in rows)
+    parts = {
+        split: Part({"name": "table", "file": file, **settings, "split_value": word}, counts[split])
+        for split, word in splits_in(listing.root / file, column).items()
+    }
+    return Layout(name, parts, f"{file}, column {column}")
+
+
+def _split_column(rows: Sequence[Sequence[str]]) -> dict[str, str]:
+    """The setting of a column of splits, where there is one by its name whose values are words for splits."""
+    named = [name for name in (rows[0] if rows else ()) if name.lower().strip() in _SPLIT_COLUMNS]
+    if len(named) != 1:
+        return {}
+    at = rows[0].index(named[0])
+    values = {row[at] for row in rows[1:] if len(row) == len(rows[0])}
+    return {"split_column": named[0]} if any(split_named(value) for value in values) else {}
+
+
 def _count(listing: Listing, file: str) -> int:
-    if file.lower().endswith((".csv", ".tsv")):
+    if suffix_of(file) in _DELIMITED:
         return len(_rows(listing, file)) - 1
     return sum(bool(line.strip()) for line in listing.read(file).splitlines())
 
@@ -88,19 +119,14 @@ def _column_of_files(listing: Listing, rows: Sequence[Sequence[str]]) -> tuple[s
 
 
 def _label(listing: Listing, file: str, columns: Sequence[str], image: str) -> str:
-    others = [name for name in columns if name != image]
+    others = [name for name in columns if name != image and name.lower().strip() not in _SPLIT_COLUMNS]
     named = [name for name in others if name.lower().strip() in _LABELS]
-    splits = [name for name in others if name.lower().strip() in _SPLIT_COLUMNS]
-    if splits or len(chosen := named if len(named) == 1 else others) != 1:
+    if len(chosen := named if len(named) == 1 else others) != 1:
         raise TrainerError(
-            "the table has a column of splits, which no reader divides by"
-            if splits
-            else "which column of the table is the label can't be told",
+            "which column of the table is the label can't be told",
             where=str(listing.root / file),
             found=", ".join(columns),
-            expected="a table for each split"
-            if splits
-            else "one column besides that of the images, or one called label",
+            expected="one column besides those of the images and the splits, or one called label",
             hint=f"`data.reader={{name: table, file: {file}, image: {image}, label: COLUMN}}` names it.",
         )
     return chosen[0]

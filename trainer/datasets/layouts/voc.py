@@ -5,7 +5,7 @@ from __future__ import annotations
 from trainer import TrainerError
 from trainer.datasets.layouts.layout import Layout, Part
 from trainer.datasets.layouts.listing import Listing, join, stem_of, stems_in
-from trainer.datasets.split_words import TRAIN, in_order, split_named
+from trainer.datasets.split_words import TRAIN, VALID, in_order, split_named
 
 _SETS = "ImageSets/Main"
 
@@ -43,7 +43,10 @@ def label_img(listing: Listing) -> Layout | None:
         TrainerError: there are such pairs in the folder itself and in those of splits.
     """
     named = {split: place for place in listing.folders_in("") if (split := split_named(place))}
-    divided = {split: named[split] for split in in_order(named) if _pairs(listing, named[split])}
+    paired = {split for split, place in named.items() if _pairs(listing, place)}
+    if paired and VALID in named and listing.images(named[VALID]):
+        paired.add(VALID)  # without annotations it is an error, not a split that is left out
+    divided = {split: named[split] for split in in_order(paired)}
     whole = next((at for at in ("", listing.folder("images")) if at is not None and _pairs(listing, at)), None)
     if whole is not None and divided:
         raise TrainerError(

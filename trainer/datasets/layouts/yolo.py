@@ -21,10 +21,12 @@ def yolo(listing: Listing) -> Layout | None:
     """Folders `images` and `labels`, divided within (Ultralytics) or within each split (Roboflow), or Darknet's lists.
 
     Raises:
-        TrainerError: data.yaml is no YAML, names a folder that is not there, or one folder for two splits.
+        TrainerError: data.yaml is no YAML, names a folder that is not there, or one folder for two splits; there are
+            labels and no names of classes.
     """
     classes = _classes_file(listing)
     if classes is None:
+        _refuse_unnamed(listing)
         return None
     lists = _lists(listing)
     if lists and not classes.endswith((".yaml", ".yml")):
@@ -98,6 +100,8 @@ def _by_yaml(listing: Listing, file: str) -> dict[str, str]:
             missing[key] = entry
         elif place.endswith(".txt") or listing.images_below(place):
             found[split] = place
+        elif key != "test":
+            raise TrainerError("a split has no items", where=str(listing.root / place), expected="images")
     there = {*found, *_by_custom(listing)}
     for key, entry in missing.items():
         if _KEYS[key] not in there and key != "test":  # exports name a test folder that they may lack
@@ -120,6 +124,19 @@ def _resolved(listing: Listing, entry: str) -> str | None:
         if (folder := listing.folder(path)) is not None:
             return folder
     return "" if not parts or entry in (".", "./") else None
+
+
+def _refuse_unnamed(listing: Listing) -> None:
+    """Raises `TrainerError` for images with a folder of labels where nothing says what the classes are called."""
+    for place in _by_custom(listing).values():
+        labels = _labels(listing, place)
+        if labels and labels != place and stems_in(listing.below(labels, ".txt"), labels):
+            raise TrainerError(
+                "the classes of YOLO's labels have no names",
+                where=str(listing.root / labels),
+                expected="data.yaml with `names: [first, second]`, or classes.txt with a name a line",
+                hint="`data.reader={name: yolo, images: FOLDER, classes: [first, second]}` says them in the config.",
+            )
 
 
 def _refuse_shared(listing: Listing, classes: str, places: Mapping[str, str]) -> None:

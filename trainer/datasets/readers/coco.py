@@ -11,7 +11,7 @@ import numpy as np
 from trainer import TrainerError
 from trainer.datasets.fields import Item
 from trainer.datasets.paths import within
-from trainer.datasets.readers.boxes import checked_boxes, nearest, scaled
+from trainer.datasets.readers.boxes import checked_boxes, nearest, placement, scaled
 from trainer.datasets.readers.coco_index import CocoIndex, index_coco
 from trainer.datasets.readers.coco_masks import mask_of
 from trainer.datasets.readers.json_file import Places
@@ -20,7 +20,7 @@ from trainer.datasets.readers.picture_reader import PictureReader
 
 
 class CocoDataset(PictureReader):
-    """Items {image, boxes, labels, crowd, area, image_id, size}, and masks and keypoints where they are asked for.
+    """Items {image, boxes, labels, crowd, area, image_id, size, placement}, with masks and keypoints if asked for.
 
     Args:
         root: the folder of the data; `images` (a folder) and `annotations` (a JSON file) are relative to it.
@@ -84,9 +84,14 @@ class CocoDataset(PictureReader):
         return str(self.folder / self.index.file_names[index])
 
     @property
-    def sizes(self) -> np.ndarray | None:
-        """int32 [N, 2]: height and width of each image, without reading it; None where the file doesn't say."""
-        return self.index.sizes if self.index.sizes.all() else None
+    def sizes(self) -> np.ndarray:
+        """int [N, 2]: height and width of each image, by the annotations or, where these don't say, by its file."""
+        return self.index.sizes if self.index.sizes.all() else self.file_sizes()
+
+    @property
+    def object_counts(self) -> np.ndarray:
+        """int64 [N]: the number of annotations of each image."""
+        return np.diff(self.index.first)
 
     def __getitem__(self, index: int) -> Item:
         where, columns = self.source(index), self.index
@@ -109,6 +114,7 @@ class CocoDataset(PictureReader):
             "area": (columns.areas[here] * share).astype(np.float32),
             "image_id": columns.image_ids[index],
             "size": np.array(size, np.int64),
+            "placement": placement(size, shape),
         }
         if self.masks:
             spans = zip(columns.segmentations[here], names, strict=True)

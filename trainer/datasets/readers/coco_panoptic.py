@@ -16,7 +16,7 @@ from trainer import TrainerError
 from trainer.datasets.fields import IGNORED, Item
 from trainer.datasets.images import decode
 from trainer.datasets.paths import within
-from trainer.datasets.readers.boxes import nearest, scaled
+from trainer.datasets.readers.boxes import nearest, placement, scaled
 from trainer.datasets.readers.json_file import Count, Id, JsonFile
 from trainer.datasets.readers.opening import Opening
 from trainer.datasets.readers.picture_reader import PictureReader
@@ -102,6 +102,9 @@ class CocoPanoptic(PictureReader):
         record = self._records[index]
         return f"{self.path}: image {record.id} ({record.file_name})"
 
+    def image_path(self, index: int) -> str:
+        return str(self.images / self._records[index].file_name)
+
     def __getitem__(self, index: int) -> Item:
         record, where = self._records[index], self.source(index)
         annotation = self._annotations.get(record.id)
@@ -128,6 +131,7 @@ class CocoPanoptic(PictureReader):
             "masks": nearest(masks, shape),
             "image_id": np.array(record.id, np.int64),
             "size": np.array(size, np.int64),
+            "placement": placement(size, shape),
         }
 
     def _numbers(self, path: Path, size: tuple[int, int], where: str) -> np.ndarray:

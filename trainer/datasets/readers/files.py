@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 from trainer import TrainerError
 from trainer.datasets.images import SUFFIXES
-from trainer.datasets.paths import folder, missing_file, natural
-from trainer.datasets.readers.opening import Progress
+from trainer.datasets.paths import folder, is_hidden, missing_file, natural
+from trainer.datasets.readers.opening import Opening, Progress
 from trainer.datasets.split_words import split_named
 
 FILES_BETWEEN = 10_000
@@ -43,7 +44,7 @@ def files_in(
 
 def folders_in(path: Path) -> list[str]:
     """Names of the folders in a folder, in the order of their names; hidden ones are left out."""
-    return sorted(entry.name for entry in os.scandir(folder(path)) if entry.is_dir() and not entry.name.startswith("."))
+    return sorted(entry.name for entry in os.scandir(folder(path)) if entry.is_dir() and not is_hidden(entry.name))
 
 
 def refuse_splits(names: Collection[str], path: Path) -> None:
@@ -57,6 +58,16 @@ def refuse_splits(names: Collection[str], path: Path) -> None:
             expected="the folder of one split",
             hint=f"`{path.name}/{{split}}` in the path reads each, or leave `data.reader` out: layouts are detected.",
         )
+
+
+def without_repeats(names: Iterable[str], path: Path, opening: Opening) -> list[str]:
+    """The names of a list, each once; one that is named again goes to `opening.on_problem`."""
+    counts = Counter(names)
+    for name, count in counts.items():
+        if count > 1:
+            found = f"{name}, {count} times"
+            opening.on_problem(TrainerError("a list names an image more than once", where=str(path), found=found))
+    return list(counts)
 
 
 def by_stem(names: Collection[str], path: Path) -> dict[str, str]:
@@ -86,7 +97,7 @@ def read_text(path: Path) -> str:
 
 def _walk(path: Path, prefix: str, suffixes: Collection[str], below: bool) -> Iterator[str]:
     for entry in os.scandir(path):
-        if entry.name.startswith("."):
+        if is_hidden(entry.name):
             continue
         if below and entry.is_dir(follow_symlinks=False):
             yield from _walk(Path(entry.path), f"{prefix}{entry.name}/", suffixes, below)

@@ -26,7 +26,8 @@ class ImageFolder(PictureReader):
         channels: of the images; None: each has its own.
 
     Raises:
-        TrainerError: there is no such folder, none in it, one that is no class, or one without images.
+        TrainerError: there is no such folder, or none in it; to `opening.on_problem`: one that is no class, or one
+            without images.
     """
 
     def __init__(
@@ -42,17 +43,27 @@ class ImageFolder(PictureReader):
         self.folder = root / images
         present = folders_in(self.folder)
         self.class_names: Sequence[str] = tuple(classes) if classes is not None else tuple(present)
-        if not present or not set(self.class_names) >= set(present):
-            raise TrainerError(
-                "the folders are not the classes",
-                where=str(self.folder),
-                found=", ".join(present[:12]) or "no folders",
-                expected=", ".join(self.class_names) or "a folder for each class",
-            )
+        if not present:
+            raise TrainerError("there are no folders of classes", where=str(self.folder), expected="a folder for each")
+        for name in present:
+            if name not in self.class_names:
+                opening.on_problem(
+                    TrainerError(
+                        "the folder is none of the classes",
+                        where=str(self.folder / name),
+                        found=name,
+                        expected=", ".join(self.class_names[:12]),
+                    )
+                )
         self.names: list[str] = []
         labels: list[int] = []
         for label, name in enumerate(self.class_names):
-            files = files_in(self.folder / name, below=True, progress=opening.progress) if name in present else []
+            files: list[str] = []
+            if name in present:
+                try:
+                    files = files_in(self.folder / name, below=True, progress=opening.progress)
+                except TrainerError as error:
+                    opening.on_problem(error)
             self.names += [f"{name}/{file}" for file in files]
             labels += [label] * len(files)
             if opening.progress is not None:

@@ -64,6 +64,12 @@ class PairedImages(PictureReader):
     def source(self, index: int) -> str:
         return str(self.images / self.names[index])
 
+    @property
+    def sizes(self) -> np.ndarray:
+        """int64 [N, 2]: height and width of each image; of pictures that hold both, those of one half."""
+        whole = self.file_sizes()
+        return whole if self.targets is not None else whole // (1, 2)
+
     def __getitem__(self, index: int) -> Item:
         where = self.source(index)
         path = within(self.images, self.names[index], str(self.images))

@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
+
 from trainer import TrainerError
-from trainer.datasets.images import Picture, decode
+from trainer.datasets.images import Picture, decode, oriented_size
 
 
 class PictureReader:
@@ -33,6 +35,25 @@ class PictureReader:
                 hint="Boxes and masks would lie in wrong places.",
             )
         return picture
+
+    def __len__(self) -> int:
+        """The number of items."""
+        raise NotImplementedError
+
+    @property
+    def sizes(self) -> np.ndarray | None:
+        """int64 [N, 2]: height and width of each image; None where items have no image."""
+        return self.file_sizes()
+
+    def file_sizes(self) -> np.ndarray:
+        """int64 [N, 2]: height and width of each image from the head of its file; 0 where that can't be read."""
+        return np.array([self._size(index) for index in range(len(self))], np.int64).reshape(-1, 2)
+
+    def _size(self, index: int) -> tuple[int, int]:
+        try:
+            return oriented_size(Path(self.image_path(index)))
+        except TrainerError:  # reading the item says what is wrong
+            return 0, 0
 
     def source(self, index: int) -> str:
         """Where item `index` comes from."""

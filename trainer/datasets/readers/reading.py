@@ -16,17 +16,18 @@ import numpy as np
 
 from trainer import TrainerError
 from trainer.configs.own import own_class
+from trainer.configs.readers.splits import SPLIT, split_words
 from trainer.datasets.dataset import Dataset, Subset
 from trainer.datasets.order import SPLITS, item_bits
 from trainer.datasets.readers.duplicates import refuse_duplicates
 from trainer.datasets.readers.opening import Opening
-from trainer.datasets.split_words import SPLIT_WORDS, TRAIN
+from trainer.datasets.readers.table import splits_in
+from trainer.datasets.split_words import TRAIN
 
 if TYPE_CHECKING:
     from trainer.configs.readers import OwnReader, Reading
     from trainer.datasets.layouts import Layout
 
-_SPLIT = "{split}"
 _PATHS = ("images", "annotations", "segments", "labels", "masks", "targets", "file", "folder", "image_set")
 """The settings of readers that are paths in `data.root`, where they are texts; `labels` and `masks` may be others."""
 AUTO = "auto"
@@ -50,10 +51,21 @@ def read_splits(
         TrainerError: as the reader does; no split is there; a share leaves a split without items.
     """
     found = _opened(sections(config, root), root, opening)
+    if config.name != AUTO and not config.is_own:
+        _warn_of_unread(root, opening)
     mark_read(config, found)
     if config.fractions:
         found = {**found, **_taken_apart(found, config, seed)}
     return found
+
+
+def _warn_of_unread(root: Path, opening: Opening) -> None:
+    """Tells of images that the reader leaves out for their format; a detected layout says so in its line."""
+    from trainer.datasets.layouts import unread_images  # layouts use readers
+    from trainer.datasets.layouts.listing import Listing
+
+    for suffix, (count, first) in unread_images(Listing.of(root)).items():
+        opening.on_warning(f"{root}: {count} {suffix} files are not read, for instance {first}; JPEG and PNG files are")
 
 
 def read_detected(
@@ -83,11 +95,22 @@ def _opened(sections: Mapping[str, tuple[Reading, str | None]], root: Path, open
     shared: Mapping[str, Any] = {}
     for split, (section, word) in sections.items():
         found[split] = read(section, root, word, shared, opening)
+        if not len(found[split]):
+            raise TrainerError(
+                "a split has no items", where=_described(section, root, word), found=split, expected="at least one item"
+            )
         if not shared and hasattr(found[split], "shared_settings"):
             shared = found[split].shared_settings()  # type: ignore[attr-defined]
     _refuse_other_classes(found)
     refuse_duplicates(found, opening)
     return found
+
+
+def _described(section: Reading, root: Path, word: str | None) -> str:
+    """The file or folder that says which items a split has."""
+    settings = section.settings()
+    named = next((settings[key] for key in ("image_set", "annotations", "file", "images") if settings.get(key)), "")
+    return str(root / str(named).replace(SPLIT, word or ""))
 
 
 def sections(config: Reading, root: Path) -> dict[str, tuple[Reading, str | None]]:
@@ -97,7 +120,7 @@ def sections(config: Reading, root: Path) -> dict[str, tuple[Reading, str | None
         TrainerError: no split is there; with `auto`, as `detect` does.
     """
     if config.name != AUTO:
-        return {split: (config, word) for split, word in split_words(config, root).items()}
+        return {split: (config, word) for split, word in words_of_splits(config, root).items()}
     from trainer.datasets.layouts import detect  # layouts use readers
 
     layout = detect(root, config.form)
@@ -145,47 +168,25 @@ def read(
     file, _, name = config.code.partition(":")
     kind = getattr(importlib.import_module(f"trainer.datasets.readers.{file}"), name)
     settings = {
-        key: value.replace(_SPLIT, word) if word is not None and isinstance(value, str) else value
+        key: value.replace(SPLIT, word) if word is not None and isinstance(value, str) else value
         for key, value in config.settings().items()
     }
+    if settings.get("split_column") is not None and settings["split_value"] is None:
+        settings["split_value"] = word
     dataset: Dataset = kind(root, **(settings | dict(shared or {})), opening=opening)
     return dataset
 
 
-def split_words(config: Reading, root: Path) -> dict[str, str | None]:
-    """The splits that are read, and what each is called in paths; None where the paths don't tell splits apart.
+def words_of_splits(config: Reading, root: Path) -> dict[str, str | None]:
+    """The splits that are read, and the word for each in paths or in a table's column of splits; None without one.
 
     Raises:
-        TrainerError: `splits` is set and no path has `{split}`, or no split is there.
+        TrainerError: `splits` is set and no path has `{split}`, no split is there, or a table's column is no such one.
     """
-    if config.is_own:
-        return dict(config.splits) if config.splits else {TRAIN: None}
-    paths = [value for value in config.settings().values() if isinstance(value, str) and _SPLIT in value]
-    if not paths:
-        if config.splits is not None:
-            raise TrainerError(
-                "no path of the reader tells the splits apart",
-                where="data.reader.splits",
-                found=", ".join(f"{split}: {word}" for split, word in config.splits.items()),
-                expected=f"a path with {_SPLIT} in it",
-            )
-        return {TRAIN: None}
-    if config.splits is not None:
-        return dict(config.splits)
-    found: dict[str, str | None] = {}
-    for split, words in SPLIT_WORDS.items():
-        present = [word for word in words if all((root / path.replace(_SPLIT, word)).exists() for path in paths)]
-        if present:
-            found[split] = present[0]
-    if not found:
-        tried = ", ".join(word for words in SPLIT_WORDS.values() for word in words)
-        raise TrainerError(
-            "no split is there",
-            where=str(root),
-            found=f"nothing at {', '.join(paths)} for any of {tried}",
-            hint="`data.reader.splits` names the words, as in {train: 2007_train, valid: 2007_val}.",
-        )
-    return found
+    settings = config.settings()
+    if not config.is_own and settings.get("split_column") is not None and settings["split_value"] is None:
+        return dict(config.splits or splits_in(root / settings["file"], settings["split_column"]))
+    return split_words(config, root)
 
 
 def has_files(config: Reading, root: Path) -> bool:
@@ -193,11 +194,11 @@ def has_files(config: Reading, root: Path) -> bool:
     if config.name == AUTO or config.is_own:
         return True
     try:
-        words = split_words(config, root).values()
+        words = words_of_splits(config, root).values()
     except TrainerError:
         return False
     paths = [value for name, value in config.settings().items() if name in _PATHS and isinstance(value, str)]
-    return any(all((root / path.replace(_SPLIT, word or "")).exists() for path in paths) for word in words)
+    return any(all((root / path.replace(SPLIT, word or "")).exists() for path in paths) for word in words)
 
 
 def _refuse_other_classes(found: Mapping[str, Dataset]) -> None:

@@ -16,6 +16,7 @@ from trainer.datasets.paths import within
 from trainer.datasets.readers.files import read_text
 from trainer.datasets.readers.opening import Opening
 from trainer.datasets.readers.picture_reader import PictureReader
+from trainer.datasets.split_words import TRAIN, in_order, split_named
 
 _JSON_LINES = (".jsonl", ".ndjson")
 
@@ -33,6 +34,8 @@ class Table(PictureReader):
         image: the column of the image's path, relative to `images`.
         images: folder of the images, relative to the root.
         classes: values of `label` in the order of the labels; None: those that occur, sorted.
+        split_column: the column of splits; None: every row is an item.
+        split_value: rows that have it in that column are the items, in any of the words for its split.
         channels: of the images; None: each has its own.
 
     Raises:
@@ -52,6 +55,8 @@ class Table(PictureReader):
         image: str | None = None,
         images: str = ".",
         classes: Sequence[str] | None = None,
+        split_column: str | None = None,
+        split_value: str | None = None,
         channels: Literal[1, 3] | None = 3,
         opening: Opening = Opening(),  # noqa: B008 - frozen
     ) -> None:
@@ -61,10 +66,14 @@ class Table(PictureReader):
         if label is not None and labels:
             raise TrainerError("a row has one class or several", where=str(self.path), found="label and labels")
         special = [*labels, *(name for name in (label, value, image) if name is not None)]
-        columns, rows = (_json_rows if self.path.suffix in _JSON_LINES else _csv_rows)(self.path)
+        columns, rows = _read(self.path)
         if features is None:
-            features = [] if image is not None else [name for name in columns if name not in special]
+            known = {*special, split_column}
+            features = [] if image is not None else [name for name in columns if name not in known]
         self.features = tuple(features)
+        if split_column is not None:
+            _check_columns(columns, [split_column], self.path)
+            rows = (row for row in rows if _is_of(row[1], split_column, split_value))
         wanted = [*self.features, *special]
         _check_columns(columns, wanted, self.path)
         self._numbers: list[int] = []
@@ -73,7 +82,8 @@ class Table(PictureReader):
             self._numbers.append(number)
             self._rows.append({name: row.get(name) for name in wanted} if isinstance(row, dict) else row)
         if not self._rows:
-            raise TrainerError("the table has no rows", where=str(self.path))
+            found = None if split_column is None else f"none of {split_column} = {split_value!r}"
+            raise TrainerError("the table has no rows", where=str(self.path), found=found)
         self._hot = tuple(labels)
         self.class_names: Sequence[str] = self._hot
         if label is not None:
@@ -109,6 +119,11 @@ class Table(PictureReader):
         if self._image is None or isinstance(row, TrainerError):
             return self.source(index)
         return str(self.images / str(row[self._image]))
+
+    @property
+    def sizes(self) -> np.ndarray | None:
+        """int64 [N, 2]: height and width of each image, 0 where its file can't be read; None without images."""
+        return None if self._image is None else self.file_sizes()
 
     def __getitem__(self, index: int) -> Item:
         row, where = self._row(index), self.source(index)
@@ -164,6 +179,46 @@ def _number(value: Any, column: str, where: str) -> float:
 
 _Rows = Iterator[tuple[int, dict[str, Any] | TrainerError]]
 """Each row, or what is wrong with it, with the number of its line."""
+
+
+def splits_in(path: Path, column: str) -> dict[str, str]:
+    """The splits that a column of a table has, train first, and the first word for each.
+
+    Raises:
+        TrainerError: there is no such column, or a row's value is no word for a split.
+    """
+    columns, rows = _read(path)
+    _check_columns(columns, [column], path)
+    found: dict[str, str] = {}
+    for number, row in rows:
+        if isinstance(row, TrainerError):
+            continue  # an item of train that can't be used
+        value = str(row.get(column, ""))
+        split = split_named(value)
+        if split is None:
+            raise TrainerError(
+                "a value of the column of splits names no split",
+                where=f"{path}:{number}",
+                found=f"{column} = {value!r}",
+                expected="train, val or test",
+                hint="`data.reader.splits={train: WORD, valid: WORD}` says what the values mean.",
+            )
+        found.setdefault(split, value)
+    return {split: found[split] for split in in_order(found)}
+
+
+def _is_of(row: Mapping[str, Any] | TrainerError, column: str, value: str | None) -> bool:
+    """Whether a row belongs to a split; one that can't be read belongs to train."""
+    split = split_named(value or "")
+    if isinstance(row, TrainerError):
+        return split == TRAIN
+    said = str(row.get(column, ""))
+    return said == value or (split is not None and split_named(said) == split)
+
+
+def _read(path: Path) -> tuple[Sequence[str], _Rows]:
+    """The names of the columns, and the rows."""
+    return (_json_rows if path.suffix in _JSON_LINES else _csv_rows)(path)
 
 
 def _csv_rows(path: Path) -> tuple[Sequence[str], _Rows]:

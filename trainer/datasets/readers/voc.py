@@ -13,8 +13,8 @@ import numpy as np
 from trainer import TrainerError
 from trainer.datasets.fields import Item
 from trainer.datasets.paths import missing_file, within
-from trainer.datasets.readers.boxes import checked_boxes, scaled
-from trainer.datasets.readers.files import files_in, read_text
+from trainer.datasets.readers.boxes import checked_boxes, placement, scaled
+from trainer.datasets.readers.files import files_in, read_text, without_repeats
 from trainer.datasets.readers.opening import Opening
 from trainer.datasets.readers.picture_reader import PictureReader
 
@@ -35,14 +35,14 @@ class VocImage:
 
 
 class VocDataset(PictureReader):
-    """Items {image, boxes, labels, crowd, area, image_id, size}; `crowd` marks objects that are called difficult.
+    """Items {image, boxes, labels, crowd, area, image_id, size, placement}; `crowd` marks objects called difficult.
 
     Args:
         root: the folder of the data; the others are relative to it.
         images: folder of the images.
         annotations: folder of the XML files.
         image_set: a text file with one name a line (`ImageSets/Main/train.txt`); None: every XML file.
-        classes: names in the order of the labels; None: those that occur, sorted: every XML file is read once for it.
+        classes: names in the order of the labels; None: those that occur, sorted.
         one_based: whether the first pixel is called 1 and x_max, y_max the last pixel that belongs to the box, as in
             the original sets; otherwise coordinates are taken as they are, as most tools write them.
         channels: of the images; None: each has its own.
@@ -71,8 +71,13 @@ class VocDataset(PictureReader):
                 for name in files_in(self.annotations, (".xml",), below=True, progress=opening.progress)
             ]
         else:
-            self.names = [line.split()[0] for line in read_text(root / image_set).splitlines() if line.strip()]
-        self.class_names: Sequence[str] = tuple(classes) if classes is not None else self._occurring(opening)
+            lines = [line.split()[0] for line in read_text(root / image_set).splitlines() if line.strip()]
+            self.names = without_repeats(lines, root / image_set, opening)
+        self.object_counts = np.zeros(len(self.names), np.int64)
+        """int64 [N]: the number of objects of each image; 0 where its XML file can't be read."""
+        self._image_paths = [self.source(index) for index in range(len(self.names))]
+        occurring = self._read_all(opening)
+        self.class_names: Sequence[str] = tuple(classes) if classes is not None else occurring
         self._labels = {name: label for label, name in enumerate(self.class_names)}
 
     def shared_settings(self) -> Mapping[str, Any]:
@@ -84,6 +89,9 @@ class VocDataset(PictureReader):
 
     def source(self, index: int) -> str:
         return str(self.annotations / f"{self.names[index]}.xml")
+
+    def image_path(self, index: int) -> str:
+        return self._image_paths[index]
 
     def __getitem__(self, index: int) -> Item:
         where = self.source(index)
@@ -104,6 +112,7 @@ class VocDataset(PictureReader):
             "area": (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1]),
             "image_id": np.array(index, np.int64),
             "size": np.array(size, np.int64),
+            "placement": placement(size, shape),
         }
 
     def labels_of(self, said: VocImage, where: str) -> np.ndarray:
@@ -122,14 +131,17 @@ class VocDataset(PictureReader):
         """What the XML file of an item says. Raises `TrainerError` where it is missing or not of VOC's form."""
         return read_voc(within(self.annotations, f"{self.names[index]}.xml", str(self.annotations)))
 
-    def _occurring(self, opening: Opening) -> tuple[str, ...]:
-        """The classes that occur, sorted. A file that can't be read is a bad item later, and doesn't count here."""
+    def _read_all(self, opening: Opening) -> tuple[str, ...]:
+        """The classes that occur, sorted, from every XML file once. One that can't be read is a bad item later."""
         found: set[str] = set()
         for index in range(len(self)):
             try:
-                found.update(self.annotation(index).names)
+                said = self.annotation(index)
             except TrainerError:
                 continue
+            found.update(said.names)
+            self.object_counts[index] = len(said.names)
+            self._image_paths[index] = str(self.images / said.file_name)
             if opening.progress is not None and (index + 1) % 1000 == 0:
                 opening.progress(index + 1, len(self))
         return tuple(sorted(found))

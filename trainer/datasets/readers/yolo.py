@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,14 +16,14 @@ import numpy as np
 from trainer import TrainerError
 from trainer.datasets.fields import Item
 from trainer.datasets.paths import within
-from trainer.datasets.readers.boxes import checked_boxes, scaled
-from trainer.datasets.readers.files import by_stem, files_in, read_text, refuse_splits
+from trainer.datasets.readers.boxes import checked_boxes, placement, scaled
+from trainer.datasets.readers.files import by_stem, files_in, read_text, refuse_splits, without_repeats
 from trainer.datasets.readers.opening import Opening
 from trainer.datasets.readers.picture_reader import PictureReader
 
 
 class YoloDataset(PictureReader):
-    """Items {image, boxes, labels, image_id, size}. An image without a label file has no boxes.
+    """Items {image, boxes, labels, image_id, size, placement}. An image without a label file has no boxes.
 
     Args:
         root: the folder of the data; the others are relative to it.
@@ -53,7 +54,8 @@ class YoloDataset(PictureReader):
         self.label_folder = root / (labels if labels is not None else labels_beside(images))
         self.class_names: Sequence[str] = class_names(root, classes)
         if image_set is not None:
-            self.names = image_set_paths(self.images, os.path.relpath(root / image_set, self.images))
+            listed = image_set_paths(self.images, os.path.relpath(root / image_set, self.images))
+            self.names = without_repeats(listed, root / image_set, opening)
         else:
             self.names = files_in(self.images, below=True, progress=opening.progress)
             refuse_splits(self.names, self.images)
@@ -61,6 +63,8 @@ class YoloDataset(PictureReader):
         self._labelled = set(
             by_stem(files_in(self.label_folder, (".txt",), below=True, progress=opening.progress), self.label_folder)
         )
+        self.object_counts = self._counted(opening)
+        """int64 [N]: the number of lines of each label file; 0 where it can't be read."""
         strays = self._labelled - set(self._stems) - {"classes"} if image_set is None else set()
         for stray in sorted(strays):
             opening.on_problem(
@@ -91,6 +95,7 @@ class YoloDataset(PictureReader):
             "labels": numbers,
             "image_id": np.array(index, np.int64),
             "size": np.array(picture.size, np.int64),
+            "placement": placement(picture.size, shape),
         }
 
     def annotation(self, index: int) -> tuple[np.ndarray, np.ndarray]:
@@ -110,6 +115,17 @@ class YoloDataset(PictureReader):
                 numbers.append(label)
                 boxes.append(box)
         return np.array(numbers, np.int64), np.array(boxes, np.float64).reshape(-1, 4)
+
+    def _counted(self, opening: Opening) -> np.ndarray:
+        counts = np.zeros(len(self._stems), np.int64)
+        for index, stem in enumerate(self._stems):
+            if stem in self._labelled:
+                with suppress(TrainerError):  # reading the item says what is wrong
+                    lines = read_text(within(self.label_folder, f"{stem}.txt", str(self.label_folder))).splitlines()
+                    counts[index] = sum(bool(line.strip()) for line in lines)
+            if opening.progress is not None and (index + 1) % 1000 == 0:
+                opening.progress(index + 1, len(self._stems))
+        return counts
 
     def _parsed(self, line: str, where: str) -> tuple[int, tuple[float, float, float, float]]:
         try:

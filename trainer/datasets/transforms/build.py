@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from trainer import TrainerError
 from trainer.datasets.dataset import Dataset
+from trainer.datasets.known import sizes_of
 from trainer.datasets.transforms.pipeline import Pipeline
 from trainer.datasets.transforms.transform import Transform
 
@@ -21,22 +22,32 @@ def pipeline_for(dataset: Dataset, sections: Sequence[TransformConfig] | None, s
         return dataset
     if isinstance(dataset, Pipeline):
         dataset = dataset.dataset
-    return Pipeline(dataset, transforms_for(sections, dataset.class_names), seed) if sections else dataset
+    return Pipeline(dataset, transforms_for(sections, dataset), seed) if sections else dataset
 
 
-def transforms_for(sections: Sequence[TransformConfig], class_names: Sequence[str]) -> list[Transform]:
-    """The transforms of the sections, for a data set with these classes.
+def transforms_for(sections: Sequence[TransformConfig], dataset: Dataset) -> list[Transform]:
+    """The transforms of the sections, for the items of a data set.
 
     Raises:
         TrainerError: a file of the user's own has no such class, or it is not made with these options; one_hot has
-            neither a number of classes nor a data set that names them.
+            neither a number of classes nor a data set that names them; pad to the largest image is not the first
+            transform, or the data set does not know the sizes of its images.
     """
-    return [_own(section) if section.is_own else _known(section, class_names) for section in sections]
+    return [_own(one) if one.is_own else _known(one, dataset, at == 0) for at, one in enumerate(sections)]
 
 
-def _known(section: TransformConfig, class_names: Sequence[str]) -> Transform:
+def _known(section: TransformConfig, dataset: Dataset, is_first: bool) -> Transform:
     settings = section.settings()
+    if settings.get("to_largest"):
+        if not is_first:
+            raise TrainerError(
+                "pad knows the largest image only before other transforms",
+                found=f"{section.name} with to_largest after another transform",
+                expected="pad first, or `size` of pad",
+            )
+        settings |= {"size": _largest(dataset, settings["multiple"]), "multiple": None, "to_largest": False}
     if settings.get("classes", 1) is None:
+        class_names = dataset.class_names
         if not class_names:
             raise TrainerError(
                 f"{section.name} does not know how many classes there are",
@@ -47,6 +58,12 @@ def _known(section: TransformConfig, class_names: Sequence[str]) -> Transform:
     module, _, name = section.code.partition(":")
     kind: type[Transform] = getattr(importlib.import_module(f"trainer.datasets.transforms.{module}"), name)
     return kind(**settings)
+
+
+def _largest(dataset: Dataset, multiple: int) -> tuple[int, int]:
+    """Maximum height and maximum width of the images, each rounded up to a multiple."""
+    height, width = (int(most) for most in sizes_of(dataset).max(0))
+    return -(-height // multiple) * multiple, -(-width // multiple) * multiple
 
 
 def _own(section: TransformConfig) -> Transform:

@@ -63,13 +63,16 @@ def moved(item: Item, matrix: np.ndarray, size: tuple[int, int], *, min_visible:
     """The objects under a projective map [3, 3] of the plane, in an image of `size`; `masks` have been moved before.
 
     A box becomes the box around its four corners, clipped to the image. `area` follows the box's: by how the map
-    changes it, and by the share that clipping leaves. Keypoints outside of the image become (0, 0, 0).
+    changes it, and by the share that clipping leaves. Keypoints outside of the image become (0, 0, 0). `placement`
+    leads back through the map.
 
     Args:
         min_visible: objects of which less than this share of the box is left, or nothing of the box or the mask, are
             dropped; None: all stay.
     """
     changed = dict(item)
+    if "placement" in item:
+        changed["placement"] = (item["placement"] @ np.linalg.inv(matrix)).astype(np.float32)
     if "keypoints" in item and len(item["keypoints"]):
         changed["keypoints"] = _moved_keypoints(item["keypoints"], matrix, size)
     boxes = item.get("boxes")

@@ -16,16 +16,20 @@ from trainer.datasets.transforms.transform import Transform
 class Pad(Transform):
     """Filled up on the right and below: to `size` (height, width), or each side to a multiple of `multiple`.
 
-    Boxes keep their coordinates. A picture that is already larger than `size` is a `TrainerError`.
+    Boxes keep their coordinates. A picture that is already larger than `size` is a `TrainerError`. `to_largest` is for
+    configurations, which know the data set: it becomes the `size` of its largest picture, rounded up to `multiple`.
     """
 
     size: Size | None = None
     multiple: int | None = None
     fill: int = 0
+    to_largest: bool = False
 
     def __post_init__(self) -> None:
         if (self.size is None) == (self.multiple is None):
             raise TrainerError("Pad takes a size or a multiple", found=f"{self.size} and {self.multiple}")
+        if self.to_largest:
+            raise TrainerError("Pad alone does not know the largest picture", expected="`size` instead of `to_largest`")
 
     def __call__(self, item: Item, draws: ItemDraws) -> Item:
         height, width = geometry.image_size(item)

@@ -35,9 +35,7 @@ MOST_WINDOW_PLACES = 1 << 22
 
 @dataclass(frozen=True)
 class ProgramGraph:
-    """Nodes in order; by name the inputs and the arrays, which are leaves without memory, the outputs, and the new
-    values of arrays.
-    """
+    """Nodes in order; by name the inputs, the arrays (leaves without memory), the outputs and new values of arrays."""
 
     nodes: tuple[Node, ...]
     inputs: dict[str, Node]

@@ -62,14 +62,9 @@ class Device(Protocol):
         """The values of `nodes`, in memory of their own."""
 
     def compile(
-        self,
-        results: Sequence[Node],
-        updates: Sequence[tuple[Storage, Node]] = (),
-        inputs: Sequence[Node] = (),
-        *,
-        flush: bool = False,
-        progress: Callable[[int, int, str], None] | None = None,
-    ) -> Any:
+        self, results: Sequence[Node], updates: Sequence[tuple[Storage, Node]] = (), inputs: Sequence[Node] = (), *,
+        flush: bool = False, progress: Callable[[int, int, str], None] | None = None,
+    ) -> Any:  # fmt: skip
         """A program whose `run(storages of inputs)` gives a `Run` with `results` and stores `updates` in place."""
 
 

@@ -13,7 +13,7 @@ from trainer import TrainerError, engine
 from trainer.datasets import Subset
 from trainer.learner.device import device_for
 from trainer.learner.evaluating import Evaluator
-from trainer.learner.inference.loading import built, load_weights, uses_averages
+from trainer.learner.inference.restoring import built, load_weights, uses_averages
 from trainer.learner.measuring import Measuring, Occasion
 from trainer.learner.running import Runner
 from trainer.learner.task import DataSplits, Task, take_facts

@@ -58,16 +58,15 @@ class Detection(Task):
         return losses
 
     def valid_step(self, batch: Batch) -> dict[str, Mean | Predictions]:
-        """Figures are those of the pictures as they were before they were resized."""
+        """Measures boxes in the pixels of the images as they were before any transform."""
         found = self.detections(batch["image"])
-        scale = self.original_scale(batch)
         objects = Predictions(
             image_id=batch["image_id"],
             classes=found.classes,
             scores=found.scores,
-            boxes=found.boxes * scale,
+            boxes=placed(found.boxes, batch["placement"]),
             true_classes=batch["labels"],
-            true_boxes=batch["boxes"] * scale,
+            true_boxes=placed(batch["boxes"], batch["placement"]),
             weight=batch["weight"],
             **{name: batch[name] for name in ("crowd",) if name in batch},
         )
@@ -117,13 +116,6 @@ class Detection(Task):
         height, width = images.shape[2:]
         return locations([(-(-height // stride), -(-width // stride)) for stride in STRIDES], STRIDES)
 
-    def original_scale(self, batch: Batch) -> Tensor:
-        """What turns boxes into those of the picture before it was resized: float32 [N, 1, 4]."""
-        height, width = batch["image"].shape[2:]
-        sizes = batch["size"].astype(float32)
-        down, across = sizes[:, 0] * (1 / height), sizes[:, 1] * (1 / width)
-        return engine.expand_dims(engine.stack([across, down, across, down], axis=1), axis=1)
-
     def samples(self, batch: Batch) -> Iterable[Sample]:
         """The first pictures with what is found in them, and with what is there."""
         found = self.detections(batch["image"][:4])
@@ -140,6 +132,15 @@ class Detection(Task):
             names = [self.class_names[number] for number in batch["labels"].numpy()[row][there]]
             true = {"boxes": np.round(batch["boxes"].numpy()[row][there], 1).tolist(), "classes": names}
             yield Sample(f"image_{row}-right", picture, f"{len(names)} are there", true)
+
+
+def placed(boxes: Tensor, placement: Tensor) -> Tensor:
+    """Boxes [N, M, 4] around the corners of `boxes` in the image as it was, by affine maps `placement` [N, 3, 3]."""
+    x, y = engine.expand_dims(boxes[:, :, 0::2], axis=3), engine.expand_dims(boxes[:, :, 1::2], axis=2)
+    maps = engine.reshape(placement, (-1, 3, 3, 1, 1, 1))
+    corners = [maps[:, row, 0] * x + maps[:, row, 1] * y + maps[:, row, 2] for row in (0, 1)]
+    edges = [extreme(one, axis=(2, 3)) for extreme in (engine.min, engine.max) for one in corners]
+    return engine.stack(edges, axis=2)
 
 
 def boxes_at(places: Locations, distances: Tensor) -> Tensor:

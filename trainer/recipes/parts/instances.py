@@ -28,6 +28,8 @@ class InstanceMaps(Wrapped):
     Where masks overlap the smaller object is in front. Crowds don't count.
     """
 
+    object_counts = None  # the objects are in the mask, and need no room
+
     def __getitem__(self, index: int) -> Item:
         item = self.dataset[index]
         segments = np.zeros(item["image"].shape[:2], np.int32)

@@ -58,13 +58,9 @@ class CpuTarget:
     features: Features = field(default=Features(scratch_bytes=SCRATCH_BYTES, wide_groups=SMALL_GROUPS))
 
     def lower(
-        self,
-        request: Request,
-        policy: Policy,
-        choose: Callable[[Any], Any] | None = None,
-        progress: Callable[[int, int, str], None] | None = None,
-        varying: Set[Storage] | None = None,
-    ) -> Lowered:
+        self, request: Request, policy: Policy, choose: Callable[[Any], Any] | None = None,
+        progress: Callable[[int, int, str], None] | None = None, varying: Set[Storage] | None = None,
+    ) -> Lowered:  # fmt: skip
         """The launches of a graph; `choose` picks the parameters of each template, by default the cost model. With
         `varying`, the memories whose values differ from run to run, what depends on none of them is computed once.
 

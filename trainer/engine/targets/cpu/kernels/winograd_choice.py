@@ -87,17 +87,14 @@ def algorithm(spec: ConvolutionSpec, *, per_item: bool = False) -> WinogradSpec 
     if not is_possible(spec) or min(spec.channels, spec.filters) < LEAST_CHANNELS:
         return None
     counted = replace(spec, images=PER_ITEM_IMAGES) if per_item else spec
-    best, chosen = float(_direct_cost(WinogradSpec(counted, 2).form)), None
+    form, chosen = WinogradSpec(counted, 2).form, None
+    best = 9.0 * form.images * form.rows.output_extent * form.columns.output_extent * form.inputs * form.outputs
     for outputs in (2, 4):
         candidate = WinogradSpec(counted, outputs)
         cost = _cost(candidate, candidate.form)
         if cost < best:
             best, chosen = cost, WinogradSpec(spec, outputs)
     return chosen
-
-
-def _direct_cost(form: Correlation) -> int:
-    return form.images * form.rows.output_extent * form.columns.output_extent * form.inputs * form.outputs * 9
 
 
 def _cost(spec: WinogradSpec, form: Correlation) -> float:

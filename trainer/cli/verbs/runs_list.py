@@ -1,4 +1,4 @@
-"""`trainer runs`: the runs of a folder in a table, the latest last."""
+"""`trainer runs list`: the runs of a folder in a table, the latest last."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ if TYPE_CHECKING:
 
 EXAMPLES = """\
   trainer runs                              the runs below runs/
-  trainer runs /data/experiments            of another folder
+  trainer runs list /data/experiments       of another folder
   trainer runs --metric valid/accuracy --sort valid/accuracy
   trainer runs --status failed --json
+  trainer runs --tag baseline               with this tag, see `trainer runs tag`
 """
 
 STATUSES = ("done", "stopped", "interrupted", "failed", "running", "starting", "lost")
@@ -25,20 +26,26 @@ def describe(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--metric", action="append", metavar="NAME", help="show this metric; may be given repeatedly")
     parser.add_argument("--sort", metavar="NAME", help="the best of this metric last, by its latest value")
     parser.add_argument("--status", action="append", choices=STATUSES, help="only these; may be given repeatedly")
+    parser.add_argument(
+        "--tag", action="append", metavar="TAG", help="only runs with this tag; may be given repeatedly"
+    )
     parser.add_argument("--json", action="store_true", help="one JSON object a run")
 
 
 def execute(arguments: argparse.Namespace) -> int:
     from trainer import TrainerError
     from trainer.cli.find import RUNS
-    from trainer.rundir import list_runs, summarize
+    from trainer.cli.summaries import summaries
+    from trainer.rundir import list_runs
 
     folder = arguments.folder or RUNS
-    found = [summarize(paths) for paths in list_runs(folder)]
+    found = summaries(list_runs(folder))
     if not found:
         raise TrainerError("no runs here", where=folder, hint="`trainer run digits` makes one.")
-    found = _heard(found)
-    shown = [run for run in found if arguments.status is None or run.status in arguments.status]
+    shown = [
+        run for run in found
+        if (arguments.status is None or run.status in arguments.status) and {*(arguments.tag or ())} <= {*run.tags}
+    ]  # fmt: skip
     _refuse_unknown(found, [*(arguments.metric or ()), *([arguments.sort] if arguments.sort else ())])
     if arguments.sort:
         shown.sort(key=lambda run: _rank(arguments.sort, run))
@@ -60,25 +67,6 @@ def execute(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _heard(runs: list[RunSummary]) -> list[RunSummary]:
-    """The runs, of which those on other machines that look gone by the clocks are running if they are heard of."""
-    import time
-    from dataclasses import replace
-
-    from trainer.cli.progress_line import ProgressLine
-    from trainer.rundir import heard_of, read_lock
-
-    doubtful = [run for run in runs if run.status == "lost"
-                and (lock := read_lock(run.paths)) is not None and lock.is_in_doubt(time.time())]  # fmt: skip
-    if not doubtful:
-        return runs
-    line = ProgressLine()
-    line.note(f"watching for a heartbeat of {', '.join(run.name for run in doubtful)}")
-    heard = heard_of([run.paths.lock for run in doubtful])
-    line.clear()
-    return [replace(run, status="running") if run.paths.lock in heard else run for run in runs]
-
-
 def _table(runs: list[RunSummary], metrics: list[str], columns: int | None) -> str:
     import time
 
@@ -86,8 +74,9 @@ def _table(runs: list[RunSummary], metrics: list[str], columns: int | None) -> s
     from trainer.tui.numbers import duration, number
     from trainer.tui.panels.runs import result
 
-    is_mixed = not metrics
+    is_mixed, has_tags = not metrics, any(run.tags for run in runs)
     header = ["run", "task", "status", "started", "took", "step", *(["result"] if is_mixed else metrics)]
+    header += ["tags"] if has_tags else []
     rows = [
         [
             run.name,
@@ -98,10 +87,11 @@ def _table(runs: list[RunSummary], metrics: list[str], columns: int | None) -> s
             "-" if run.step is None else str(run.step),
             *(number(run.metrics[name]) if name in run.metrics else "-" for name in metrics),
             *([result(run)] if is_mixed else []),
+            *([" ".join(run.tags) or "-"] if has_tags else []),
         ]
         for run in runs
     ]
-    right = [False] * 4 + [True] * 2 + ([False] if is_mixed else [True] * len(metrics))
+    right = [False] * 4 + [True] * 2 + ([False] if is_mixed else [True] * len(metrics)) + [False] * has_tags
     return table(header, rows, right=right, width=columns)
 
 
@@ -157,4 +147,5 @@ def _plain(run: RunSummary) -> dict[str, object]:
         "step": run.step,
         "epoch": run.epoch,
         "metrics": dict(run.metrics),
+        "tags": list(run.tags),
     }

@@ -1,4 +1,4 @@
-"""`trainer tune` and `trainer doctor cache`."""
+"""`trainer autotune` and `trainer doctor cache`."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from trainer import cli
-from trainer.cli.verbs.tune import summary
+from trainer.cli.verbs.autotune import summary
 from trainer.learner import Learner
-from trainer.rundir import TuneEvent
+from trainer.rundir import AutotuneEvent
 
 
 def run(*words: str) -> int:
@@ -34,8 +34,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_caches_are_listed_with_what_is_in_them(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("doctor", "cache", "--decisions") == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == f"compiled kernels  {folder / 'objects'}: 1 files, 2.0 MB"
-    assert lines[1].startswith(f"tuning decisions  {folder / 'tuning'}: ") and lines[1].endswith(", 1 decisions")
+    assert lines[0] == f"compiled kernels      {folder / 'objects'}: 1 files, 2.0 MB"
+    assert lines[1].startswith(f"autotuning decisions  {folder / 'tuning'}: ") and lines[1].endswith(", 1 decisions")
     assert lines[2].split() == ["abcdef01", "1.500", "1.000", "ms", "matmul", "3x4x5"]
     run("doctor", "cache", "--json", "--decisions")
     told = json.loads(capsys.readouterr().out)
@@ -56,13 +56,13 @@ def test_what_belongs_to_the_cache_is_asked_of_the_cache(capsys: pytest.CaptureF
 
 
 def test_only_compiled_kernels_are_tuned(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("tune", "digits", "device=reference") == 2
+    assert run("autotune", "digits", "device=reference") == 2
     assert "only compiled kernels are tuned" in capsys.readouterr().err
 
 
 def test_the_summary_lists_what_gained_within_80_columns() -> None:
-    def decision(**values: Any) -> TuneEvent:
-        return TuneEvent(**{"key": "k", "operation": "matmul", "shape": "3x4", "source": "measured", **values})
+    def decision(**values: Any) -> AutotuneEvent:
+        return AutotuneEvent(**{"key": "k", "operation": "matmul", "shape": "3x4", "source": "measured", **values})
 
     lines = summary([
         decision(default_ms=2.0, best_ms=1.5),
@@ -83,23 +83,23 @@ def test_a_tuned_recipe_trains_on_what_was_decided(
 ) -> None:
     monkeypatch.setenv("TRAINER_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
-    assert run("tune", "digits", "--json") == 0
+    assert run("autotune", "digits", "--json") == 0
     decided = {event["key"] for event in json.loads(capsys.readouterr().out)}
-    assert run("run", "digits", "train.epochs=1", "tuning.mode=cached", "--json") == 0
+    assert run("run", "digits", "train.epochs=1", "autotune.mode=cached", "--json") == 0
     events = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert decided and {event["key"] for event in events if event["kind"] == "tune"} == decided
+    assert decided and {event["key"] for event in events if event["kind"] == "autotune"} == decided
     assert list(tmp_path.iterdir()) != [] and not (tmp_path / "runs" / "digits-2").exists()
 
 
 def test_an_interrupted_tuning_tells_of_what_is_decided(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def tune(self: Learner) -> None:
-        self._sink(TuneEvent("key", "matmul", "3x4x5", 2.0, 1.5, 4, {}, 0.1, "measured"))
+    def autotune(self: Learner) -> None:
+        self._sink(AutotuneEvent("key", "matmul", "3x4x5", 2.0, 1.5, 4, {}, 0.1, "measured"))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Learner, "tune", tune)
-    assert run("tune", "digits", "device=cpu") == 130
+    monkeypatch.setattr(Learner, "autotune", autotune)
+    assert run("autotune", "digits", "device=cpu") == 130
     told = capsys.readouterr()
     assert "1 kernels decided, 1 of them better than the default by 0.50 ms" in told.out
     assert "interrupted: what is decided is kept" in told.err

@@ -1,4 +1,4 @@
-"""`trainer tune`: decide the kernels of a config's steps now, for every later run. Makes no run directory."""
+"""`trainer autotune`: decide the kernels of a config's steps now, for every later run. Makes no run directory."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 from trainer.cli.rehearsal import HINT, WIDTH, add_words, learner_for_steps
 
 if TYPE_CHECKING:
-    from trainer.rundir import TuneEvent
+    from trainer.rundir import AutotuneEvent
 
 __all__ = ["EXAMPLES", "HINT", "describe", "execute", "summary"]
 
 EXAMPLES = """\
-  trainer tune digits                            decide all kernels; later runs read the decisions
-  trainer tune config.yaml data.batch_size=8     with other values: kernels are decided for exact shapes
-  trainer tune digits --json > decisions.json    what was decided, and how much it gained
-  trainer doctor cache                           what is kept, and where
+  trainer autotune digits                            decide all kernels; later runs read the decisions
+  trainer autotune config.yaml data.batch_size=8     with other values: kernels are decided for exact shapes
+  trainer autotune digits --json > decisions.json    what was decided, and how much it gained
+  trainer doctor cache                               what is kept, and where
 """
 
 
@@ -31,19 +31,19 @@ def execute(arguments: argparse.Namespace) -> int:
     import sys
 
     from trainer.cli.exit_codes import DONE, INTERRUPTED
-    from trainer.rundir import Event, TuneEvent
+    from trainer.rundir import AutotuneEvent, Event
 
-    decisions: list[TuneEvent] = []
+    decisions: list[AutotuneEvent] = []
 
     def taken(event: Event) -> bool:
-        if isinstance(event, TuneEvent):
+        if isinstance(event, AutotuneEvent):
             decisions.append(event)
-        return isinstance(event, TuneEvent)
+        return isinstance(event, AutotuneEvent)
 
     learner = learner_for_steps(arguments.words, "only compiled kernels are tuned", taken)
     interrupted = False
     try:
-        learner.tune()
+        learner.autotune()
     except KeyboardInterrupt:
         interrupted = True
         print("interrupted: what is decided is kept, and the same command goes on from there", file=sys.stderr)
@@ -54,7 +54,7 @@ def execute(arguments: argparse.Namespace) -> int:
     return INTERRUPTED if interrupted else DONE
 
 
-def summary(decisions: list[TuneEvent]) -> list[str]:
+def summary(decisions: list[AutotuneEvent]) -> list[str]:
     """The decisions as a table, those that gained most first, and a line that says what they come to."""
     measured = [event for event in decisions if event.source == "measured"]
     known = len(decisions) - len(measured)

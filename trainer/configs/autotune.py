@@ -1,4 +1,4 @@
-"""`tuning:` how kernels are chosen beyond the cost model. It decides time, never results."""
+"""`autotune:` how kernels are chosen beyond the cost model. It decides time, never results."""
 
 from typing import Literal
 
@@ -7,7 +7,7 @@ from pydantic import Field
 from trainer.configs.section import Section
 
 
-class TuningConfig(Section):
+class AutotuneConfig(Section):
     """When candidates of the kernels are measured; results have the same bits in every mode."""
 
     mode: Literal["background", "upfront", "cached", "off"] = Field(

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from trainer import engine
 from trainer.learner.phases import Phase
-from trainer.rundir import EventSink, StepEvent, TuneEvent
+from trainer.rundir import AutotuneEvent, EventSink, StepEvent
 
 if TYPE_CHECKING:
-    from trainer.configs import TuningConfig
+    from trainer.configs import AutotuneConfig
     from trainer.engine.autotune.record import StepTime, TuneRecord
 
 
@@ -31,19 +31,19 @@ def running_evaluation(is_evaluation: bool) -> Iterator[None]:
 
 
 @contextmanager
-def tuned(config: TuningConfig, sink: EventSink, check: Callable[[], None]) -> Iterator[None]:
+def tuned(config: AutotuneConfig, sink: EventSink, check: Callable[[], None]) -> Iterator[None]:
     """Tune the kernels of what is traced within, as `config` says.
 
-    Each decision becomes a `tune` event, and what each kernel takes of a step a `step` event; where
-    something is measured, how far that is becomes the phase "tune".
+    Each decision becomes an `autotune` event, and what each kernel takes of a step a `step` event; where
+    something is measured, how far that is becomes the phase "autotune".
 
     Args:
         check: called while everything waits for decisions ("upfront"); what it raises ends the run.
     """
-    phase = _TunePhase(sink)
+    phase = _AutotunePhase(sink)
 
     def on_record(record: TuneRecord) -> None:
-        sink(TuneEvent(**dataclasses.asdict(record)))
+        sink(AutotuneEvent(**dataclasses.asdict(record)))
 
     def on_step_time(time: StepTime) -> None:
         fields = dataclasses.asdict(time)
@@ -64,8 +64,8 @@ def tuned(config: TuningConfig, sink: EventSink, check: Callable[[], None]) -> I
             phase.end()
 
 
-class _TunePhase:
-    """The phase "tune", from the first that is measured until all is decided; it begins again with another program."""
+class _AutotunePhase:
+    """The phase "autotune", from the first measurement until all is decided; another program begins it again."""
 
     def __init__(self, sink: EventSink) -> None:
         self._sink = sink
@@ -75,7 +75,7 @@ class _TunePhase:
         if self._phase is None:
             if done >= total:
                 return
-            self._phase = Phase("tune", self._sink, unit="decision")
+            self._phase = Phase("autotune", self._sink, unit="decision")
         self._phase.progress(done, total, now or None)
         if done >= total:
             self.end()

@@ -1,4 +1,4 @@
-"""`trainer data evaluate`: a file of results against a file of annotations, by COCO's rules."""
+"""`trainer data score`: a file of results against a file of annotations, by COCO's rules."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ if TYPE_CHECKING:
     from trainer.metrics.coco import Evaluation, Truths
 
 EXAMPLES = """\
-  trainer data evaluate instances_val2017.json results.json
-  trainer data evaluate instances_val2017.json masks.json --kind segm
-  trainer data evaluate person_keypoints_val2017.json people.json --kind keypoints
-  trainer data evaluate truth.json results.json --classes      a line for each category
-  trainer data evaluate truth.json results.json --json > evaluation.json
+  trainer data score instances_val2017.json results.json
+  trainer data score instances_val2017.json masks.json --kind segm
+  trainer data score person_keypoints_val2017.json people.json --kind keypoints
+  trainer data score truth.json results.json --classes      a line for each category
+  trainer data score truth.json results.json --json > evaluation.json
 """
 
 _COLUMN = 7

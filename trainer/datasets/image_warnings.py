@@ -1,0 +1,56 @@
+"""Warnings of the image library with the name of the file that they are about, once for each file."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from trainer.rundir import complain
+
+_LIBRARY = r"PIL\."
+
+
+class _Reading(threading.local):
+    path: Path | None = None
+
+
+_reading = _Reading()
+_told: set[tuple[Path, str]] = set()
+_is_installed = False
+
+
+@contextmanager
+def warnings_name(path: Path) -> Iterator[None]:
+    """While it is open, warnings in this thread are told with the file `path`; those elsewhere stay as they are.
+
+    `warnings.catch_warnings` would do so too, but not in several threads at once.
+    """
+    _install()
+    outer, _reading.path = _reading.path, path
+    try:
+        yield
+    finally:
+        _reading.path = outer
+
+
+def _install() -> None:
+    """Puts itself before whatever shows warnings, once a process."""
+    global _is_installed
+    if _is_installed:
+        return
+    _is_installed = True
+    warnings.filterwarnings("always", module=_LIBRARY, append=True)  # Python shows equal texts only once otherwise
+    elsewhere = warnings.showwarning
+
+    def show(message: Warning | str, *place: Any, **options: Any) -> None:
+        if _reading.path is None:
+            elsewhere(message, *place, **options)
+        elif (told := (_reading.path, str(message))) not in _told:
+            _told.add(told)
+            complain(f"{_reading.path}: {message}")
+
+    warnings.showwarning = show
