@@ -29,7 +29,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("predict")
     trainer.run(
         "detection", run_dir=place / "runs" / "cells", show=False, train={"steps": 3, "log_every_steps": 1},
-        schedule={"warmup_steps": 0}, tuning={"mode": "off"}, validate={"batches": 1, "every_epochs": 1000},
+        schedule={"warmup_steps": 0}, autotune={"mode": "off"}, validate={"batches": 1, "every_epochs": 1000},
         checkpoint={"every_epochs": 1000}, data={"workers": 0, "cache_gb": 0, "batch_size": 2},
         options={"width": 16, "blocks": [1, 1, 1, 1], "pyramid_channels": 16, "head_depth": 1},
         **{"data.reader.splits": {"train": "train", "valid": "val"}},

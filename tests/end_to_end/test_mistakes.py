@@ -23,10 +23,10 @@ def project(tmp_path: Path) -> Path:
     return tmp_path / "mine"
 
 
-def run(folder: Path, repository: Path, *words: str) -> tuple[int, str]:
-    """The exit code and standard error of `trainer run`."""
+def run(folder: Path, repository: Path, *words: str, verb: str = "run") -> tuple[int, str]:
+    """The exit code and standard error of `trainer run`, or of another verb."""
     done = subprocess.run(
-        [*TRAINER, "run", *words], cwd=folder, env={**os.environ, "PYTHONPATH": str(repository)},
+        [*TRAINER, verb, *words], cwd=folder, env={**os.environ, "PYTHONPATH": str(repository)},
         capture_output=True, text=True, timeout=120,
     )  # fmt: skip
     return done.returncode, done.stderr
@@ -73,6 +73,14 @@ def test_a_syntax_error_is_shown_with_its_line(project: Path, repository: Path) 
         and f"{project / 'task.py'}:{number}\n    return return DataSplits(**made)\n" in said
         and "SyntaxError: " in said
     )
+
+
+@pytest.mark.parametrize("verb", ["profile", "autotune"])
+def test_other_verbs_show_the_users_lines_too(project: Path, repository: Path, verb: str) -> None:
+    number = changed(project, "nn.Flatten(),", "nn.Flattn(),")
+    code, said = run(project, repository, "config.yaml", verb=verb)
+    assert code == 2 and "Traceback" not in said
+    assert f"  {project / 'task.py'}:{number} in build\n    nn.Flattn(),\n" in said
 
 
 def test_debug_shows_the_traceback_of_an_error_in_the_users_task(project: Path, repository: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from trainer.cli.verbs.runs import _table, _telling
+from trainer.cli.verbs.runs_list import _table, _telling
 from trainer.rundir import EndEvent, MetricEvent, RunEvent, RunPaths, decode, encode, open_run, read_lock, summarize
 from trainer.tui.charts import valid_chart
 from trainer.tui.view import View

@@ -276,7 +276,12 @@ async def test_what_is_typed_does_nothing_else(running: RunPaths, clock: Clock) 
 
 async def test_a_screen_without_anything_says_so(tmp_path: Path, clock: Clock) -> None:
     app = dashboard(synthetic_run.make_folder(tmp_path / "young"), clock)
-    told = ("no metrics yet", "nothing tuned in this run", "no samples yet", "no evaluation has written a report yet")
+    told = (
+        "no metrics yet",
+        "nothing autotuned in this run",
+        "no samples yet",
+        "no evaluation has written a report yet",
+    )
     async with app.run_test(size=(80, 24)) as pilot:
         for key, words in zip("2345", told, strict=True):
             await pilot.press(key)

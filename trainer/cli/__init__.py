@@ -32,18 +32,26 @@ def _carry_out(words: list[str]) -> int:
         if sys.stdout is not None:
             sys.stdout.flush()  # here, where a disk that takes nothing is an error and no traceback
         return code
-    except TrainerError as error:
-        if "--debug" in words:
-            import traceback
-
-            traceback.print_exc()
-        print_error(error)
-        return USER_MISTAKE
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:  # whoever read the output has gone
         abandon(sys.stdout)
         return FAILURE
+    except Exception as error:
+        if isinstance(error, TrainerError):
+            mistake: str | None = str(error)
+        else:
+            from trainer.configs.own import own_mistake
+
+            mistake = own_mistake(error)
+        if mistake is None:
+            raise
+        if "--debug" in words:
+            import traceback
+
+            traceback.print_exc()
+        print_error(mistake)
+        return USER_MISTAKE
 
 
 def _dispatch(words: list[str]) -> int:

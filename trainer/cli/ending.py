@@ -99,7 +99,7 @@ def report(attempt: Attempt) -> int:
         elif end.traceback and not is_unused:
             print(f"  traceback: {attempt.paths.root / end.traceback}", file=sys.stderr)
         if is_unused:
-            shutil.rmtree(attempt.paths.root, ignore_errors=True)  # a disk that fails has been told of
+            shutil.rmtree(attempt.paths.root, ignore_errors=True)  # a failing disk is in the error above
     return end.exit_code if end.exit_code in ALL else FAILURE
 
 

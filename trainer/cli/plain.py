@@ -117,7 +117,7 @@ class PlainLines:
         stream = _stream_of(event)
         held = self._held.get(stream)
         if stream == _EVALUATION and held is not None and held.fields.get("step") == fields.get("step"):
-            fields = {**held.fields, **fields}  # what is told of one step is one line
+            fields = {**held.fields, **fields}  # events of one step share one line
         between = 0.0 if stream in _IMPORTANT else SECONDS_BETWEEN
         self._held[stream] = _Held(fields, now, self._printed.get(stream, -math.inf) + between)
 

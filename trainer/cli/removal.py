@@ -42,7 +42,9 @@ def is_confirmed(question: str, *, is_given: bool) -> bool:
     if is_given:
         return True
     if not sys.stdin.isatty():
-        raise TrainerError("nobody can be asked: standard input is no terminal", hint="Add --yes to delete.")
+        raise TrainerError(
+            "standard input is no terminal, so nobody can confirm the deletion", hint="Add --yes to delete."
+        )
     print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
