@@ -24,7 +24,7 @@ from harness import Figure, checkout_environment, run_figures
 from trainer import open_run
 from trainer.rundir import EndEvent, MetricEvent, Record, RunPaths, SystemEvent, read_events
 
-ONE_STEP = ("train.epochs=null", "train.steps=1", "schedule.warmup_steps=null")
+ONE_STEP = ("train.steps=1",)
 
 
 def train(overrides: Sequence[str], run_dir: Path, cache: Path) -> float:

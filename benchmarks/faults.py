@@ -22,6 +22,7 @@ from harness import Figure, run_figures
 sys.path.insert(0, str(Path(__file__).parent / "workloads"))
 
 from damaged import Damage
+from foreign_models import ForeignModels
 from hostile import Hostile
 from killed import AIMS, DIGITS, Killed, Kills
 from mutated import Mutants
@@ -31,8 +32,8 @@ OPTIONS = argparse.ArgumentParser(add_help=False)
 OPTIONS.add_argument("--count", type=int, help="how many of each kind (default: each figure's own)")
 OPTIONS.add_argument("--seed", type=int, default=0, help="decides what is done to what")
 CHOSEN, REST = OPTIONS.parse_known_args()
-RUNS, SCENE_RUNS, DAMAGES, MUTANTS, MUTANTS_BY_COMMAND, FILES = (
-    most if CHOSEN.count is None else min(most, CHOSEN.count) for most in (100, 100, 1000, 9500, 500, 1000)
+RUNS, SCENE_RUNS, DAMAGES, MUTANTS, MUTANTS_BY_COMMAND, FILES, MODELS = (
+    most if CHOSEN.count is None else min(most, CHOSEN.count) for most in (100, 100, 1000, 9500, 500, 1000, 1000)
 )
 FEWEST = 2
 """How often each phase is to be hit at least."""
@@ -93,6 +94,12 @@ def well_taken_files() -> float:
         return FILES - _problems(Hostile(Path(folder), CHOSEN.seed).once, FILES)
 
 
+def well_taken_models() -> float:
+    """How many of MODELS damaged, hostile or foreign files of exported models were taken for what they are."""
+    with tempfile.TemporaryDirectory(prefix="trainer-faults-") as folder:
+        return MODELS - _problems(ForeignModels(Path(folder), CHOSEN.seed).once, MODELS)
+
+
 def _problems(once: Callable[[], str], count: int) -> int:
     """How many of `count` calls returned a problem; each is told of on standard error."""
     problems = [problem for problem in (once() for _ in range(count)) if problem]
@@ -119,6 +126,7 @@ FIGURES = [
         "configs",
     ),
     _count("hostile_files", well_taken_files, FILES, "files"),
+    _count("exports", well_taken_models, MODELS, "files"),
 ]
 
 if __name__ == "__main__":

@@ -76,7 +76,7 @@ def program_digest(recipe: str) -> str:
     """The digest of the values that a recipe's networks begin with, and of the launches and kernels of its training
     step, its validation step and what is computed before them, for the processor that this runs on.
     """
-    loaded = load(recipe, ["tuning.mode=off", "data.workers=0"])
+    loaded = load(recipe, ["autotune.mode=off", "data.workers=0"])
     task_class = getattr(loaded.task.import_module(), loaded.task.class_name)
     device = LoweringDevice(loaded.config.numerics)
     with engine.device(device):

@@ -6,6 +6,7 @@ python benchmarks/provenance.py digits clothes        prints them, a JSON object
 from __future__ import annotations
 
 import ast
+import functools
 import hashlib
 import importlib.metadata
 import json
@@ -21,9 +22,10 @@ from typing import Any
 from harness import ROOT, as_json, checkout_environment
 from lowered import program_digest
 
-from trainer.configs import load
+from trainer.configs import Span, load
 from trainer.engine.targets.cpu import native
 from trainer.engine.targets.cpu.pool import available_threads
+from trainer.learner import Plan
 
 PACKAGE = ROOT / "trainer"
 LEARNER = ("configs", "datasets", "learner", "metrics")
@@ -54,13 +56,27 @@ def digests(recipe: str) -> dict[str, str]:
     }  # fmt: skip
 
 
+@functools.cache
 def configuration(recipe: str) -> str:
-    """The digest of what a recipe's config.yaml and options say, but for the seed."""
+    """The digest of what a recipe's config.yaml and options say, but for the seed.
+
+    A warm-up that is a fraction of the run counts as the steps that it is of the recipe's own data.
+    """
     loaded = load(recipe)
     said = loaded.config.model_dump(mode="json", exclude_unset=True, exclude={"seed"})
+    if said.get("schedule", {}).pop("warmup_fraction", None) is not None:
+        said["schedule"]["warmup_steps"] = loaded.config.schedule.warmup(span(recipe))
     said["options"] = loaded.options.model_dump(mode="json")
     text = json.dumps(said, sort_keys=True).replace(str(ROOT), "")  # files are the same in every checkout
     return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def span(recipe: str) -> Span:
+    """The length of a recipe's run on its own data."""
+    loaded = load(recipe, ["data.workers=0"])
+    splits = getattr(loaded.task.import_module(), loaded.task.class_name)(loaded.config, loaded.options).data()
+    plan = Plan.for_config(loaded.config.train, splits)
+    return Span(plan.total_steps, plan.steps_per_epoch)
 
 
 def recipe_files(folder: Path) -> set[Path]:

@@ -56,7 +56,7 @@ RESULTS = Path(__file__).parent / "results"
 WORK = ROOT / "runs" / "recipes"
 UNSHOWN = ("after", "curve", "digests", "id", "machine", "versions")
 SHORT = ("train.epochs=null", "train.steps=12", "train.log_every_steps=2", "schedule.warmup_steps=2")
-NEUTRAL = ("threads=", "data.workers=", "data.worker_kind=", "tuning.mode=")  # what changes no bit of a result
+NEUTRAL = ("threads=", "data.workers=", "data.worker_kind=", "autotune.mode=")  # what changes no bit of a result
 
 
 @dataclass(frozen=True)
@@ -274,7 +274,7 @@ def estimate(name: str, folder: Path) -> dict[str, Any]:
     epochs, every = config.train.epochs, config.validate.every_epochs or 1
     assert epochs is not None
     origin = provenance.origin(name)
-    training = train(name, (f"train.epochs={2 * every}", "schedule.warmup_steps=null"), folder)
+    training = train(name, (f"train.epochs={2 * every}",), folder)
     assert training.seconds is not None
     records = list(read_events(training.run.paths.events))
     ends = [

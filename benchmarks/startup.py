@@ -26,8 +26,8 @@ def help_ms() -> float:
     return 1e3 * command_seconds([*TRAINER, "--help"])
 
 
-def validate_ms() -> float:
-    return 1e3 * command_seconds([*TRAINER, "validate", "digits"])
+def check_ms() -> float:
+    return 1e3 * command_seconds([*TRAINER, "check", "digits"])
 
 
 def import_ms() -> float:
@@ -132,7 +132,7 @@ def _stop(run: Path) -> None:
 
 FIGURES = [
     Figure("help", help_ms, bar=80.0),
-    Figure("validate", validate_ms, bar=220.0),
+    Figure("check", check_ms, bar=220.0),
     Figure("import", import_ms, bar=50.0),
     Figure("first_line", first_line_ms, bar=250.0),
     Figure("first_frame", first_frame_ms, bar=400.0),

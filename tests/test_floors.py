@@ -1,7 +1,7 @@
 """The floors of the house: a room imports only from floors below it, and some names nowhere.
 
-The engine has floors of its own, and no import cycles. The imports are read from the source, those inside functions and
-those for type checking included.
+The engine has floors of its own; it and the learner have no import cycles. The imports are read from the source, those
+inside functions and those for type checking included.
 """
 
 from __future__ import annotations
@@ -49,6 +49,7 @@ ONLY: dict[str, set[str]] = {"tui": {"rundir", "configs"}, "engine": set(), "con
 NEVER = {"configs": {"numpy", "llvmlite", "textual"}, "rundir": {"numpy", "llvmlite", "textual"}}
 NOWHERE = {"torch", "torchvision", "tensorflow", "keras", "jax", "flax"}
 STANDARD_LIBRARY_ONLY = {"rundir"}
+WITHOUT_CYCLES = ("engine", "learner")
 
 
 def files_of(room: str) -> list[Path]:
@@ -85,23 +86,23 @@ def violations(room: str) -> list[str]:
     return found
 
 
-def module_of(name: str) -> str | None:
-    """The path inside the engine, without its suffix, of the module that a full name is in; None outside."""
+def module_of(name: str, room: str) -> str | None:
+    """The path inside a room, without its suffix, of the module that a full name is in; None outside."""
     place = PACKAGE.parent.joinpath(*name.split("."))
-    while (PACKAGE / "engine") in (place, *place.parents):
+    while (PACKAGE / room) in (place, *place.parents):
         for file in (place.with_suffix(".py"), place / "__init__.py"):
             if file.exists():
-                return file.relative_to(PACKAGE / "engine").with_suffix("").as_posix()
+                return file.relative_to(PACKAGE / room).with_suffix("").as_posix()
         place = place.parent
     return None
 
 
-def engine_imports() -> dict[str, dict[str, int]]:
-    """For each module of the engine those that it imports, with the line."""
+def imports_within(room: str) -> dict[str, dict[str, int]]:
+    """For each module of a room those of the room that it imports, with the line."""
     found: dict[str, dict[str, int]] = {}
-    for file in files_of("engine"):
-        modules = ((module_of(name), line) for name, line in imports_of(file))
-        own = file.relative_to(PACKAGE / "engine").with_suffix("").as_posix()
+    for file in files_of(room):
+        modules = ((module_of(name, room), line) for name, line in imports_of(file))
+        own = file.relative_to(PACKAGE / room).with_suffix("").as_posix()
         found[own] = {module: line for module, line in modules if module is not None}
     return found
 
@@ -113,7 +114,7 @@ def engine_room(module: str) -> str:
 
 def engine_violations() -> list[str]:
     found = []
-    for module, imported in engine_imports().items():
+    for module, imported in imports_within("engine").items():
         own = engine_room(module)
         for other, line in imported.items():
             room = engine_room(other)
@@ -142,8 +143,9 @@ def test_a_room_of_the_engine_imports_only_from_floors_below():
     assert engine_violations() == []
 
 
-def test_the_engine_has_no_import_cycle():
-    graphlib.TopologicalSorter(engine_imports()).prepare()  # the error names the modules of a cycle
+@pytest.mark.parametrize("room", WITHOUT_CYCLES)
+def test_a_room_has_no_import_cycle(room):
+    graphlib.TopologicalSorter(imports_within(room)).prepare()  # the error names the modules of a cycle
 
 
 def test_no_two_classes_of_one_folder_of_the_engine_have_one_name():
@@ -225,5 +227,5 @@ def test_the_walk_sees_floors_and_cycles_inside_the_engine(tmp_path, monkeypatch
         "nn/linear.py:2 imports __init__",
     ]
     with pytest.raises(graphlib.CycleError, match="in a cycle"):
-        graphlib.TopologicalSorter(engine_imports()).prepare()
+        graphlib.TopologicalSorter(imports_within("engine")).prepare()
     assert classes_of_one_name() == ["engine/graph: Storage"]

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
-__all__ = ["TrainerError", "__version__", "open_run", "run"]
+__all__ = ["TrainerError", "__version__", "load_model", "open_run", "run"]
 
 if TYPE_CHECKING:
+    from trainer.cli.models import load_model as load_model
     from trainer.cli.python import run as run
     from trainer.rundir import open_run as open_run
 
@@ -45,7 +46,7 @@ class TrainerError(Exception):
         return "\n".join(lines)
 
 
-_LAZY = {"open_run": "trainer.rundir", "run": "trainer.cli.python"}
+_LAZY = {"load_model": "trainer.cli.models", "open_run": "trainer.rundir", "run": "trainer.cli.python"}
 
 
 def __getattr__(name: str) -> Any:

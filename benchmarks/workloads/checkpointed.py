@@ -56,7 +56,7 @@ def main() -> None:
             "train": {"steps": arguments.steps},
             "validate": {"every_steps": arguments.steps},
             "checkpoint": {"every_steps": arguments.every, "keep_last": 1},
-            "tuning": {"mode": "off"},
+            "autotune": {"mode": "off"},
         }
     )
     steps: list[float] = []

@@ -26,7 +26,6 @@ def digits(steps: int) -> tuple[list[float], list[np.ndarray]]:
     overrides = {
         "seed": 0,
         "data.workers": 0,
-        "tuning.mode": "off",
         "train.epochs": None,
         "train.steps": steps,
         "train.log_every_steps": 1,

@@ -28,10 +28,10 @@ TENTH = 10
 OVERRIDES = (
     "seed=0",
     "data.workers=0",
-    "schedule.warmup_steps=null",
+    "schedule.warmup_fraction=null",
     "train.epochs=2",
     "train.log_every_steps=1",
-    "tuning.mode=off",
+    "autotune.mode=off",
     "validate.every_epochs=1",
 )
 CLOCKED = ("samples_per_second",)

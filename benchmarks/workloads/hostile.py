@@ -127,7 +127,7 @@ def _weights(hostile: Hostile, file: str) -> list[list[str]]:
     target.unlink(missing_ok=True)
     (hostile.folder / "with-weights.yaml").write_text(CONFIG.format(weights=file))
     return [["checkpoint", "inspect", file], ["checkpoint", "convert", file, target.name],
-            ["validate", "with-weights.yaml"], ["checkpoint", "verify", file]]  # fmt: skip
+            ["check", "with-weights.yaml"], ["checkpoint", "verify", file]]  # fmt: skip
 
 
 def _pytorch(hostile: Hostile) -> list[list[str]]:
@@ -186,6 +186,43 @@ def _program(hostile: Hostile) -> list[list[str]]:
     return [["-c", LOADING, hostile.write("program.safetensors", whole.read_bytes())]]
 
 
+SERVING = """
+import asyncio, sys
+from pathlib import Path
+from aiohttp import web
+from trainer.cli.web import DashboardServer, listening_socket
+async def answer(request):
+    listening = listening_socket(None)
+    host, port = listening.getsockname()
+    server = DashboardServer([Path()], port, can_control=False, say=str)
+    runner = web.AppRunner(await server._make_app())
+    await runner.setup()
+    await web.SockSite(runner, listening).start()
+    reader, writer = await asyncio.open_connection(host, port)
+    writer.write(request.replace(b"HOST", f"{host}:{port}".encode()))
+    writer.write_eof()
+    head = await reader.readline()
+    writer.close()
+    await runner.cleanup()
+    return head
+head = asyncio.run(answer(Path(sys.argv[1]).read_bytes()))
+print(ascii(head))
+sys.exit(0 if not head or head.split()[1] in (b"400", b"403") else 3)
+"""
+
+
+def _cookie(hostile: Hostile) -> list[list[str]]:
+    chance = hostile.random
+    value = chance.choice((b"\xff\xfe", b"", b"a" * 100_000, b"\"\\377", "\udcff\u202e".encode(errors="surrogatepass"),
+                           b"a; trainer_token=b", b"\0", b"%ff", chance.randbytes(40)))  # fmt: skip
+    path = chance.choice((b"/", b"/ws?width=9&height=9", b"/ws?width=nan", b"/static/js/textual.js"))
+    cookie = hostile.changed(b"trainer_token=" + value)
+    hostile.folder.joinpath("request").write_bytes(
+        b"GET " + path + b" HTTP/1.1\r\nHost: HOST\r\nConnection: close\r\nCookie: " + cookie + b"\r\n\r\n"
+    )
+    return [["-c", SERVING, "request"]]
+
+
 def _images(hostile: Hostile) -> list[list[str]]:
     for number in range(3):
         kind = hostile.random.choice(("cat", "dog\x1b[31m", "b\u202ed"))
@@ -207,7 +244,7 @@ def _annotations(hostile: Hostile) -> list[list[str]]:
     file = hostile.write("scenes/annotations.json", json.dumps(content).encode())
     found = hostile.write("found.json", json.dumps([{**box, "score": odd}]).encode())
     return [["data", "inspect", "scenes", "--format", "coco", "images=images", "annotations=annotations.json"],
-            ["data", "inspect", "scenes"], ["data", "evaluate", file, found]]  # fmt: skip
+            ["data", "inspect", "scenes"], ["data", "score", file, found]]  # fmt: skip
 
 
 def _run(hostile: Hostile) -> list[list[str]]:
@@ -229,7 +266,7 @@ def _run(hostile: Hostile) -> list[list[str]]:
     lock = hostile.write(f"{folder}/run.lock", b'{"pid": 1, "host": "x\\u001b[31m"}')
     os.utime(hostile.folder / lock, (0, 0))  # a dead owner's: whoever watches the run would wait for more
     return [["runs"], ["runs", "--json"], ["report", folder, "-o", "page.html"], ["compare", folder, folder],
-            ["watch", folder, "--plain"], ["export", folder, "--to", "csv"]]  # fmt: skip
+            ["watch", folder, "--plain"], ["runs", "export", folder, "--to", "csv"]]  # fmt: skip
 
 
 KINDS: dict[str, Callable[[Hostile], list[list[str]]]] = {
@@ -240,4 +277,5 @@ KINDS: dict[str, Callable[[Hostile], list[list[str]]]] = {
     "pictures": _images,
     "annotations": _annotations,
     "a run": _run,
+    "a cookie": _cookie,
 }

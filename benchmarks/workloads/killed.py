@@ -22,6 +22,7 @@ from harness import checkout_environment
 
 from trainer.learner.checkpoints import first_difference, pointed, read_checkpoint, steps_in
 from trainer.rundir import (
+    AutotuneEvent,
     CheckpointEvent,
     EndEvent,
     Event,
@@ -31,7 +32,6 @@ from trainer.rundir import (
     Record,
     ReportEvent,
     RunPaths,
-    TuneEvent,
     read_events,
 )
 
@@ -47,7 +47,7 @@ SETTINGS = (
     "metrics.train=[accuracy]", "metrics.valid=[accuracy, f1, average_precision]",
     "validate.every_steps=9", "validate.batches=3",
     "checkpoint={every_steps: 7, keep_last: 2, keep_every: 4, best: {metric: valid/loss, mode: min, keep: 2}}",
-    "tuning={mode: background, share: 0.5}", "threads=1",
+    "autotune={mode: background, share: 0.5}", "threads=1",
 )  # fmt: skip
 PRECISIONS = ("bfloat16", "float16")
 WORKERS = (("data.workers=0",), ("data.workers=2", "data.worker_kind=process"))
@@ -78,7 +78,7 @@ AIMS = {
     "load": Aim(phase("load"), 0.4),
     "data": Aim(phase("data"), 0.1),
     "compile": Aim(phase("compile"), 0.5, most=3, needs_cold_cache=True),
-    "tune": Aim(phase("tune", "progress"), 0.02, most=6, needs_cold_cache=True),
+    "autotune": Aim(phase("autotune", "progress"), 0.02, most=6, needs_cold_cache=True),
     "train": Aim(lambda event: isinstance(event, CheckpointEvent), 0.01, most=6),
     "validate": Aim(phase("validate"), 0.02, most=12),
     "checkpoint": Aim(phase("checkpoint"), 0.02, most=10),
@@ -220,7 +220,8 @@ def _records(paths: RunPaths) -> list[Record]:
 
 _WITHIN = (
     ("evaluate", "evaluate"), ("validate", "validate"), ("trace", "compile"), ("compile", "compile"),
-    ("tune", "tune"), ("train", "train"), ("resume", "data"), ("model", "data"), ("data", "data"), ("load", "load"),
+    ("autotune", "autotune"), ("train", "train"), ("resume", "data"), ("model", "data"), ("data", "data"),
+    ("load", "load"),
 )  # fmt: skip
 """Phases of events, the inner before the outer, and what they are called here."""
 
@@ -234,14 +235,14 @@ def phase_of(events: Iterable[Event]) -> str:
             unwritten += (event.name, event.state) == ("checkpoint", "started")
         elif isinstance(event, CheckpointEvent):
             unwritten -= 1
-        elif isinstance(event, TuneEvent):
+        elif isinstance(event, AutotuneEvent):
             is_tuning |= event.source == "measured"
         elif isinstance(event, MetricEvent) and event.split == "test":
             last = "end"
     if last or unwritten:
         return last or "checkpoint"
     if not is_tuning:  # the tuner has found all its decisions in the cache so far
-        running.discard("tune")
+        running.discard("autotune")
     return next((name for known, name in _WITHIN if known in running), "start-up")
 
 
@@ -287,5 +288,5 @@ def _told(paths: RunPaths) -> dict[tuple[str, int], list[object]]:
             told.setdefault((f"{event.split} {event.name}", event.step), []).append(content)
         elif isinstance(event, EndEvent):
             values = {name: value for name, value in event.metrics.items() if name not in WALL_CLOCK}
-            told.setdefault(("end", 0), []).append((event.status, event.exit_code, event.step, values))
+            told["end", 0] = [(event.status, event.exit_code, event.step, values)]  # the last attempt's
     return told

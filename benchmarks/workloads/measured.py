@@ -62,7 +62,7 @@ class Arm:
     """A training of the recipe digits, with metrics of these names."""
 
     def __init__(self, names: list[str]) -> None:
-        loaded = load("digits", {"metrics": {"train": names, "valid": []}, "tuning.mode": "off"})
+        loaded = load("digits", {"metrics": {"train": names, "valid": []}, "autotune.mode": "off"})
         self.training = Learner(Digits, loaded.config, loaded.options)._prepare()
 
     def prepare(self) -> None:

@@ -194,7 +194,7 @@ class Mutants:
         return 0, ""
 
     def _command(self, mutant: Mutant) -> tuple[int, str]:
-        command = [sys.executable, "-P", "-m", "trainer.cli", "validate", str(self._file), *mutant.words]
+        command = [sys.executable, "-P", "-m", "trainer.cli", "check", str(self._file), *mutant.words]
         done = subprocess.run(
             [os.fsencode(word) if "\ud800" not in word else word.encode("utf-8", "surrogatepass") for word in command],
             env=checkout_environment(), capture_output=True, check=False,

@@ -67,14 +67,14 @@ def evaluated(recipe: str, overrides: Sequence[str], weights: Path) -> dict[str,
         for name, state in model_states(training.parts).items():
             state.set_value(values[name])
         (loader,) = training.splits.tests().values()
-        metrics = training.evaluate(loader, "test")
+        metrics = training.records.evaluate(loader, "test")
         return {name: value for name, value in metrics.items() if not name.startswith("ema/")}
 
 
 @contextmanager
 def _prepared(recipe: str, overrides: Sequence[str], dtype: DType = engine.float32) -> Iterator[Training]:
     """The recipe's training, not yet begun."""
-    loaded = load(recipe, ["tuning.mode=off", "data.workers=0", *overrides])
+    loaded = load(recipe, ["autotune.mode=off", "data.workers=0", *overrides])
     task_class = getattr(loaded.task.import_module(), loaded.task.class_name)
     with engine.device(device_for(loaded.config)):
         training = Learner(_in(dtype, task_class), loaded.config, loaded.options)._prepare()
@@ -104,7 +104,7 @@ def _recorded(training: Training, folder: Path, steps: int | None, tested: bool)
     training.prepare()
     for step in range(steps or training.plan.total_steps):
         batch = loader.batch(*divmod(step, training.plan.steps_per_epoch))
-        counter = training._random.counter.numpy().copy()
+        counter = training.state.random.counter.numpy().copy()
         rates = {f"rate/{name}": np.float64(optimizer.learning_rate.at(step))
                  for name, optimizer in training.parts.optimizers.items()}  # fmt: skip
         training.step(iter([batch]))
@@ -123,7 +123,7 @@ def _watched(training: Training) -> dict[str, Callable[[np.ndarray], engine.Tens
     """Fills up, while the step is traced, with what each random draw was, as a function of the random state's counter:
     dropout's as "mask/PATH/DRAW", the normal distribution's as "normal/PATH/DRAW".
     """
-    random, draws = training._random, dict[str, Callable[[np.ndarray], engine.Tensor]]()
+    random, draws = training.state.random, dict[str, Callable[[np.ndarray], engine.Tensor]]()
     bernoulli, normal = random.bernoulli, random.normal
 
     def noted_mask(path: str, probability: float, shape: tuple[int, ...]) -> engine.Tensor:
@@ -147,4 +147,4 @@ def _tested(training: Training, folder: Path) -> None:
     for number in range(loader.steps_per_epoch):
         np.savez(folder / f"test-{number}.npz", **{f"batch/{name}": values
                                                    for name, values in loader.batch(0, number).items()})  # fmt: skip
-    (folder / "metrics.json").write_text(json.dumps(training.evaluate(loader, "test")), encoding="utf-8")
+    (folder / "metrics.json").write_text(json.dumps(training.records.evaluate(loader, "test")), encoding="utf-8")

@@ -27,7 +27,7 @@ SETTINGS = (
     "train.steps=18", "train.epochs=null", "train.log_every_steps=3", "train.ema={decay: 0.9}",
     "schedule={name: constant}", "validate={every_steps: 6, every_epochs: null}",
     "checkpoint={every_steps: 4, every_epochs: null, keep_last: 2, best: {metric: valid/ema/coco/AP, mode: max}}",
-    "tuning={mode: off}", "threads=1",
+    "autotune={mode: off}", "threads=1",
 )  # fmt: skip
 WORKERS = (("data.workers=2", "data.worker_kind=process"), ("data.workers=1", "data.worker_kind=process"))
 

@@ -1,4 +1,4 @@
-"""`trainer runs` and `trainer compare`."""
+"""`trainer runs list` and `trainer compare`."""
 
 from __future__ import annotations
 
@@ -57,7 +57,8 @@ def test_runs_in_json_says_numbers_that_are_not_finite_as_events_do(
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["runs", "elsewhere"], "no runs here"),
+        (["runs", "list", "elsewhere"], "no runs here"),
+        (["runs", "elsewhere"], "no such verb: runs elsewhere"),
         (["runs", "--metric", "valid/acuracy"], "did you mean 'valid/accuracy'?"),
         (["compare", "one"], "2 to 26 runs"),
         (["compare", "one", "tow"], "no such run: tow, did you mean 'two'?"),
@@ -128,7 +129,7 @@ def test_a_run_of_another_machine_is_running_if_it_is_heard_of_whatever_the_cloc
         waits.append(seconds)
         os.utime(moving, (time.time() - 418,) * 2)
 
-    monkeypatch.setattr("trainer.rundir.heard_of", lambda locks: pulse.heard_of(locks, sleep))
+    monkeypatch.setattr("trainer.cli.summaries.heard_of", lambda locks: pulse.heard_of(locks, sleep))
     assert main(["runs", "--json"]) == 0
     told = {run["name"]: run["status"] for run in map(json.loads, capsys.readouterr().out.splitlines())}
     assert told == {"one": "done", "two": "failed", "moving": "running", "still": "lost", "old": "lost"}

@@ -53,7 +53,7 @@ def test_a_stream_that_takes_nothing_is_an_error_and_standard_error_drops_it() -
 
 
 @needs_full
-@pytest.mark.parametrize("words", [["validate", "config.yaml"], ["list"], ["--help"], ["run", "--help"], ["--version"]])
+@pytest.mark.parametrize("words", [["check", "config.yaml"], ["list"], ["--help"], ["run", "--help"], ["--version"]])
 def test_a_full_disk_below_the_output_is_one_error(commands: Commands, words: list[str]) -> None:
     with open("/dev/full", "w") as full:
         done = commands.finish(*words, stdout=full)
@@ -88,7 +88,7 @@ def test_a_lock_that_a_killed_worker_left_is_taken_away(tmp_path: Path) -> None:
         assert paths.lock.exists()  # it is another's, who lives
 
 
-@pytest.mark.parametrize("words", [["validate", "config.yaml"], ["runs"], ["run", "config.yaml", "--plain"], ["watch"]])
+@pytest.mark.parametrize("words", [["check", "config.yaml"], ["runs"], ["run", "config.yaml", "--plain"], ["watch"]])
 def test_a_working_directory_that_is_gone_is_one_error(commands: Commands, words: list[str], tmp_path: Path) -> None:
     (tmp_path / "gone").mkdir()
     leave = ("sh", "-c", 'cd gone && rmdir ../gone && exec "$@"', "sh")
@@ -98,7 +98,7 @@ def test_a_working_directory_that_is_gone_is_one_error(commands: Commands, words
 
 
 @pytest.mark.parametrize(
-    "verb", [["runs", "."], ["watch", "--plain", "hostile"], ["report", "hostile", "-o", "r.html"]]
+    "verb", [["runs", "list", "."], ["watch", "--plain", "hostile"], ["report", "hostile", "-o", "r.html"]]
 )
 def test_names_of_data_reach_no_terminal_and_no_page_as_they_are(
     commands: Commands, tmp_path: Path, verb: list[str]

@@ -16,7 +16,7 @@ from trainer.cli import main
 from trainer.cli.report import report_page
 from trainer.cli.report.sections import Source
 from trainer.cli.report.svg import COLUMNS, Curve, chart
-from trainer.rundir import MetricEvent, ReportEvent, RunPaths, SampleEvent, TuneEvent, WarningEvent, open_run
+from trainer.rundir import AutotuneEvent, MetricEvent, ReportEvent, RunPaths, SampleEvent, WarningEvent, open_run
 
 VOID = {"meta", "img", "br"}
 
@@ -114,7 +114,7 @@ def test_what_a_run_says_is_text_and_never_markup(tmp_path: Path) -> None:
     hostile = "<script>alert(1)</script>"
     append(paths, MetricEvent(1, 0.0, "train", {hostile: 1.0}), 0.0)
     append(paths, WarningEvent(hostile), 0.0)
-    append(paths, TuneEvent("key", hostile, hostile, 2.0, 1.0, 3, {hostile: 1}), 0.0)
+    append(paths, AutotuneEvent("key", hostile, hostile, 2.0, 1.0, 3, {hostile: 1}), 0.0)
     (paths.reports / "table.json").write_text(json.dumps({"rows": [{hostile: hostile}]}))
     append(paths, ReportEvent(1, "valid", hostile, "reports/table.json", hostile), 0.0)
     page = page_of(paths)

@@ -26,10 +26,15 @@ def rows(file: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(opened))
 
 
-def test_csv_has_every_number_of_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_csv_has_every_number_of_a_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.chdir(tmp_path)
     paths = write_run(tmp_path / "runs/digits")
-    assert main(["export", "digits", "--to", "csv", "path=numbers.csv"]) == 0
+    assert main(["runs", "export", "digits", "--to", "csv", "path=numbers.csv"]) == 0
+    assert capsys.readouterr().out.endswith(" records to numbers.csv\n")
+    assert main(["runs", "export", "digits", "--to", "csv", "path=numbers.csv"]) == 2, "rows would stand there twice"
+    assert "there is such a file already" in capsys.readouterr().err
     told = [(event.step, event.split, name, value) for record in read_events(paths.events)
             if isinstance(event := record.event, MetricEvent) for name, value in event.values.items()]  # fmt: skip
     found = [(int(row["step"]), row["split"], row["name"], float(row["value"])) for row in rows(Path("numbers.csv"))]
@@ -118,7 +123,7 @@ def test_a_package_that_is_installed_offers_a_sink_by_its_entry_point(tmp_path: 
     (site / "counted_sink.py").write_text(COUNTED)
     paths = write_run(tmp_path / "run")
     commands.environment["PYTHONPATH"] += f"{os.pathsep}{site}"
-    done = commands.finish("export", str(paths.root), "--to", "counted", "file=count.txt")
+    done = commands.finish("runs", "export", str(paths.root), "--to", "counted", "file=count.txt")
     assert done.returncode == 0, done.stderr
     assert (paths.root / "count.txt").read_text() == str(len(read_events(paths.events)))
 

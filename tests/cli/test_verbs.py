@@ -13,7 +13,7 @@ import pytest
 from tests.cli.conftest import Commands
 from trainer.cli import main
 from trainer.cli.examination import DISTRIBUTION, Findings, examine, name_clashes
-from trainer.cli.verbs import VERBS
+from trainer.cli.verbs import DEFAULTS, GROUPS, VERBS, verbs_in
 from trainer.cli.verbs.doctor import report_lines
 
 HEAVY = ("numpy", "llvmlite", "textual", "importlib.metadata")
@@ -22,7 +22,40 @@ HEAVY = ("numpy", "llvmlite", "textual", "importlib.metadata")
 def test_help_names_every_verb_and_gives_examples(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--help"]) == 0
     text = capsys.readouterr().out
-    assert all(f"\n  {verb} " in text for verb in VERBS) and "examples:" in text
+    shown = {group if (group := verb.partition(" ")[0]) in GROUPS else verb for verb in VERBS}
+    assert all(f"\n  {verb} " in text for verb in shown) and "examples:" in text
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_a_group_prints_its_help(group: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for words in ([group, "--help"], ["help", group], *([] if group in DEFAULTS else [[group]])):
+        assert main(words) == 0
+        text = capsys.readouterr().out
+        assert f"usage: trainer {group} VERB" in text and all(f"\n  {second} " in text for second in verbs_in(group))
+    assert main([group, "inspekt"]) == 2
+    assert f"no such verb: {group} inspekt" in capsys.readouterr().err
+
+
+def test_help_and_errors_have_colors_on_terminals_alone(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    main(["--help"])
+    assert "\x1b" not in capsys.readouterr().out, "a pipe"
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    main(["--help"])
+    assert "\x1b[1mverbs:\x1b[0m\n\x1b[36m  run\x1b[0m " in capsys.readouterr().out
+    main(["list"])
+    assert "\x1b[36mdigits" in capsys.readouterr().out
+    main(["ru\x1b[5mn"])
+    assert capsys.readouterr().err.startswith("\x1b[1;31merror:\x1b[0m no such verb: ru\\u001b[5mn")
+    for variable, value in (("NO_COLOR", "1"), ("TERM", "dumb")):
+        monkeypatch.setenv(variable, value)
+        main(["--help"])
+        assert "\x1b" not in capsys.readouterr().out
+        monkeypatch.setenv("NO_COLOR", "")
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -36,8 +69,8 @@ def test_each_verb_has_help_with_examples(verb: str, capsys: pytest.CaptureFixtu
 
 
 def test_a_mistyped_verb_is_told_the_right_one(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["vallidate", "digits"]) == 2
-    assert capsys.readouterr().err == "error: no such verb: vallidate, did you mean 'validate'?\n"
+    assert main(["chek", "digits"]) == 2
+    assert capsys.readouterr().err == "error: no such verb: chek, did you mean 'check'?\n"
 
 
 def test_no_verb_at_all_shows_the_overview_as_a_mistake(capsys: pytest.CaptureFixture[str]) -> None:
@@ -50,7 +83,7 @@ def test_no_verb_at_all_shows_the_overview_as_a_mistake(capsys: pytest.CaptureFi
     [
         "import trainer",
         "from trainer.cli import main; assert main(['--help']) == 0",
-        "from trainer.cli import main; assert main(['validate', 'digits']) == 0",
+        "from trainer.cli import main; assert main(['check', 'digits']) == 0",
     ],
 )
 def test_nothing_heavy_is_imported_for(program: str, commands: Commands) -> None:
@@ -70,10 +103,10 @@ def test_help_and_import_do_without_pydantic_and_yaml(commands: Commands) -> Non
     assert done.stderr == "[]\n"
 
 
-def test_validate_reports_every_problem_and_what_it_did_not_look_at(commands: Commands) -> None:
-    good = commands.finish("validate", "config.yaml", "options.script=loop")
+def test_check_reports_every_problem_and_what_it_did_not_look_at(commands: Commands) -> None:
+    good = commands.finish("check", "config.yaml", "options.script=loop")
     assert good.returncode == 0 and "not looked at: the task's code" in good.stdout
-    bad = commands.finish("validate", "config.yaml", "train.epochs=0", "seeed=1")
+    bad = commands.finish("check", "config.yaml", "train.epochs=0", "seeed=1")
     assert bad.returncode == 2 and "<cli> train.epochs" in bad.stderr and "did you mean 'seed'?" in bad.stderr
 
 
@@ -88,27 +121,6 @@ def test_recipes_are_listed_with_what_they_are(commands: Commands) -> None:
         item["name"]: item["summary"] for item in map(json.loads, commands.finish("list", "--json").stdout.splitlines())
     }
     assert "digits" in recipes["digits"]
-
-
-def test_a_copied_recipe_is_complete_and_valid_in_its_new_place(commands: Commands) -> None:
-    done = commands.finish("copy", "digits", "mine")
-    assert done.returncode == 0 and "cd mine" in done.stdout
-    mine = commands.folder / "mine"
-    assert {"config.yaml", "options.py", "task.py", "README.md", "data"} <= {path.name for path in mine.iterdir()}
-    assert not list(mine.rglob("__pycache__"))
-    commands.folder = mine
-    checked = commands.finish("validate", "config.yaml")
-    assert checked.returncode == 0 and str(mine / "task.py") in checked.stdout
-    (mine / "options.py").write_text((mine / "options.py").read_text().replace("dropout:", "drop_out:"))
-    assert "drop_out" in commands.finish("validate", "config.yaml").stderr
-
-
-def test_a_recipe_is_not_copied_over_something_else(commands: Commands) -> None:
-    (commands.folder / "mine").mkdir()
-    (commands.folder / "mine" / "notes.txt").write_text("")
-    done = commands.finish("copy", "digits", "mine")
-    assert done.returncode == 2 and "not empty" in done.stderr
-    assert "did you mean 'digits'?" in commands.finish("copy", "digit", "mine").stderr
 
 
 def test_runs_are_found_by_path_name_or_as_the_latest(commands: Commands) -> None:

@@ -8,6 +8,7 @@ import os
 import resource
 import signal
 import socket
+import subprocess
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,7 @@ class Site:
     def __init__(self, address: str) -> None:
         self.address = address
         self.server: psutil.Process | None = None
+        self.process: subprocess.Popen[str] | None = None
         self.base, _, self.token = address.partition("/?token=")
 
     async def status(self, path: str, **headers: str) -> int:
@@ -70,7 +72,7 @@ def site(tmp_path: Path, commands: Commands) -> Site:
     process = commands.start("watch", str(paths.root), "--web")
     assert process.stdout is not None
     found = Site(process.stdout.readline().strip())
-    found.server = psutil.Process(process.pid)
+    found.server, found.process = psutil.Process(process.pid), process
     return found
 
 
@@ -102,6 +104,18 @@ async def test_a_cookie_that_is_no_text_is_refused_as_a_wrong_token_is(site: Sit
     writer.write(f"GET / HTTP/1.1\r\nHost: {host}:{port}\r\nCookie: {COOKIE}=".encode() + b"\xff\xfe\r\n\r\n")
     assert (await reader.readline()).split()[1] == b"403"
     writer.close()
+
+
+async def test_a_malformed_request_prints_no_traceback(site: Site, commands: Commands) -> None:
+    assert site.process is not None
+    host, _, port = site.base.removeprefix("http://").partition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    writer.write(f"GET / HTTP/1.1\r\nHost: {host}:{port}\r\nCookie: ".encode() + b"\x1b]0;\0\r\n\r\n")
+    assert (await reader.readline()).split()[1] == b"400"
+    writer.close()
+    site.process.terminate()
+    _, errors = site.process.communicate(timeout=PATIENCE)
+    assert "Traceback" not in errors and "\x1b" not in errors
 
 
 @pytest.mark.parametrize("size", [999_999_999, "9" * 400, -5])

@@ -34,6 +34,13 @@ GOOD = "optimizer: {name: adam}\ntrain: {epochs: 5}\n"
          "config.yaml:4:58 schedule.warmup_epochs: given together with 'warmup_steps': only one of them can hold"),
         (GOOD + "schedule: {name: cosine, warmup_epochs: 6}",
          "config.yaml:4:41 schedule.warmup_epochs: a warm-up of 6.0 epochs is longer than the run of 5"),
+        (GOOD + "schedule: {name: cosine, warmup_steps: 1, warmup_fraction: 0.1}",
+         "config.yaml:4:60 schedule.warmup_fraction: given together with 'warmup_steps': only one of them can hold"),
+        (GOOD + "schedule: {name: cosine, warmup_fraction: 100}",
+         "config.yaml:4:43 schedule.warmup_fraction: expected a number of at most 1, found 100"),
+        ("optimizer: {name: adam}\ntrain: {minutes: 1}\nschedule: {name: constant, warmup_fraction: 0.1}",
+         "config.yaml:4:45 schedule.warmup_fraction: 'minutes' alone don't say how many steps a run has: "
+         "set 'epochs', 'steps' or 'warmup_steps'"),
         ("optimizer: {name: adam, schedule: {name: constant, warmup_steps: 9}}\ntrain: {steps: 8}",
          "config.yaml:2:66 optimizer.schedule.warmup_steps: a warm-up of 9 steps is longer than the run of 8"),
     ],
@@ -49,6 +56,7 @@ def test_a_contradiction_is_refused_at_its_place(problems, text, line):
         "optimizers: {generator: {name: adam}, critic: {name: sgd}}\ntrain: {steps: 5}",
         GOOD + "schedule: {name: step, milestones: [1, 4], warmup_epochs: 5}",
         GOOD + "schedule: {name: cosine, warmup_steps: 1000}",
+        GOOD + "schedule: {name: cosine, warmup_fraction: 1}",
     ],
 )
 def test_what_makes_sense_passes(problems, text):

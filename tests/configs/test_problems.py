@@ -28,7 +28,8 @@ devise: cpu
     assert problems(text, "seed=1.5", "nonsense") == [
         "config.yaml:4:3 optimizer.beta: unknown key, did you mean 'betas'?",
         "config.yaml:5:16 optimizer.betas[1]: expected a number below 1, found 1",
-        "config.yaml:6:18 optimizer.learning_rate: expected a number, found the text '1e-3'",
+        "config.yaml:6:18 optimizer.learning_rate: expected a number, found the text '1e-3'\n"
+        "  Write 1e-3 without quotation marks.",
         "config.yaml:8:3 train.epocs: unknown key, did you mean 'epochs'?",
         "config.yaml:9:20 train.log_every_steps: expected a number above 0, found 0",
         "config.yaml:10:40 schedule.milestones[1]: milestones must increase, but 2 follows 3",

@@ -38,7 +38,7 @@ def test_a_loss_that_is_not_finite_ends_the_run_and_names_its_step(tmp_path: Pat
 @pytest.mark.parametrize(
     ("word", "said"),
     [
-        ("data.root=nowhere", "nowhere: no such folder"),
+        ("data.root=nowhere", "nowhere\n"),
         ("model.weights=nowhere.safetensors", "nowhere.safetensors: can't read weights"),
     ],
 )

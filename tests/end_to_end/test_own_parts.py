@@ -150,7 +150,7 @@ def test_a_mistake_in_a_part_of_ones_own_is_told_with_its_place(folder: Path, re
         ("schedule.name=./saw.py:Sew", "<cli> schedule.name: ValueError: "),
     ):
         done = subprocess.run(
-            [*TRAINER, "validate", "config.yaml", word], cwd=folder, capture_output=True, text=True,
+            [*TRAINER, "check", "config.yaml", word], cwd=folder, capture_output=True, text=True,
             env={**os.environ, "PYTHONPATH": str(repository)},
         )  # fmt: skip
         assert done.returncode == 2 and done.stderr.startswith(f"error: {said}"), done.stderr
@@ -163,8 +163,7 @@ def test_a_metric_of_ones_own_is_measured_by_the_command(folder: Path, repositor
     (folder / "near.py").write_text(near)
     overrides = ['metrics.valid=["accuracy", {name: "./near.py:WithinOne", as: near, options: {distance: 9}}]']
     environment = {**os.environ, "PYTHONPATH": str(repository), "TRAINER_CACHE_DIR": str(folder / "cache")}
-    settings = ["train.steps=2", "train.epochs=null", "schedule.warmup_steps=null"]
-    command = [*TRAINER, "run", "digits", "--plain", *settings, *overrides]
+    command = [*TRAINER, "run", "digits", "--plain", "train.steps=2", *overrides]
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
     metrics = trainer.open_run(folder / "runs" / "digits").metrics

@@ -38,7 +38,7 @@ def run(folder: Path, environment: dict[str, str], *words: str) -> subprocess.Co
 
 
 def test_a_copied_recipe_trains_where_it_was_copied_to(tmp_path: Path, environment: dict[str, str]) -> None:
-    copied = subprocess.run([*TRAINER, "copy", "digits", "mine"], cwd=tmp_path, env=environment, check=True)
+    copied = subprocess.run([*TRAINER, "new", "mine", "--recipe", "digits"], cwd=tmp_path, env=environment, check=True)
     assert copied.returncode == 0
     done = run(tmp_path / "mine", environment, "config.yaml", "train.steps=5", CONSTANT, "--json")
     assert (done.returncode, done.stderr) == (0, "")
@@ -122,5 +122,5 @@ def test_a_mistake_on_a_terminal_is_said_in_plain_text(tmp_path: Path) -> None:
     with Terminal([*TRAINER, "run", "digits", "train.epoch=3"], tmp_path) as terminal:
         assert terminal.wait() == 2
         told = terminal.output.rpartition(b"\x1b[?25h")[2]  # where reading takes long, on a busy machine, it is shown
-        assert b"did you mean 'epochs'?" in told and b"\x1b[" not in told
+        assert told == b"\x1b[1;31merror:\x1b[0m <cli> train.epoch: unknown key, did you mean 'epochs'?\r\n"
         assert terminal.is_given_back()

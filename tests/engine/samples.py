@@ -190,13 +190,6 @@ def _cast(draw: DrawFn) -> Sample:
 
 
 @st.composite
-def _bitcast(draw: DrawFn) -> Sample:
-    pairs = ((dtypes.int32, dtypes.float32), (dtypes.float32, dtypes.int32), (dtypes.float64, dtypes.int64))
-    source, target = draw(st.sampled_from(pairs))
-    return Sample("bitcast", (draw(arrays(source, draw(shapes), low=0)),), (target,))
-
-
-@st.composite
 def _barrier(draw: DrawFn) -> Sample:
     return Sample("barrier", (draw(arrays(draw(st.sampled_from(dtypes.ALL)), draw(shapes))),), (0,))
 
@@ -522,7 +515,6 @@ _STRATEGIES: dict[str, Callable[[], SearchStrategy[Sample]]] = {
     **{name: _shift(name) for name in ("shift_left", "shift_right", "shift_right_logical")},
     "where": _where,
     "cast": _cast,
-    "bitcast": _bitcast,
     "barrier": _barrier,
     "anchor": _anchor,
     "constant": _constant,

@@ -34,7 +34,7 @@ def small_config(**sections: Any) -> RunConfig:
                 "every_steps": 2, "keep_last": 1, "keep_every": 3,
                 "best": {"metric": "valid/loss", "mode": "max", "keep": 2},
             },
-            "tuning": {"mode": "off"},
+            "autotune": {"mode": "off"},
             **sections,
         }
     )  # fmt: skip

@@ -58,7 +58,7 @@ class Disk(Hook):
             os.remove("disk/rest")
 '''
 SETTINGS = (
-    "train.steps=16", "train.epochs=null", "schedule.name=constant", "train.log_every_steps=1", "tuning.mode=off",
+    "train.steps=16", "train.epochs=null", "schedule.name=constant", "train.log_every_steps=1", "autotune.mode=off",
     "validate.every_steps=4", "validate.batches=1", "metrics.valid=[accuracy, confusion_matrix]",
     "checkpoint={every_steps: 2, keep_last: 3, on_error: %s}", "data.reader.fractions.test=0.05",
 )  # fmt: skip

@@ -11,6 +11,7 @@ import pytest
 from tests.metrics.objects import batches, by_rows
 from trainer.datasets import ArrayDataset, Loader
 from trainer.learner import DataSplits, Learner
+from trainer.learner.checkpoints import pointed, read_checkpoint
 from trainer.metrics import Predictions
 from trainer.rundir import ReportEvent, create_run
 
@@ -71,3 +72,7 @@ def test_the_best_checkpoint_may_go_by_figures_that_are_worked_out_beside_the_st
     outcome = Learner(detector, settings, paths=create_run(tmp_path, "r")).run().check()
     assert outcome.metrics[f"valid/{of}coco/AP"] == by_rows(batches("bbox"), "bbox", NAMES)["AP"]
     assert (tmp_path / "r" / "checkpoints" / "best").exists()
+    latest = pointed(tmp_path / "r" / "checkpoints", "latest")
+    assert latest is not None
+    state = read_checkpoint(latest).state
+    assert state["validated_step"] == 4 and {"valid/coco/AP", "valid/ema/coco/AP"} <= set(state["metrics"])

@@ -140,7 +140,7 @@ def test_a_micro_batch_that_overflows_is_not_measured(blobs: Any, config: Any, t
     """The first of a step's two: its loss must neither end the run nor be in the mean of the others."""
     hears = Listens()
     train = {"steps": 4, "accumulate": 2, "log_every_steps": 4, **train}
-    learner = Learner(bad_at(2)(blobs), config(train=train, tuning={"mode": "off"}), hooks=[hears])
+    learner = Learner(bad_at(2)(blobs), config(train=train, autotune={"mode": "off"}), hooks=[hears])
     outcome = learner.run().check()
     assert outcome.step == 4 and all(np.isfinite(record["loss"]) for record in hears.records)
-    assert learner.training is not None and learner.training.skipped_steps() == 1
+    assert learner.training is not None and learner.training.state.skipped_steps() == 1

@@ -11,10 +11,11 @@ import pytest
 from trainer import engine
 from trainer.configs import EarlyStoppingConfig
 from trainer.engine import nn
-from trainer.learner import Hook, Learner, Moment, Training
+from trainer.learner import Hook, Learner, Moment, Training, TrainingFailure, TrainingHandle, Verdict
 from trainer.learner.checkpoints import steps_in
 from trainer.learner.hooks.early_stopping import Patience
-from trainer.learner.hooks.hook import MOMENTS, is_due
+from trainer.learner.hooks.handle import MOMENTS
+from trainer.learner.hooks.hook import is_due
 from trainer.learner.hooks.limits import TimeLimit
 from trainer.learner.hooks.watchdog import Watchdog
 from trainer.rundir import (
@@ -330,6 +331,64 @@ def test_a_rollback_goes_on_from_the_last_checkpoint_with_a_lower_rate(blobs: An
 def test_without_a_checkpoint_there_is_nothing_to_roll_back_to(blobs: Any, config: Any) -> None:
     outcome = Learner(bad_at(1)(blobs), config(train={"epochs": 2, "on_nan": "rollback"})).run()
     assert outcome.exit_code == 1 and "not finite at step 2" in str(outcome.reason)
+
+
+def test_a_hook_may_send_the_training_back_and_those_after_it_are_left_out(
+    blobs: Any, config: Any, tmp_path: Any
+) -> None:
+    events: list[Any] = []
+    told: list[int] = []
+
+    class Judge(Hook):
+        order, is_inline = 110, True
+        is_done = False
+
+        def after_step(self, training: TrainingHandle, moment: Moment) -> Verdict | None:
+            if moment.step != 6 or self.is_done:
+                return None
+            self.is_done = True
+            return Verdict(TrainingFailure("too wild"), goes_back=True)
+
+    class Last(Hook):
+        order, is_inline = 120, True
+
+        def after_step(self, training: TrainingHandle, moment: Moment) -> None:
+            told.append(moment.step)
+
+    paths = create_run(tmp_path, "b")
+    hooks = [Judge(), Last()]
+    outcome = Learner(blobs, config(train={"epochs": 2}), paths=paths, sink=events.append, hooks=hooks).run().check()
+    assert outcome.step == 8 and of(events, ResumedEvent) == [ResumedEvent(4, "checkpoints/step-4")]
+    assert of(events, WarningEvent)[0].message == "too wild The run goes back to step 4."
+    assert told == [1, 2, 3, 4, 5, 5, 6, 7, 8]
+
+
+@pytest.mark.parametrize("moment", ["on_start", "before_step", "before_validation", "after_validation", "after_log"])
+def test_a_verdict_of_any_moment_ends_the_run(blobs: Any, config: Any, moment: str) -> None:
+    def judge(self: Hook, training: TrainingHandle, now: Moment) -> Verdict:
+        return Verdict(TrainingFailure(f"at {moment}"), goes_back=True)
+
+    hook = type("Judge", (Hook,), {"is_inline": True, moment: judge})()
+    outcome = Learner(blobs, config(train={"epochs": 2}), hooks=[hook]).run()
+    assert (outcome.exit_code, outcome.reason) == (1, f"at {moment}")
+
+
+@pytest.mark.parametrize(("on_nan", "status"), [("stop", "failed"), ("rollback", "stopped")])
+def test_a_stop_after_a_bad_step_leaves_the_good_checkpoint(
+    blobs: Any, config: Any, tmp_path: Any, on_nan: str, status: str
+) -> None:
+    class Stops(Hook):
+        is_inline = True
+
+        def after_step(self, training: TrainingHandle, moment: Moment) -> None:
+            if moment.step == 6:
+                training.request("stop")
+
+    paths = create_run(tmp_path, "b")
+    settings = config(train={"epochs": 2, "on_nan": on_nan, "log_every_steps": 100})
+    outcome = Learner(bad_at(5)(blobs), settings, paths=paths, hooks=[Stops()]).run()
+    assert outcome.status == status
+    assert [folder.name for folder in paths.checkpoints.glob("step-*")] == ["step-4"]
 
 
 @pytest.mark.parametrize("action", ["warn", "stop"])

@@ -28,7 +28,7 @@ SETTINGS: dict[str, Any] = {
     "validate": {"every_steps": 2},
     "checkpoint": {"every_steps": 3, "best": {"metric": "valid/loss", "mode": "min"}},
     "early_stopping": {"metric": "valid/loss", "mode": "min", "patience": 50, "warmup": 1},
-    "tuning": {"mode": "off"},
+    "autotune": {"mode": "off"},
 }  # fmt: skip
 """Three steps an epoch, the last of one micro-batch alone."""
 
@@ -195,7 +195,7 @@ def test_versions_are_in_the_checkpoint_and_others_are_warned_of(blobs: Any, con
     attempt(blobs, config(), paths, At({10: "stop"}))
     file = checkpoint_folder(paths.root) / "state.json"
     versions = json.loads(file.read_text())["versions"]
-    assert set(versions) == {"trainer", "python", "numpy", "llvmlite"} and all(versions.values())
+    assert set(versions) == {"trainer", "python", "numpy", "llvmlite", "pillow"} and all(versions.values())
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(progress, "versions", lambda: {**versions, "numpy": "9.9", "later": "1"})
         Learner(blobs, config(), paths=paths, sink=events.append, attempt=2, resume=paths.root).run().check()

@@ -194,6 +194,8 @@ def test_training_goes_on_beside_an_evaluation_that_takes_its_time(classes: Any,
     assert [event.final for event in told if event.split == "test"] == [True, True]
     first = read_checkpoint(paths.checkpoints / "step-4").state
     assert first["validated_step"] == -1  # a run that goes on from there measures again what was not yet known
+    last = read_checkpoint(paths.checkpoints / "step-8").state
+    assert last["validated_step"] == 8 and last["metrics"]["valid/slow/rows"] == 20  # nothing is left to measure
 
 
 def test_what_waits_for_a_value_waits_for_the_evaluation(classes: Any, config: Any, tmp_path: Any) -> None:

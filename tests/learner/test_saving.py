@@ -258,7 +258,7 @@ class Fails(Hook):
 def test_a_run_goes_on_without_a_checkpoint_or_stops_as_configured(blobs: Any, config: Any, tmp_path: Any) -> None:
     for on_error, status in (("warn", "done"), ("stop", "failed")):
         events: list[Event] = []
-        settings = config(checkpoint={"on_error": on_error, "keep_last": 9}, tuning={"mode": "off"})
+        settings = config(checkpoint={"on_error": on_error, "keep_last": 9}, autotune={"mode": "off"})
         paths = create_run(tmp_path, on_error)
         outcome = Learner(blobs, settings, paths=paths, hooks=[Fails()], sink=events.append).run()
         assert outcome.status == status
@@ -283,12 +283,12 @@ def test_checkpoints_are_due_by_minutes_and_several_of_the_best_are_kept(
         classmethod(lambda cls, config: cls(config.checkpoint, lambda: float(next(seconds)))),
     )
     assert made is not None
-    settings = config(checkpoint={"every_minutes": 2, "keep_last": 9}, tuning={"mode": "off"})
+    settings = config(checkpoint={"every_minutes": 2, "keep_last": 9}, autotune={"mode": "off"})
     paths = create_run(tmp_path, "minutes")
     Learner(blobs, settings, paths=paths).run().check()
     assert steps_in(paths.checkpoints) == [5, 10, 15, 16]
     best = {"best": {"metric": "valid/loss", "mode": "min", "keep": 3}, "every_steps": 50, "keep_last": 1}
-    settings = config(checkpoint=best, validate={"every_steps": 1}, tuning={"mode": "off"})
+    settings = config(checkpoint=best, validate={"every_steps": 1}, autotune={"mode": "off"})
     paths, events = create_run(tmp_path, "best"), list[Event]()
     Learner(blobs, settings, paths=paths, sink=events.append).run().check()
     losses = {

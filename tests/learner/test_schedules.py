@@ -22,6 +22,7 @@ from trainer.configs import (
     ProductSchedule,
     Schedule,
     SequenceSchedule,
+    Span,
     StepSchedule,
     TriangularSchedule,
 )
@@ -154,8 +155,20 @@ def test_a_warm_up_comes_before_any_schedule_and_what_ends_with_the_run_begins_a
     found = rates(CosineSchedule(warmup_epochs=1.0), steps_per_epoch=4, steps=40)
     np.testing.assert_allclose(found[:5], np.array([0.25, 0.5, 0.75, 1.0, 1.0]) / 2)
     assert found[22] == pytest.approx(0.25) and found[39] < 0.01
+    shorter = rates(CosineSchedule(warmup_fraction=0.1), steps_per_epoch=4, steps=40)
+    np.testing.assert_allclose(shorter, found)
     stepped = rates(StepSchedule(step_size=2, gamma=0.5, warmup_steps=5), steps_per_epoch=3, steps=14)
     np.testing.assert_allclose(stepped[:7], 0.5 * np.array([0.2, 0.4, 0.6, 0.8, 1.0, 1.0, 0.5]))
+
+
+@pytest.mark.parametrize(("steps", "warm_up"), [(0, 0), (2, 0), (11, 1), (1250, 100), (2500, 200)])
+def test_a_fraction_of_the_run_is_rounded_to_steps(steps: int, warm_up: int) -> None:
+    assert ConstantSchedule(warmup_fraction=0.08).warmup(Span(steps)) == warm_up
+
+
+def test_a_fraction_of_a_run_of_unknown_length_is_refused() -> None:
+    with pytest.raises(TrainerError, match="a constant schedule must know when the run ends"):
+        LearningRate(0.5, ConstantSchedule(warmup_fraction=0.1))
 
 
 def test_a_plateau_lowers_the_rate_as_torch_does(torch_reference: dict[str, Any]) -> None:

@@ -69,7 +69,7 @@ class Weights(Hook):
 
 def train(device: str, groups: list[dict[str, Any]]) -> tuple[list[dict[str, np.ndarray]], Learner]:
     config = config_from({
-        "device": device, "tuning": {"mode": "off"}, "train": {"steps": STEPS, "log_every_steps": 1},
+        "device": device, "autotune": {"mode": "off"}, "train": {"steps": STEPS, "log_every_steps": 1},
         "optimizers": {
             "generator": {"name": "sgd", "learning_rate": 0.1, "momentum": 0.5},
             "discriminator": {"name": "sgd", "learning_rate": 0.2, "groups": groups},

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import zipfile
+
 import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
@@ -190,6 +192,13 @@ def test_numpy_archives_that_would_unpickle_or_grow_are_refused(tmp_path):
     for name, said in (("objects", "no array of numbers"), ("bomb", "beyond measure"), ("complex", "complex128")):
         with pytest.raises(TrainerError, match=said):
             load_weights(tmp_path / f"{name}.npz", {"net": nn.Linear(3, 2)})
+
+
+def test_a_numpy_archive_whose_header_has_an_open_bracket_is_refused(tmp_path):
+    with zipfile.ZipFile(tmp_path / "open.npz", "w") as archive:
+        archive.writestr("weight.npy", b"\x93NUMPY\x01\x00" + bytes([20, 0]) + b"{'shape': (2, 3".ljust(19) + b"\n")
+    with pytest.raises(TrainerError, match="not a NumPy archive"):
+        load_weights(tmp_path / "open.npz", {"net": nn.Linear(3, 2)})
 
 
 def test_a_changed_byte_of_a_numpy_archive_is_noticed_or_changes_nothing(tmp_path):

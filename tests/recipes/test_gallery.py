@@ -15,11 +15,12 @@ from PIL import Image
 
 from trainer import open_run
 from trainer.cli.gallery import listing
-from trainer.cli.verbs.copy import copy_recipe
-from trainer.configs import RecipeIndex, load
+from trainer.cli.projects import write_project
+from trainer.configs import RecipeIndex, Span, load
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
+import provenance
 import recipes
 from recipes import ROWS, known_seconds, latest, means, recorded, results, train, verdict
 
@@ -47,6 +48,16 @@ def test_a_recipes_config_is_valid_and_its_task_reads_in_one_sitting(name: str) 
     loaded = load(name)
     assert loaded.task.recipe == name
     assert len(loaded.task.file.read_text(encoding="utf-8").splitlines()) < 150
+
+
+@pytest.mark.parametrize("name", GALLERY.names())
+def test_a_recipe_warms_up_for_as_many_steps_as_its_config_says_and_shorter_runs_for_fewer(name: str) -> None:
+    text = (GALLERY.folder(name) / "config.yaml").read_text(encoding="utf-8")
+    told = re.search(r"warmup_fraction: \S+ +# (\d+) steps\n", text)
+    assert "warmup_steps" not in text and ("warmup" in text) == (told is not None)
+    schedule = load(name, ["train.steps=2"]).config.schedule
+    assert schedule.warmup(Span(2)) == 0
+    assert schedule.warmup(provenance.span(name)) == (int(told[1]) if told else 0)
 
 
 @pytest.mark.parametrize("name", GALLERY.names())
@@ -129,7 +140,7 @@ def test_a_readme_says_which_bars_were_missed_and_which_were_not_measured(name: 
 
 def test_results_of_another_configuration_do_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = [{"configuration": given, "seed": 0, "seconds": seconds, "metrics": {}}
-             for given, seconds in ((recipes.provenance.configuration("digits"), 9.0), ("of old", 99.0))]  # fmt: skip
+             for given, seconds in ((provenance.configuration("digits"), 9.0), ("of old", 99.0))]  # fmt: skip
     (tmp_path / "digits.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     monkeypatch.setattr(recipes, "RESULTS", tmp_path)
     assert [line["seconds"] for line in results("digits")] == [9.0]
@@ -152,7 +163,7 @@ def test_results_count_of_a_configuration_that_was_shown_to_be_the_same(
 
 @pytest.mark.parametrize("name", GALLERY.names())
 def test_what_a_recipes_config_names_of_another_comes_with_its_copy(name: str, tmp_path: Path) -> None:
-    copy_recipe(GALLERY.folder(name), tmp_path / "mine")
+    write_project(tmp_path / "mine", recipe=name)
     loaded = load(str(tmp_path / "mine" / "config.yaml"))
     assert loaded.task.folder == tmp_path / "mine"
     root = loaded.config.data.root

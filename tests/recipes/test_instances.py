@@ -10,19 +10,11 @@ from pycocotools import mask as coding
 
 from trainer import engine
 from trainer.datasets import Item
+from trainer.learner.inference import grouping
+from trainer.learner.inference.grouping import PER_CLASS, Grouping, highest, run_lengths
 from trainer.metrics.detection import CocoFigures
-from trainer.recipes.parts import instances
 from trainer.recipes.parts.instance_figures import InstanceFigures
-from trainer.recipes.parts.instances import (
-    PER_CLASS,
-    SPREAD,
-    Grouping,
-    InstanceMaps,
-    highest,
-    run_lengths,
-    targets,
-    told_of,
-)
+from trainer.recipes.parts.instances import SPREAD, InstanceMaps, targets, told_of
 
 SIZE = (60, 80)
 
@@ -98,7 +90,7 @@ def test_two_halves_that_aim_at_almost_one_place_are_one_object() -> None:
 
 def test_of_more_middles_than_objects_can_be_numbered_the_nearest_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     """A network that knows nothing yet has thousands."""
-    monkeypatch.setattr(instances, "MOST_MIDDLES", 200)
+    monkeypatch.setattr(grouping, "MOST_MIDDLES", 200)
     draws = np.random.default_rng(0)
     probability, nearness = draws.random((2, 64, 64))
     aims = np.indices((64, 64)) + (offsets := 8 * draws.standard_normal((2, 64, 64)))

@@ -13,11 +13,12 @@ from tests.recipes.building import built
 from trainer import engine
 from trainer.configs import load
 from trainer.datasets import ArrayDataset
+from trainer.datasets.grey import stretched
 from trainer.datasets.readers import Opening
 from trainer.learner import Learner
-from trainer.recipes.nuclei.looks import balanced, stretched
+from trainer.learner.inference.grouping import PER_CLASS
+from trainer.recipes.nuclei.looks import balanced
 from trainer.recipes.nuclei.task import Nuclei, normalized
-from trainer.recipes.parts.instances import PER_CLASS
 
 SMALL = ("options.widths=[4, 6]", "options.rare=1", "data.workers=0")
 
@@ -119,7 +120,7 @@ def test_annotations_of_ones_own_are_trained_on(tmp_path: Path) -> None:
             "categories": [{"id": 1, "name": "round"}, {"id": 2, "name": "long"}],
         }
         (tmp_path / f"annotations/instances_{split}.json").write_text(json.dumps(document))
-    own = (f"data.root={tmp_path}", "train.epochs=1", "data.batch_size=2", "schedule.warmup_steps=null")
+    own = (f"data.root={tmp_path}", "train.epochs=1", "data.batch_size=2")
     own = (
         *own,
         "data.transforms.train=[{name: random_scaled_crop, size: 32}]",

@@ -17,7 +17,7 @@ from trainer.learner import Learner
 pytestmark = pytest.mark.usefixtures("on_the_reference_device")
 
 STEPS = ("train.epochs=null", "train.steps=2", "data.batch_size=2", "data.valid_batch_size=2", "data.workers=0",
-         "schedule={name: constant}", "numerics.class=exact", "tuning.mode=off", "validate={}",
+         "schedule={name: constant}", "numerics.class=exact", "autotune.mode=off", "validate={}",
          "checkpoint.every_epochs=null")  # fmt: skip
 SMALL = {
     "digits": ("options.size=12",),
@@ -85,15 +85,14 @@ def share_offered(recipe: str, folder: Path) -> str:
 
 def test_the_format_is_told_before_anything_is_trained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     LAYOUTS["voc"][0](tmp_path)
-    assert main(["validate", "detection", f"data.root={tmp_path}"]) == 0
+    assert main(["check", "detection", f"data.root={tmp_path}"]) == 0
     assert f"{tmp_path}: Pascal VOC: train 4, valid 2" in capsys.readouterr().out
     LAYOUTS["class_folders"][0](tmp_path / "flat")
-    assert main(["validate", "clothes", f"data.root={tmp_path / 'flat'}"]) == 2
-    says = capsys.readouterr().err
-    assert "there is no validation split to measure on" in says and f"class folders in {tmp_path / 'flat'}" in says
-    assert main(["validate", "clothes", f"data.root={tmp_path / 'flat'}", "data.reader.fractions={valid: 0.34}"]) == 0
+    assert main(["check", "clothes", f"data.root={tmp_path / 'flat'}"]) == 2
+    assert "there is no validation split to measure on" in capsys.readouterr().err
+    assert main(["check", "clothes", f"data.root={tmp_path / 'flat'}", "data.reader.fractions={valid: 0.34}"]) == 0
     (tmp_path / "instances.json").write_text("{")
-    assert main(["validate", "detection", f"data.root={tmp_path}"]) == 2
+    assert main(["check", "detection", f"data.root={tmp_path}"]) == 2
 
 
 def test_a_recipes_own_data_keeps_its_reader() -> None:

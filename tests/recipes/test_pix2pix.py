@@ -19,7 +19,7 @@ from trainer.recipes.pix2pix.map_tiles import usable_corners
 from trainer.rundir import Event, MetricEvent
 
 PUBLISHED_PAIRS = Path(__file__).resolve().parents[3] / "shared" / "data" / "aerial_pairs"
-SMALL = ["options.filters=2", "options.depth=5", "data.workers=0", "tuning.mode=off"]
+SMALL = ["options.filters=2", "options.depth=5", "data.workers=0", "autotune.mode=off"]
 TRANSFORMS = {"train": [{"name": "resize", "size": 36}, {"name": "random_crop", "size": 32}],
               "valid": [{"name": "resize", "size": 32}]}  # fmt: skip
 

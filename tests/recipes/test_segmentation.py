@@ -84,8 +84,6 @@ def test_folders_of_ones_own_are_trained_on(tmp_path: Path) -> None:
             Image.fromarray(np.repeat(mask[..., None] * 200, 3, 2)).save(tmp_path / f"images/{split}/{number}.jpg")
             Image.fromarray(mask).save(tmp_path / f"masks/{split}/{number}.png")
     own = (f"data.root={tmp_path}", "data.reader.classes=[soil, crop]", "train.epochs=1", "data.batch_size=2")
-    loaded = load(
-        "segmentation", (*SMALL, *own, "schedule.warmup_steps=null", "device=reference", "numerics.class=exact")
-    )
+    loaded = load("segmentation", (*SMALL, *own, "device=reference", "numerics.class=exact"))
     outcome = Learner(Segmentation, loaded.config, loaded.options).run().check()
     assert 0 <= outcome.metrics["test/ema/mean_iou"] <= 1

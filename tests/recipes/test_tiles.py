@@ -7,7 +7,7 @@ import pytest
 
 from trainer import TrainerError
 from trainer.datasets import Item
-from trainer.recipes.parts.tiles import Tiles
+from trainer.learner.inference.tiles import Tiles
 
 SIZES = [(40, 40), (41, 97), (17, 30), (300, 64), (64, 65), (128, 96)]
 

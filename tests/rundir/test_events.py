@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from trainer.rundir import codec, decode, encode, events
+from trainer.rundir import RunPaths, codec, decode, encode, events
 from trainer.rundir.codec import decode_lines
 from trainer.rundir.events import KINDS, MetricEvent, PhaseEvent, UnknownEvent
 
@@ -88,23 +88,33 @@ def test_what_is_no_json_object_is_no_record(line: bytes) -> None:
     assert decode(line) is None
 
 
-SINCE_THEN = {"run": {"threads"}, "system": {"disk", "network"}, "checkpoint": {"stall_ms", "cpu_s"}}
-KINDS_SINCE_THEN = {"step"}
-"""Fields and kinds that readers of the contract's first form pass over."""
-
-
 def test_kinds_and_fields_are_those_of_the_contract() -> None:
-    page = Path(__file__).parents[3] / "shared" / "design" / "rundir.md"
-    if not page.exists():
-        pytest.skip("the contract's page is not beside this checkout")
-    rows = [line.split("|")[1:3] for line in page.read_text().splitlines() if line.startswith("| `")]
-    documented = set(re.findall(r"`(\w+)`", " ".join(kinds for kinds, _ in rows)))
-    assert documented | KINDS_SINCE_THEN == set(KINDS)
+    page = (Path(__file__).parents[2] / "docs" / "rundir.md").read_text(encoding="utf-8")
+    _, _, events = page.partition("\n| kind | fields |\n")
+    rows = [line.split("|")[1:3] for line in events.splitlines() if line.startswith("| `")]
+    assert {kind for kinds, _ in rows for kind in re.findall(r"`(\w+)`", kinds)} == set(KINDS)
     for kinds, fields in rows:
-        words = set(re.findall(r"\w+", re.sub(r"\([^)]*\)|\{[^}]*\}|\[[^]]*\]", "", fields)))
+        words = set(re.findall(r"\w+", re.sub(r"\([^)]*\)|\{[^}]*\}|\[[^]]*\]", "", fields))) - {"and"}
         for kind in re.findall(r"`(\w+)`", kinds):
-            names = set(codec._field_names(KINDS[kind]))
-            assert names <= words | SINCE_THEN.get(kind, set()), kind
+            assert set(codec._field_names(KINDS[kind])) == words, kind
+
+
+def test_files_are_those_of_the_contract() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "rundir.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"^\| `([\w.-]+)", page.partition("## Events")[0], re.MULTILINE))
+    paths = RunPaths(Path("run"))
+    first = (paths.config(1), paths.environment(1), paths.traceback(1))
+    properties = (
+        paths.events,
+        paths.log,
+        paths.checkpoints,
+        paths.samples,
+        paths.reports,
+        paths.lock,
+        paths.control,
+        paths.tags,
+    )
+    assert {path.name for path in (*properties, *first)} <= named
 
 
 METRIC = b'"time":1.5,"since_start":0.5,"attempt":2,"step":3,"epoch":0.5,"split":"train"'

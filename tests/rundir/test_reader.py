@@ -1,6 +1,7 @@
 """Following a growing file: incremental, in boxed time, tolerant; and the rule of attempts."""
 
 import itertools
+import json
 import time
 from pathlib import Path
 
@@ -11,7 +12,9 @@ from trainer.rundir import (
     EventWriter,
     LogEvent,
     MetricEvent,
+    RunPaths,
     last_records,
+    open_run,
     read_events,
     reader,
     sample_events,
@@ -63,6 +66,17 @@ def test_torn_and_foreign_lines_in_the_middle_are_passed_over_and_counted(tmp_pa
     tail = EventTail(path)
     assert messages(tail.poll()) == ["0", "1"]
     assert tail.skipped_lines == 3
+
+
+@pytest.mark.parametrize("field", ["step", "epoch", "attempt", "time", "values"])
+def test_an_integer_of_hundreds_of_digits_is_no_number_of_a_metric(tmp_path: Path, field: str) -> None:
+    paths = RunPaths(tmp_path)
+    line = encode(MetricEvent(1, 0.5, "valid", {"loss": 1.0}), time=2.0, since_start=1.0, attempt=1)
+    fields = json.loads(line)
+    fields[field] = {"loss": 10**400} if field == "values" else 10**400
+    paths.events.write_bytes(json.dumps(fields).encode() + b"\n" + line)
+    run = open_run(tmp_path)
+    assert run.metrics["valid/loss"].value[-1] == 1.0
 
 
 def test_any_cut_into_chunks_gives_the_same_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

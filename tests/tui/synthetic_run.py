@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from trainer.rundir import (
+    AutotuneEvent,
     CheckpointEvent,
     EndEvent,
     Event,
@@ -32,7 +33,6 @@ from trainer.rundir import (
     SampleEvent,
     StepEvent,
     SystemEvent,
-    TuneEvent,
     WarningEvent,
     encode,
     take_requests,
@@ -148,7 +148,7 @@ def write_shown(paths: RunPaths, time: float, steps: tuple[int, ...] = (60, 120)
         append(paths, ReportEvent(steps[-1], "valid", name, f"reports/{file.name}"), time)
     for index in range(12):
         skipped = {"out of memory": 1} if index == 3 else None
-        event = TuneEvent(
+        event = AutotuneEvent(
             f"key-{index}", "conv 3x3" if index % 2 else "matmul", f"8x{64 << index % 4}x56x56", 4.9, 4.9 - 0.3 * index,
             23, skipped, 0.4, "cache" if index == 5 else "measured",
         )  # fmt: skip

@@ -86,14 +86,14 @@ def test_phases_show_state_count_clock_and_what_they_are_on() -> None:
         (2.0, PhaseEvent("data", "finished")),
         (2.0, PhaseEvent("compile", "started", 0, 61)),
         (6.0, PhaseEvent("compile", "progress", 14, 61, now="conv 8x64x56x56 3x3")),
-        (9.0, PhaseEvent("tune", "failed")),
+        (9.0, PhaseEvent("autotune", "failed")),
     ):
         view.apply(Record(event, synthetic_run.START + at, at, 1))
     lines = plain(draw_phases(frame(view=view), 34, 10)).splitlines()
     assert lines[0].startswith("✓ data") and lines[0].endswith("2.0 s")
     assert lines[1].startswith("● compile") and "14/61" in lines[1] and lines[1].endswith("8.0 s")
     assert lines[2].strip() == "conv 8x64x56x56 3x3"
-    assert lines[3].startswith("✗ tune")
+    assert lines[3].startswith("✗ autotune")
 
 
 def test_where_phases_do_not_fit_the_running_one_stays() -> None:

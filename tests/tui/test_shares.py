@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from trainer.rundir import StepEvent, TuneEvent
+from trainer.rundir import AutotuneEvent, StepEvent
 from trainer.tui.listing import ordered
 from trainer.tui.panels.kernels import BY_SHARE, kernel_rows
 from trainer.tui.shares import shares_of
@@ -22,7 +22,9 @@ def test_shares_are_of_all_that_updates_and_of_nothing_else() -> None:
 
 def test_the_table_begins_with_what_takes_most_and_has_what_is_not_tuned() -> None:
     view = View("run")
-    view.tunes = {name: TuneEvent(name, "matmul", shape) for name, shape in (("a", "1x2"), ("b", "3x4"), ("c", "5x6"))}
+    view.decisions = {
+        name: AutotuneEvent(name, "matmul", shape) for name, shape in (("a", "1x2"), ("b", "3x4"), ("c", "5x6"))
+    }
     view.steps[0] = StepEvent(0, True, 10.0, {"a": 1.0}, {"matmul 3x4": 6.0, "add 7": 2.0})
     rows = ordered(kernel_rows(view), BY_SHARE)
     assert [row.cells[:3] for row in rows] == [
@@ -36,10 +38,10 @@ def test_the_table_begins_with_what_takes_most_and_has_what_is_not_tuned() -> No
 )
 def test_a_kernel_of_an_evaluation_has_no_share_of_a_step_though_one_of_its_name_has(is_timed_anew: bool) -> None:
     view = View("run")
-    view.tunes = {"valid": TuneEvent("valid", "conv", "8x8"), "train": TuneEvent("train", "conv", "4x4")}
+    view.decisions = {"valid": AutotuneEvent("valid", "conv", "8x8"), "train": AutotuneEvent("train", "conv", "4x4")}
     view.steps[0] = StepEvent(0, True, 10.0, {}, {"conv 8x8": 6.0, "conv 4x4": 3.0})
     view.steps[1] = StepEvent(1, False, 4.0, *(({"valid": 4.0},) if is_timed_anew else ({}, {"conv 8x8": 4.0})))
     shares = shares_of(view.steps.values())
-    assert shares.of(view.tunes["valid"]) is None and shares.of(view.tunes["train"]) == 0.3
+    assert shares.of(view.decisions["valid"]) is None and shares.of(view.decisions["train"]) == 0.3
     rows = [row.cells[:3] for row in ordered(kernel_rows(view), BY_SHARE)]
     assert rows == [("conv", "8x8", "60.0%"), ("conv", "4x4", "30.0%"), ("conv", "8x8", "-")]

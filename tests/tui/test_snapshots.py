@@ -12,7 +12,7 @@ import snapshot
 import synthetic_run
 from conftest import UTF8, Clock, dashboard, hold_lock, settle
 
-from trainer.rundir import EndEvent, LogEvent, MetricEvent, PhaseEvent, RequestEvent, RunPaths, TuneEvent
+from trainer.rundir import AutotuneEvent, EndEvent, LogEvent, MetricEvent, PhaseEvent, RequestEvent, RunPaths
 from trainer.tui.app import Dashboard
 from trainer.tui.feed import Feed
 
@@ -31,11 +31,11 @@ def starting(root: Path) -> RunPaths:
 
 def tuning(root: Path) -> RunPaths:
     paths = synthetic_run.write_run(root, finished_epochs=1)
-    synthetic_run.append(paths, PhaseEvent("tune", "started", 0, 61, "decisions"), 6.0)
+    synthetic_run.append(paths, PhaseEvent("autotune", "started", 0, 61, "decisions"), 6.0)
     for index in range(14):
-        event = TuneEvent(f"k{index}", "conv 3x3", f"8x{32 + index}x56x56", 4.9, 4.9 / (1 + 0.03 * index), 23)
+        event = AutotuneEvent(f"k{index}", "conv 3x3", f"8x{32 + index}x56x56", 4.9, 4.9 / (1 + 0.03 * index), 23)
         synthetic_run.append(paths, event, 6.0 + 0.1 * index)
-    synthetic_run.append(paths, PhaseEvent("tune", "progress", 14, 61, "decisions", "matmul 512", 41.0), 8.0)
+    synthetic_run.append(paths, PhaseEvent("autotune", "progress", 14, 61, "decisions", "matmul 512", 41.0), 8.0)
     return paths
 
 

@@ -1,4 +1,4 @@
-"""The caches on disk: compiled kernels and tuning decisions, what is in them and how to be rid of them."""
+"""The caches on disk: compiled kernels and autotuning decisions, what is in them and how to be rid of them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def caches() -> list[CacheFolder]:
 
     tuning = cache_path().parent
     decisions = sum(len(TuningCache(path).entries()) for path in _files(tuning) if path.suffix == ".jsonl")
-    return [_folder("compiled kernels", cache_directory()), _folder("tuning decisions", tuning, decisions)]
+    return [_folder("compiled kernels", cache_directory()), _folder("autotuning decisions", tuning, decisions)]
 
 
 def clear(cache: CacheFolder) -> None:

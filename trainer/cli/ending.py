@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import sys
 from collections import deque
@@ -9,6 +10,7 @@ from collections import deque
 from trainer import TrainerError
 from trainer.cli.attempt import Attempt
 from trainer.cli.exit_codes import ALL, BY_SIGNAL, FAILURE, USER_MISTAKE
+from trainer.cli.output import print_error
 from trainer.rundir import EndEvent, gone, last_records, remove_dead_lock
 
 LOG_LINES = 12
@@ -78,20 +80,26 @@ def summary(attempt: Attempt) -> list[str]:
 
 
 def report(attempt: Attempt) -> int:
-    """Say on the error stream what went wrong, if anything did; returns the attempt's exit code."""
+    """Say on the error stream what went wrong, if anything did; returns the attempt's exit code.
+
+    Of a run that the user's mistake ended before its first step, nothing is left.
+    """
     if error := gone(attempt.paths.root):
         raise error
     end = end_of(attempt)
     if end is None:
-        print(f"error: {attempt.paths.events} has lost its end", file=sys.stderr)
+        print_error(f"{attempt.paths.events} has lost its end")
         return FAILURE
     if end.status == "failed":
-        print(f"error: {end.reason}", file=sys.stderr)
+        is_unused = end.exit_code == USER_MISTAKE and not end.step and attempt.number == 1
+        print_error(end.reason)
         traceback = attempt.paths.traceback(attempt.number)
         if attempt.debug and traceback.exists():
             print(traceback.read_text(encoding="utf-8"), file=sys.stderr)
-        elif end.traceback:
+        elif end.traceback and not is_unused:
             print(f"  traceback: {attempt.paths.root / end.traceback}", file=sys.stderr)
+        if is_unused:
+            shutil.rmtree(attempt.paths.root, ignore_errors=True)  # a disk that fails has been told of
     return end.exit_code if end.exit_code in ALL else FAILURE
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from trainer import TrainerError
@@ -29,7 +30,25 @@ def find_run(word: str | None) -> RunPaths:
         paths = RunPaths(root)
         if paths.events.is_file() or paths.config(1).is_file():
             return paths
+    raise _no_such_run(word)
+
+
+def find_source(word: str) -> Path:
+    """A run, a checkpoint or a file: at a path as it stands, or below `runs/`.
+
+    Raises:
+        TrainerError: there is no such run, for a word that names no file.
+    """
+    for path in (Path(word), Path(RUNS) / word):
+        if path.exists():
+            return path
+    if os.sep in word or Path(word).suffix:
+        return Path(word)  # whoever reads it says what is wrong
+    raise _no_such_run(word)
+
+
+def _no_such_run(word: str) -> TrainerError:
     names = [run.name for run in list_runs(RUNS)]
-    raise TrainerError(
+    return TrainerError(
         f"no such run: {word}{did_you_mean(word, names)}", expected="a run directory, or its name below runs/"
     )

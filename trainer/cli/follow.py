@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Callable
@@ -22,10 +23,24 @@ class Printer:
 
     def __init__(self, form: Form, stream: TextIO) -> None:
         self._form, self._stream, self._plain = form, stream, PlainLines()
+        self._begun = math.inf
 
     def print(self, records: list[Record]) -> None:
+        if records:
+            self._begun = records[-1].time - records[-1].since_start
+        self._safely(lambda: self._write(records))
+
+    def tick(self) -> None:
+        """Print what is due by the clock, while no record comes."""
+        self._safely(lambda: self._lines(self._plain.due(time.time() - self._begun)))
+
+    def finish(self) -> None:
+        """Print what is still held: no more records come."""
+        self._safely(lambda: self._lines(self._plain.rest()))
+
+    def _safely(self, write: Callable[[], object]) -> None:
         try:
-            self._write(records)
+            write()
         except BrokenPipeError:
             raise
         except OSError as error:
@@ -41,6 +56,11 @@ class Printer:
                 for text in self._plain.lines(record):
                     self._stream.write(text + "\n")
         if records:
+            self._stream.flush()
+
+    def _lines(self, lines: list[str]) -> None:
+        if lines:
+            self._stream.write("\n".join(lines) + "\n")
             self._stream.flush()
 
     def print_record(self, record: Record) -> None:
@@ -74,7 +94,9 @@ def follow(
             for record in records:
                 see(record)
             if finished:
+                printer.finish()
                 return
+            printer.tick()
             if records:
                 pause = SECONDS_BETWEEN_LOOKS
             time.sleep(pause)

@@ -36,14 +36,14 @@ def _train(attempt: Attempt, loaded: Loaded, step: int, parent: int) -> int:
     from trainer.cli.worker import learner_for, watched
 
     task = task_class(loaded.task)
-    from trainer.learner import Hook, Moment, Training
+    from trainer.learner import Hook, Moment, TrainingHandle
 
     class Killed(Hook):
         """Ends the process when the checkpoint of the step is on the disk."""
 
         order, is_inline = 1000, True
 
-        def after_step(self, training: Training, moment: Moment) -> None:
+        def after_step(self, training: TrainingHandle, moment: Moment) -> None:
             if moment.step == step:
                 training.saving.finish()
                 os.kill(os.getpid(), KILL)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import os
 import re
 import sys
@@ -21,6 +22,52 @@ def escape_controls(text: str) -> str:
 
 def _escaped(character: re.Match[str]) -> str:
     return f"\\u{ord(character[0]):04x}"
+
+
+class Style(enum.Enum):
+    """How a piece of text looks on a terminal: the parameters of its escape sequence."""
+
+    ERROR = "1;31"
+    HEADING = "1"
+    NAME = "36"
+
+
+def has_colors(stream: TextIO) -> bool:
+    """Whether the stream is a terminal that may show colors: not a pipe, not with NO_COLOR, not a dumb one."""
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def paint(stream: Any, *pieces: tuple[str, Style | None]) -> None:
+    """Write pieces of text to standard output or error, each in its style where that is a terminal with colors."""
+    if isinstance(stream, Output):
+        stream.paint(*pieces)
+    else:
+        stream.write("".join(text for text, _ in pieces))
+
+
+def print_error(text: object) -> None:
+    """Say on standard error what went wrong."""
+    if sys.stderr is not None:
+        paint(sys.stderr, ("error:", Style.ERROR), (f" {text}\n", None))
+
+
+_IN_HELP = re.compile(
+    r"^(?P<heading>usage:|[a-z][a-z ]*:$)"
+    r"|(?P<name>^  (?=[a-z])\S+(?: \S+)?(?=  )|(?<=[ \[])--?[a-zA-Z][\w-]*)",
+    re.MULTILINE,
+)
+"""In a help text: headings, and the names of verbs and options."""
+
+
+def paint_help(stream: Any, text: str) -> None:
+    """Write a help text, with headings and names in their styles."""
+    pieces: list[tuple[str, Style | None]] = []
+    end = 0
+    for match in _IN_HELP.finditer(text):
+        style = Style.HEADING if match["heading"] else Style.NAME
+        pieces += [(text[end : match.start()], None), (match[0], style)]
+        end = match.end()
+    paint(stream, *pieces, (text[end:], None))
 
 
 class Output:
@@ -47,6 +94,16 @@ class Output:
         except OSError as error:
             self._refused(error)
         return len(text)
+
+    def paint(self, *pieces: tuple[str, Style | None]) -> None:
+        """Write pieces of text, each in its style where this is a terminal with colors; raises as `write` does."""
+        is_colored = has_colors(self._stream)
+        try:
+            for text, style in pieces:
+                safe = escape_controls(text)
+                self._stream.write(f"\x1b[{style.value}m{safe}\x1b[0m" if style and is_colored else safe)
+        except OSError as error:
+            self._refused(error)
 
     def flush(self) -> None:
         """Write what waits; raises as `write` does."""

@@ -1,17 +1,21 @@
-"""A run in plain lines: from records to `key=value` text, thinned out so that a person can read it.
+"""A run in plain lines: from records to `key=value` text, at most one line a second.
 
-Changes of phase, validation, checkpoints, warnings and the end are printed each; progress and training metrics every
-few seconds, the latest of them.
+An attempt's head, errors, warnings and the end are printed at once, whenever they come. Of everything else the latest
+is held back until its second has come: evaluations and checkpoints before progress, and a phase once it has taken more
+than a second.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from trainer.rundir import (
+    AutotuneEvent,
     BadItemEvent,
     CheckpointEvent,
     EndEvent,
@@ -25,45 +29,133 @@ from trainer.rundir import (
     ResumedEvent,
     RunEvent,
     SystemEvent,
-    TuneEvent,
     WarningEvent,
 )
 
+SECONDS_BETWEEN_LINES = 1.0
 SECONDS_BETWEEN = 2.0
-"""The least time between two lines of the same progress, in the run's own time."""
+"""Between two lines of the same progress."""
+SECONDS_OF_A_PHASE = 1.0
+"""A phase that takes no longer is not printed. All three are in the run's own time."""
 
 _BARE = re.compile(r"[^\s\"'=]+")
 _MULTI_LINE = re.compile(r"\s*\n\s*")
 
+_EVALUATION, _TRAINING = "evaluation", "training"
+_IMPORTANT = ("request", _EVALUATION, "log")
+"""Streams that are printed before progress, in this order."""
+
+
+@dataclass
+class _Held:
+    """The latest of a stream, from the time `at`, which is printed no earlier than `since`."""
+
+    fields: dict[str, Any]
+    at: float
+    since: float
+
 
 class PlainLines:
-    """Turns records into lines, in the order of the records.
+    """Turns records into lines.
 
-    `lines(record)` returns what is to be printed now. A thinned-out line that is still held back comes out before the
-    next line that ends its phase, so that the last number before a change is always seen.
+    `lines(record)` takes in a record and returns what is to be printed now, `due(now)` what a clock brings, and
+    `rest()` what is still held when no more records come. Times are in seconds since the attempt's process started.
     """
 
     def __init__(self) -> None:
-        self._last: dict[str, float] = {}
-        self._held: dict[str, str] = {}
+        self._held: dict[str, _Held] = {}
+        self._printed: dict[str, float] = {}
+        self._started: dict[str, float] = {}
+        self._last_line = -math.inf
+        self._attempt = 0
 
     def lines(self, record: Record) -> list[str]:
-        event = record.event
+        event, now = record.event, record.since_start
         describe = _DESCRIBE.get(type(event))
         if describe is None:
             return []
-        line = key_values({"time": round(record.since_start, 3), **describe(event)})
-        stream = _thinned_stream(event)
-        if stream is None:
-            ended = list(self._held.values())
+        lines: list[str] = []
+        if record.attempt != self._attempt:  # its clock begins anew
+            lines = self.rest()
+            self.__init__()  # type: ignore[misc]
+            self._attempt = record.attempt
+        fields = {key: value for key, value in describe(event).items() if value is not None}
+        if isinstance(event, EndEvent):
+            for stream in (*_IMPORTANT, _TRAINING):
+                if (told := self._held.get(stream)) is not None:
+                    fields = {**fields, **{key: told.fields[key] for key in told.fields if key not in fields}}
             self._held.clear()
-            return [*ended, line]
-        if record.since_start - self._last.get(stream, -SECONDS_BETWEEN) < SECONDS_BETWEEN:
-            self._held[stream] = line
+            return [*lines, _line(fields, now)]
+        if _is_always_printed(event):
+            lines += self.due(now)
+            self._last_line = now
+            return [*lines, _line(fields, now)]
+        self._hold(event, fields, now)
+        return [*lines, *self.due(now)]
+
+    def due(self, now: float) -> list[str]:
+        """The line whose time has come, if any."""
+        if now - self._last_line < SECONDS_BETWEEN_LINES:
             return []
-        self._held.pop(stream, None)
-        self._last[stream] = record.since_start
-        return [line]
+        ready = [stream for stream, held in self._held.items() if held.since <= now]
+        if not ready:
+            return []
+        stream = min(ready, key=lambda stream: (_rank(stream), self._printed.get(stream, -math.inf)))
+        self._printed[stream] = self._last_line = now
+        return [_line(self._held.pop(stream).fields, now)]
+
+    def rest(self) -> list[str]:
+        """What no record has ended: the latest of each important stream."""
+        told = [self._held[stream] for stream in _IMPORTANT if stream in self._held]
+        self._held.clear()
+        return [_line(held.fields, held.at) for held in told]
+
+    def _hold(self, event: Event, fields: dict[str, Any], now: float) -> None:
+        if isinstance(event, PhaseEvent):
+            self._hold_phase(event, fields, now)
+            return
+        stream = _stream_of(event)
+        held = self._held.get(stream)
+        if stream == _EVALUATION and held is not None and held.fields.get("step") == fields.get("step"):
+            fields = {**held.fields, **fields}  # what is told of one step is one line
+        between = 0.0 if stream in _IMPORTANT else SECONDS_BETWEEN
+        self._held[stream] = _Held(fields, now, self._printed.get(stream, -math.inf) + between)
+
+    def _hold_phase(self, event: PhaseEvent, fields: dict[str, Any], now: float) -> None:
+        stream = f"phase {event.name}"
+        started = self._started.setdefault(event.name, now)
+        if event.state == "finished":
+            del self._started[event.name]
+            if now - started <= SECONDS_OF_A_PHASE:
+                self._held.pop(stream, None)
+                return
+        since = max(started + SECONDS_OF_A_PHASE, self._printed.get(stream, -math.inf) + SECONDS_BETWEEN)
+        self._held[stream] = _Held(fields, now, now if event.state == "finished" else since)
+
+
+def _line(fields: Mapping[str, Any], time: float) -> str:
+    """A line, with the time at which it is printed."""
+    return key_values({"time": round(time, 3), **fields})
+
+
+def _is_always_printed(event: Event) -> bool:
+    """Whether the event is an error or a warning, or says where an attempt begins."""
+    if isinstance(event, PhaseEvent):
+        return event.state == "failed"
+    return isinstance(event, WarningEvent | RunEvent | ResumedEvent) or (
+        isinstance(event, LogEvent) and event.level in ("warning", "error")
+    )
+
+
+def _stream_of(event: Event) -> str:
+    """What the event is one of many of."""
+    if isinstance(event, MetricEvent):
+        return _TRAINING if event.split == "train" and not event.final else _EVALUATION
+    return _EVALUATION if isinstance(event, CheckpointEvent) else event.kind
+
+
+def _rank(stream: str) -> int:
+    return _IMPORTANT.index(stream) if stream in _IMPORTANT else len(_IMPORTANT)
 
 
 def key_values(fields: Mapping[str, Any]) -> str:
@@ -76,17 +168,6 @@ def _text(value: Any) -> str:
         return f"{value:.6g}"
     text = _MULTI_LINE.sub("; ", str(value).strip())
     return text if _BARE.fullmatch(text) else json.dumps(text, ensure_ascii=False)
-
-
-def _thinned_stream(event: Event) -> str | None:
-    """What the event is one of many of, or None when it is printed by itself."""
-    if isinstance(event, PhaseEvent) and event.state == "progress":
-        return f"phase {event.name}"
-    if isinstance(event, MetricEvent) and event.split == "train" and not event.final:
-        return "train"
-    if isinstance(event, TuneEvent | BadItemEvent | SystemEvent):
-        return event.kind
-    return None
 
 
 def _phase(event: PhaseEvent) -> dict[str, Any]:
@@ -108,8 +189,8 @@ def _run(event: RunEvent) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _tune(event: TuneEvent) -> dict[str, Any]:
-    return {"tune": event.operation, "shape": event.shape, "default_ms": event.default_ms, "best_ms": event.best_ms}
+def _autotune(event: AutotuneEvent) -> dict[str, Any]:
+    return {"autotune": event.operation, "shape": event.shape, "default_ms": event.default_ms, "best_ms": event.best_ms}
 
 
 def _checkpoint(event: CheckpointEvent) -> dict[str, Any]:
@@ -136,7 +217,7 @@ _DESCRIBE: dict[type[Event], Callable[[Any], dict[str, Any]]] = {
     RunEvent: _run,
     PhaseEvent: _phase,
     MetricEvent: _metric,
-    TuneEvent: _tune,
+    AutotuneEvent: _autotune,
     SystemEvent: _system,
     CheckpointEvent: _checkpoint,
     BadItemEvent: _bad_item,

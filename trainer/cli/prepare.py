@@ -13,8 +13,9 @@ from typing import Any
 from trainer import TrainerError, configs
 from trainer.cli.attempt import Attempt
 from trainer.cli.find import RUNS, find_run
-from trainer.cli.layout import layout_line
 from trainer.cli.order import Order, targets_of
+from trainer.cli.surroundings import Surroundings
+from trainer.configs.foreign import KEYS
 from trainer.configs.overrides import Overrides
 from trainer.rundir import (
     RunLock,
@@ -57,9 +58,10 @@ def attempt_of(
         paths, checkpoint = _resumable(order)
     else:
         assert target is not None
-        loaded = configs.load(target, overrides)
-        if (layout := layout_line(loaded.config)) is not None:
-            print(layout, file=sys.stderr, flush=True)
+        surroundings = Surroundings()
+        loaded = configs.load(target, overrides, rules=[surroundings.problems])
+        if surroundings.is_detected:
+            print(surroundings.line, file=sys.stderr, flush=True)
         if order.resume == AUTO:
             paths = _named_run(order, loaded.config.name)
         else:
@@ -98,6 +100,8 @@ def split_words(words: Sequence[str], *, resuming: bool) -> tuple[str | None, li
         )
     if not resuming and not targets:
         raise TrainerError("nothing to train", expected="a YAML file or a recipe's name", hint="See `trainer list`.")
+    if len(targets) > 1 and (foreign := next((word for word in targets if word in KEYS), None)):
+        raise TrainerError(f"{foreign} is neither a config nor key=value", hint=f"Here it is {KEYS[foreign]}.")
     if len(targets) > 1:
         raise TrainerError("more than one config", found=" ".join(targets), expected="one, then key=value")
     return (targets[0] if targets else None), overrides

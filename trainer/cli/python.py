@@ -25,6 +25,7 @@ from trainer.cli.forms import Form
 from trainer.cli.live import live_table
 from trainer.cli.order import Order
 from trainer.cli.prepare import AUTO, attempt_of
+from trainer.cli.surroundings import Surroundings
 from trainer.cli.watcher import SAME_WISH_SECONDS
 from trainer.configs.own import forget_own_code
 from trainer.rundir import EndEvent, Event, Metrics, Record, Run, open_run
@@ -121,7 +122,8 @@ def run(
         raise TrainerError("nothing is kept, and so there is no run directory", hint="Leave keep=False out.")
     target = _plain(config)
     assert target is not None
-    return _run_only(configs.load(target, overrides), own_hooks, show=show)
+    loaded = configs.load(target, overrides, rules=[Surroundings().problems])
+    return _run_only(loaded, own_hooks, show=show)
 
 
 def _run_kept(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from trainer.learner import Learner
-    from trainer.rundir import Event
+    from trainer.rundir import Event, RunPaths
 
 HINT = "Values are set as key=value, for instance data.batch_size=8. "
 WIDTH = 80
@@ -24,8 +24,18 @@ def add_words(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def learner_for_steps(words: Sequence[str], refusal: str, taken: Callable[[Event], bool] | None = None) -> Learner:
-    """A learner without a run directory, whose events go to standard error but for those that `taken` takes.
+def learner_for_steps(
+    words: Sequence[str],
+    refusal: str | None,
+    taken: Callable[[Event], bool] | None = None,
+    *,
+    paths: RunPaths | None = None,
+) -> Learner:
+    """A learner without a run directory of its own, whose events go to standard error but for those that `taken` takes.
+
+    Args:
+        refusal: why the config must be for the cpu device; None: it may be for any.
+        paths: where files of the learner go; without it there are none.
 
     Raises:
         TrainerError: the config is wrong, or not for the cpu device, which is `refusal`.
@@ -42,7 +52,7 @@ def learner_for_steps(words: Sequence[str], refusal: str, taken: Callable[[Event
     target, overrides = split_words(words, resuming=False)
     assert target is not None
     loaded = configs.load(target, overrides)
-    if loaded.config.device != "cpu":
+    if refusal is not None and loaded.config.device != "cpu":
         raise TrainerError(refusal, found=f"device: {loaded.config.device}",
                            expected="device: cpu", hint="Add device=cpu.")  # fmt: skip
     begun, plain = time.time() - process_age(os.getpid()), PlainLines()
@@ -59,4 +69,4 @@ def learner_for_steps(words: Sequence[str], refusal: str, taken: Callable[[Event
     task = task_class(loaded.task)
     from trainer.learner import Learner
 
-    return Learner(task, loaded.config, loaded.options, sink=show)
+    return Learner(task, loaded.config, loaded.options, sink=show, paths=paths)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from trainer import TrainerError
 from trainer.configs import TaskReference
+from trainer.configs.own import own_mistake
 
 if TYPE_CHECKING:
     from trainer.learner import Task
@@ -15,10 +16,16 @@ def task_class(reference: TaskReference) -> type[Task]:
     """Import the task's module and find its class: the one that was named, or the module's only public task.
 
     Raises:
-        TrainerError: the module has no such class, or several tasks and none was named.
-        Exception: whatever the module raises.
+        TrainerError: the module has no such class, or several tasks and none was named; what a module of the user's
+            raises, with its lines.
+        Exception: whatever a recipe's module raises.
     """
-    module = reference.import_module()
+    try:
+        module = reference.import_module()
+    except Exception as error:
+        if isinstance(error, TrainerError) or (mistake := own_mistake(error)) is None:
+            raise
+        raise TrainerError(mistake) from error
     from trainer.learner import Task
 
     tasks = {

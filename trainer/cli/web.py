@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hmac
+import logging
 import os
 import secrets
 import shlex
@@ -21,6 +22,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from aiohttp import WSCloseCode, web
+from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.typedefs import Handler, Middleware
 from textual_serve.app_service import AppService
 from textual_serve.server import Server
@@ -77,6 +79,11 @@ class Dashboard(AppService):
                 await self.process.wait()
 
 
+def _is_fault_of_server(record: logging.LogRecord) -> bool:
+    """Whether an error is more than a malformed request, which is answered with 400 and quoted byte by byte."""
+    return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
+
+
 def _clamped(size: object, most: int) -> int:
     """A size from a page, as whole cells from 1 to `most`."""
     if not isinstance(size, (int, float)) or size != size:
@@ -129,6 +136,7 @@ class DashboardServer(Server):
         await asyncio.gather(*(page.close(code=WSCloseCode.GOING_AWAY) for page in self._pages))
 
     async def _make_app(self) -> web.Application:
+        logging.getLogger("aiohttp.server").addFilter(_is_fault_of_server)
         app: web.Application = await super()._make_app()
         app.middlewares.append(self._guard())
         return app

@@ -3,8 +3,10 @@
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from trainer.configs.autotune import AutotuneConfig
 from trainer.configs.checkpoint import BestConfig, CheckpointConfig
 from trainer.configs.data import DataConfig
+from trainer.configs.declaration import Declaration, Returns
 from trainer.configs.gallery import RecipeIndex
 from trainer.configs.hooks import HookConfig
 from trainer.configs.load import Loaded, config_from, load, load_resolved
@@ -22,7 +24,6 @@ from trainer.configs.section import Section
 from trainer.configs.task import TaskReference
 from trainer.configs.train import EarlyStoppingConfig, EmaConfig, SpikeConfig, TrainConfig
 from trainer.configs.transforms import TransformConfig, TransformsConfig
-from trainer.configs.tuning import TuningConfig
 from trainer.configs.validation import ValidateConfig
 
 if TYPE_CHECKING:
@@ -76,6 +77,7 @@ __all__ = [
     "AdamConfig",
     "AdamWConfig",
     "AdanConfig",
+    "AutotuneConfig",
     "BestConfig",
     "Change",
     "CheckpointConfig",
@@ -83,6 +85,7 @@ __all__ = [
     "ConstantSchedule",
     "CosineSchedule",
     "DataConfig",
+    "Declaration",
     "EarlyStoppingConfig",
     "EmaConfig",
     "ExponentialSchedule",
@@ -109,6 +112,7 @@ __all__ = [
     "Problem",
     "ProductSchedule",
     "RecipeIndex",
+    "Returns",
     "RmsPropConfig",
     "RunConfig",
     "Schedule",
@@ -125,7 +129,6 @@ __all__ = [
     "TransformConfig",
     "TransformsConfig",
     "TriangularSchedule",
-    "TuningConfig",
     "ValidateConfig",
     "changes",
     "config_from",

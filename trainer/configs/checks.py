@@ -91,8 +91,13 @@ def _it_ends(config: RunConfig) -> Iterator[Finding]:
             return
         for path, section in sections_of(config):
             if isinstance(section, Schedule) and section.ends_with_the_run:
+                key = "warmup_fraction" if section.warmup_fraction else "name"
                 message = "ends with the run, and 'minutes' alone don't say at which step: set 'epochs' or 'steps'"
-                yield (*path, "name"), message, (path, ("train",))
+                if section.warmup_fraction:
+                    message = (
+                        "'minutes' alone don't say how many steps a run has: set 'epochs', 'steps' or 'warmup_steps'"
+                    )
+                yield (*path, key), message, (path, ("train",))
 
 
 def _sections_agree_with_themselves(config: RunConfig) -> Iterator[Finding]:

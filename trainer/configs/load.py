@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from trainer.configs.checks import check
+from trainer.configs.declaration import Declaration
+from trainer.configs.declared import refuse_undeclared
 from trainer.configs.gallery import RecipeIndex
 from trainer.configs.layers import lay_over
 from trainer.configs.metrics import MetricConfig
-from trainer.configs.overrides import Overrides, override
+from trainer.configs.overrides import COMMAND_LINE, KEYWORDS, Overrides, override
 from trainer.configs.own import absolute_name
 from trainer.configs.own_data import without_inherited_reader
 from trainer.configs.plain import plain_document
@@ -23,13 +26,13 @@ from trainer.configs.problems import ConfigError, KeyPath, Place, Problem, dotte
 from trainer.configs.reader import Document
 from trainer.configs.run import RunConfig
 from trainer.configs.sources import IN_PYTHON, read_sources
-from trainer.configs.task import TaskReference, find_task, load_options_model
+from trainer.configs.task import TaskReference, find_task, load_declaration, load_options_model
 from trainer.configs.translate import problems_of, value_place
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
 
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class Loaded:
     """A configuration that is valid as far as can be told without loading data, weights or the task's code."""
 
@@ -37,16 +40,44 @@ class Loaded:
     options: BaseModel | None
     """The task's own options, an instance of its `Options`; None when the task has none."""
     task: TaskReference
-    provenance: Mapping[str, str]
-    """Where each value came from, by dotted path: a file with line and column, "<cli>", "recipe NAME" or "default"."""
-    not_loaded: Sequence[str]
-    """What was not looked at, in words."""
+    declaration: Declaration | None
+    """What the task says that it needs and gives; None when it says nothing."""
+    document: Document = dataclasses.field(repr=False)
+    """The values as they were written, each with its place."""
+
+    @cached_property
+    def provenance(self) -> Mapping[str, str]:
+        """Where each value came from, by dotted path: file:line:column, "<cli>", "recipe NAME" or "default"."""
+        return _provenance(self.config, self.document)
+
+    @property
+    def not_loaded(self) -> Sequence[str]:
+        """What was not looked at, in words."""
+        return _not_loaded(self)
+
+    def problem(
+        self, path: KeyPath, message: str, *, found: str | None = None, expected: str | None = None,
+        hint: str | None = None, rests_on: tuple[KeyPath, ...] = (),
+    ) -> Problem:  # fmt: skip
+        """A problem with the value at `path`, at the place where it was written."""
+        return Problem(value_place(self.document, path), path, message, found, expected, hint, rests_on)
 
 
-def load(target: str | Mapping[str, Any], overrides: Overrides = (), *, recipes: RecipeIndex | None = None) -> Loaded:
+Rule = Callable[[Loaded], Iterable[Problem]]
+"""Finds further problems in a configuration, of which values that are wrong by themselves have their defaults."""
+
+
+def load(
+    target: str | Mapping[str, Any],
+    overrides: Overrides = (),
+    *,
+    recipes: RecipeIndex | None = None,
+    rules: Sequence[Rule] = (),
+) -> Loaded:
     """Read and validate a recipe, a YAML file or plain data, with overrides laid over it.
 
-    Overrides are `key=value` texts, or values by key: `{"train.epochs": 3}`, `{"train": {"epochs": 3}}`.
+    Overrides are `key=value` texts, or values by key: `{"train.epochs": 3}`, `{"train": {"epochs": 3}}`. The problems
+    that `rules` find are reported with all others.
 
     Raises ConfigError, which holds every problem that was found.
     """
@@ -55,7 +86,7 @@ def load(target: str | Mapping[str, Any], overrides: Overrides = (), *, recipes:
     document = documents[0]
     for upper in documents[1:]:
         document = lay_over(document, upper, RunConfig)
-    return _validated(without_inherited_reader(override(document, overrides, os.getcwd())), recipes)
+    return _validated(without_inherited_reader(override(document, overrides, os.getcwd())), recipes, rules)
 
 
 def load_resolved(path: str | os.PathLike[str], *, recipes: RecipeIndex | None = None) -> Loaded:
@@ -82,7 +113,7 @@ def config_from(data: Mapping[str, Any]) -> RunConfig:
     return config
 
 
-def _validated(document: Document, recipes: RecipeIndex) -> Loaded:
+def _validated(document: Document, recipes: RecipeIndex, rules: Sequence[Rule]) -> Loaded:
     problems = list(document.problems)
     broken = [problem.path for problem in problems if problem.path]
     unread = set(broken)  # their values are missing, which is no further mistake
@@ -92,27 +123,52 @@ def _validated(document: Document, recipes: RecipeIndex) -> Loaded:
 
     task = _task(document, recipes, problems)
     options: BaseModel | None = None
+    declaration: Declaration | None = None
     if task is not None:
         options, found = _options(task, document, broken)
         problems += [problem for problem in found if problem.path not in unread]
+        declared = load_declaration(task)
+        if isinstance(declared, Problem):
+            problems.append(declared)
+        else:
+            declaration = declared
     config = None if config is None else _absolute_paths(config, document, ())
     problems += _contradictions(config, document, broken)
-    if problems or config is None or task is None:
+    if config is None or task is None:
         raise ConfigError(_in_order(problems))
 
     options = None if options is None else _absolute_paths(options, document, ("options",))
     resolved = {} if options is None else options.model_dump(mode="json", by_alias=True)
     config = config.model_copy(update={"options": resolved, "task": task.spec})
-    return Loaded(config, options, task, _provenance(config, document), _not_loaded(config, task))
+    loaded = Loaded(config, options, task, declaration, document)
+    for rule in (refuse_undeclared, *rules):
+        for problem in rule(loaded):
+            rests_on = (problem.path, *problem.rests_on)
+            if not any(_touch(path, other) for path in rests_on for other in broken):
+                problems.append(problem)
+    if problems:
+        raise ConfigError(_in_order(problems))
+    return loaded
 
 
 def _contradictions(config: RunConfig | None, document: Document, broken: Sequence[KeyPath]) -> list[Problem]:
     """The rules between values that are broken, but for those that rest on values which are wrong themselves."""
     return [
-        Problem(value_place(document, path), path, message)
+        _blamed(document, path, message, about)
         for path, message, about in (check(config) if config is not None else ())
         if not any(_touch(one, other) for one in about for other in broken)
     ]
+
+
+def _blamed(document: Document, path: KeyPath, message: str, about: Sequence[KeyPath]) -> Problem:
+    """The problem at its place; at the override that broke the rule, where the other values stand in a file."""
+    place = value_place(document, path)
+    if place.source not in (COMMAND_LINE, KEYWORDS):
+        for one in about:
+            given = document.values.get(one)
+            if given is not None and given.source in (COMMAND_LINE, KEYWORDS):
+                return Problem(given, one, f"{dotted(path)} at {place}: {message}")
+    return Problem(place, path, message)
 
 
 def _salvaged(
@@ -159,11 +215,11 @@ def _options(task: TaskReference, document: Document, broken: list[KeyPath]) -> 
     path: KeyPath = ("options",)
     written = document.value.get("options")
     raw = {} if written is None else written
-    model = load_options_model(task, value_place(document, ("task",)))
+    model = load_options_model(task)
     if isinstance(model, Problem):
         return None, [model]
     if model is None:
-        message = f"the task takes no options: there is no options.py in {task.folder}"
+        message = f"the task takes no options: there is no Options in an options.py in {task.folder}"
         return None, [Problem(value_place(document, path), path, message)] if raw else []
     if not isinstance(raw, dict):
         return None, [Problem(value_place(document, path), path, "expected a mapping")]
@@ -223,8 +279,11 @@ def _leaves(value: Any, path: KeyPath) -> Iterable[KeyPath]:
         yield path
 
 
-def _not_loaded(config: RunConfig, task: TaskReference) -> list[str]:
+def _not_loaded(loaded: Loaded) -> list[str]:
+    config, task = loaded.config, loaded.task
     parts = [f"the task's code ({task.file})", f"its data ({config.data.root or 'the task says where'})"]
+    if loaded.declaration is None:
+        parts.append("what the task needs and gives (no DECLARATION in its options.py)")
     files = [section.weights for section in (config.model, *config.model.parts.values())]
     return [*parts, *(f"weights ({file})" for file in files if file is not None)]
 

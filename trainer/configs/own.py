@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import linecache
 import re
 import sys
 import zlib
@@ -92,6 +93,34 @@ def forget_own_code() -> None:
     for name in [name for name in sys.modules if name.startswith(_PREFIX)]:
         del sys.modules[name]
     importlib.invalidate_caches()
+
+
+def own_mistake(error: BaseException) -> str | None:
+    """What an error says, and the lines of users' files that it passed through, the outermost first.
+
+    None for an error that passed through none: it is no mistake of the user's.
+    """
+    said = str(error) if isinstance(error, TrainerError) else f"{type(error).__name__}: {error}".rstrip(": ")
+    if isinstance(error, SyntaxError) and error.filename and _is_own(error.filename):
+        return f"{type(error).__name__}: {error.msg}\n{_shown(error.filename, error.lineno or 1)}"
+    lines = []
+    entry = error.__traceback__
+    while entry is not None:
+        code, names = entry.tb_frame.f_code, entry.tb_frame.f_globals
+        if str(names.get("__name__", "")).startswith(_PREFIX):
+            lines.append(_shown(code.co_filename, entry.tb_lineno, f" in {code.co_name}"))
+        entry = entry.tb_next
+    return "\n".join([said, *lines]) if lines else None
+
+
+def _is_own(file: str) -> bool:
+    return any(Path(folder) in Path(file).parents for _, folder in own_packages())
+
+
+def _shown(file: str, line: int, function: str = "") -> str:
+    """A line of a file with its place."""
+    linecache.checkcache(file)
+    return f"  {file}:{line}{function}\n    {linecache.getline(file, line).strip()}"
 
 
 def own_packages() -> list[tuple[str, str]]:

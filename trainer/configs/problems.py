@@ -41,17 +41,39 @@ class Place:
 
 @dataclass(frozen=True)
 class Problem:
-    """One mistake: `config.yaml:12:5 optimizer.beta: unknown key, did you mean 'betas'?`."""
+    """One mistake: `config.yaml:12:5 optimizer.beta: unknown key, did you mean 'betas'?`.
+
+    What was found, what was expected and what to do follow on lines of their own, unless the message says it.
+    """
 
     place: Place
     path: KeyPath
     message: str
+    found: str | None = None
+    expected: str | None = None
+    hint: str | None = None
+    rests_on: tuple[KeyPath, ...] = ()
+    """Other keys that the verdict rests on: where one of them is wrong itself, nothing is concluded from it."""
+
+    @property
+    def where(self) -> str:
+        """The place and the key."""
+        return " ".join(part for part in (str(self.place), dotted(self.path)) if part)
 
     def __str__(self) -> str:
-        head = " ".join(part for part in (str(self.place), dotted(self.path)) if part)
-        line = f"{head}: {self.message}"
-        half = LONGEST_LINE // 2
-        return line if len(line) <= LONGEST_LINE else f"{line[:half]} … {line[-half:]}"
+        parts = (("  found:    ", self.found), ("  expected: ", self.expected), ("  ", self.hint))
+        more = [f"{head}{text}" for head, text in parts if text is not None and text not in self.message]
+        return "\n".join(map(_shortened, (f"{self.where}: {self.message}", *more)))
+
+    def to_json(self) -> dict[str, str | None]:
+        """All parts as plain data."""
+        return {"where": self.where, "message": self.message, "found": self.found, "expected": self.expected,
+                "hint": self.hint}  # fmt: skip
+
+
+def _shortened(line: str) -> str:
+    half = LONGEST_LINE // 2
+    return line if len(line) <= LONGEST_LINE else f"{line[:half]} … {line[-half:]}"
 
 
 class ConfigError(TrainerError):
@@ -82,6 +104,8 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
     known = list(known)
     near = get_close_matches(word.lower(), known, n=1, cutoff=0.6)
+    if not near and len(word) >= 3:
+        near = [name for name in known if word.lower() in name]  # acc, flip
     if near:
         return f", did you mean '{near[0]}'?"
     return f"; known here: {', '.join(known)}" if known else ""

@@ -26,6 +26,17 @@ MOST_DIGITS = 308
 _Node = yaml.nodes.Node
 _Loader: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 _MERGE = "<<"
+_INDENTATION = re.compile(r"[ \t]*")
+
+_IN_OTHER_WORDS = {
+    "while parsing a block mapping, did not find expected key":
+        "the indentation of this line fits no line above it; keys of one section begin in the same column",
+    "while parsing a flow mapping, did not find expected ',' or '}'":
+        "a brace { is not closed, or a comma is missing after it",
+    "while parsing a flow sequence, did not find expected ',' or ']'":
+        "a bracket [ is not closed, or a comma is missing after it",
+}  # fmt: skip
+"""What the parser says of mistakes that many make."""
 
 _SPECIAL_FLOATS = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 
@@ -218,6 +229,7 @@ def _syntax_problem(error: yaml.YAMLError, text: str, start: Place) -> Problem:
     line, column, message = 1, 1, str(error).splitlines()[0]
     if isinstance(error, yaml.MarkedYAMLError):
         message = ", ".join(part for part in (error.context, error.problem) if part)
+        message = _IN_OTHER_WORDS.get(message, message)
         mark = error.problem_mark or error.context_mark
         if mark is not None:
             line, column = mark.line + 1, mark.column + 1
@@ -225,5 +237,9 @@ def _syntax_problem(error: yaml.YAMLError, text: str, start: Place) -> Problem:
         before = text[: error.position]
         line, column = before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1
         message = f"unreadable character: {error.reason}"
+    lines = text.split("\n")
+    indentation = _INDENTATION.match(lines[line - 1]) if line <= len(lines) else None
+    if indentation is not None and "\t" in indentation[0]:
+        column, message = indentation[0].index("\t") + 1, "a tab; lines are indented with spaces"
     place = Place(start.source, line, column, start.folder, start.recipe) if start.line else start
     return Problem(place, (), f"not YAML: {message}")

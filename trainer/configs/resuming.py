@@ -21,7 +21,7 @@ EFFECTS: dict[str, str | None] = {
     "device": "steps to come round in another way than those before",
     "threads": None,
     "numerics": "steps to come round in another way than those before",
-    "tuning": None,
+    "autotune": None,
     "data": _THE_DATA,
     "data.batch_size": "epochs get another number of steps, the position in the data moves, and a step means another "
     "number of samples to the learning rate",

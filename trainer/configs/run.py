@@ -5,6 +5,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
+from trainer.configs.autotune import AutotuneConfig
 from trainer.configs.checkpoint import CheckpointConfig
 from trainer.configs.data import DataConfig
 from trainer.configs.hooks import HookConfig
@@ -16,7 +17,6 @@ from trainer.configs.schedules import Schedule, ScheduleConfig
 from trainer.configs.section import Section
 from trainer.configs.sinks import SinkConfig
 from trainer.configs.train import EarlyStoppingConfig, TrainConfig
-from trainer.configs.tuning import TuningConfig
 from trainer.configs.validation import ValidateConfig
 
 
@@ -54,7 +54,7 @@ with warnings.catch_warnings():
             None, gt=0, le=1024, description="Threads of the cpu device; null: all that are available."
         )
         numerics: NumericsConfig = Field(default_factory=NumericsConfig)
-        tuning: TuningConfig = Field(default_factory=TuningConfig)
+        autotune: AutotuneConfig = Field(default_factory=AutotuneConfig)
         options: dict[str, Any] = Field(default_factory=dict, description="The task's own options.")
         data: DataConfig = Field(default_factory=DataConfig)
         model: ModelConfig = Field(default_factory=ModelConfig)

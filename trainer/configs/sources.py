@@ -67,7 +67,13 @@ def _read(place: Place, seen: list[Place]) -> Document:
     try:
         text = path.read_bytes().decode("utf-8-sig")
     except FileNotFoundError:
-        raise ConfigError([Problem(Place(place.source), (), "no such file")]) from None
+        nearby = sorted(file.name for file in path.parent.glob("*.y*ml"))
+        there = f"in {path.parent}: {', '.join(nearby) or 'no YAML file'}"
+        found = there if path.parent.is_dir() else f"no folder {path.parent} either"
+        guess = did_you_mean(path.name, nearby)
+        raise ConfigError(
+            [Problem(Place(place.source), (), f"no such file{guess if guess.startswith(', did') else ''}", found)]
+        ) from None
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
         start = error.object.rfind(b"\n", 0, error.start) + 1

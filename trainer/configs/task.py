@@ -10,6 +10,7 @@ from types import ModuleType
 
 from pydantic import BaseModel
 
+from trainer.configs.declaration import Declaration
 from trainer.configs.gallery import RecipeIndex
 from trainer.configs.own import OWN, package_for
 from trainer.configs.problems import KeyPath, Place, Problem, did_you_mean
@@ -62,17 +63,27 @@ def find_task(text: str, place: Place, recipes: RecipeIndex) -> TaskReference | 
     return TaskReference(file.parent, file.stem, written["class"], recipe, package, spec)
 
 
-def load_options_model(task: TaskReference, place: Place) -> type[BaseModel] | Problem | None:
+def load_declaration(task: TaskReference) -> Declaration | Problem | None:
+    """`DECLARATION` of the task's options.py; None when the task declares nothing."""
+    module = _options_module(task)
+    if not isinstance(module, ModuleType):
+        return module
+    found = getattr(module, "DECLARATION", None)
+    if found is None or isinstance(found, Declaration):
+        return found
+    source = Place(str(task.folder / "options.py"), folder=str(task.folder))
+    return Problem(source, (), f"expected a trainer.configs.Declaration as DECLARATION, found {type(found).__name__}")
+
+
+def load_options_model(task: TaskReference) -> type[BaseModel] | Problem | None:
     """The pydantic model `Options` of the task's options.py; None when the task has no options."""
-    file = task.folder / "options.py"
-    if not file.is_file():
-        return None
-    try:
-        module = task.import_module("options")
-    except Exception as error:  # a user's file: whatever it raises is reported with its line
-        return _failure(error, file)
+    module = _options_module(task)
+    if not isinstance(module, ModuleType):
+        return module
     model = getattr(module, "Options", None)
-    source = Place(str(file), folder=str(task.folder))
+    if model is None and hasattr(module, "DECLARATION"):
+        return None
+    source = Place(str(task.folder / "options.py"), folder=str(task.folder))
     if not (isinstance(model, type) and issubclass(model, BaseModel)):
         return Problem(source, (), "expected a pydantic model named Options")
     if model.model_config.get("extra") != "forbid":
@@ -82,6 +93,17 @@ def load_options_model(task: TaskReference, place: Place) -> type[BaseModel] | P
     except Exception as error:  # pydantic raises several kinds for a field that it can't make sense of
         return Problem(source, (), f"Options can't be built: {error}")
     return model
+
+
+def _options_module(task: TaskReference) -> ModuleType | Problem | None:
+    """The module options.py of a task; None where there is none."""
+    file = task.folder / "options.py"
+    if not file.is_file():
+        return None
+    try:
+        return task.import_module("options")
+    except Exception as error:  # a user's file: whatever it raises is reported with its line
+        return _failure(error, file)
 
 
 def _recipe_task(name: str, place: Place, recipes: RecipeIndex) -> TaskReference | Problem:

@@ -7,8 +7,9 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from trainer.configs.problems import MOST_SHOWN, KeyPath, Place, Problem, did_you_mean
-from trainer.configs.reader import Document
+from trainer.configs.foreign import KEYS, SECTIONS
+from trainer.configs.problems import MOST_SHOWN, KeyPath, Place, Problem, did_you_mean, dotted
+from trainer.configs.reader import Document, plain_value
 from trainer.configs.shape import known_keys, section_at
 
 # What was expected, by pydantic's type of error; `{}` are filled from the error's context.
@@ -41,6 +42,8 @@ _EXPECTED: Mapping[str, str] = {
     "union_tag_invalid": "{expected_tags}",
 }
 
+_NUMBERS = ("int_type", "int_from_float", "float_type")
+
 
 def problems_of(
     error: ValidationError, model: type[BaseModel], document: Document, prefix: KeyPath = ()
@@ -49,6 +52,7 @@ def problems_of(
     root = value_at(document.value, prefix) or {}
     expected: dict[KeyPath, list[str]] = {}
     found: dict[KeyPath, str] = {}
+    hints: dict[KeyPath, set[str | None]] = {}
     problems: list[Problem] = []
     unknown = 0
     for item in error.errors(include_url=False):
@@ -58,10 +62,12 @@ def problems_of(
         if kind == "extra_forbidden":
             unknown += 1  # looking for a similar word costs 0.1 ms; what is not shown needs none
             section = section_at(model, root, path[:-1]) if unknown <= MOST_SHOWN else None
-            hint = did_you_mean(str(at[-1]), known_keys(section)) if section else ""
-            problems.append(Problem(key_place(document, at), at, f"unknown key{hint}"))
+            hint = _unknown_key_hint(at, known_keys(section) if section else [])
+            problems.append(Problem(key_place(document, at), at, f"unknown key{hint}", hint=_spaced(at[-1])))
         elif kind == "missing" and isinstance(at[-1], int):
             problems.append(Problem(value_place(document, at), at, "required item is missing"))
+        elif kind == "union_tag_not_found" and isinstance(value_at(document.value, at), str):
+            expected[at], found[at] = ["a mapping"], describe(value_at(document.value, at))
         elif kind in ("missing", "union_tag_not_found"):
             at = at if kind == "missing" else (*at, "name")  # what tells the kinds of a section apart
             problems.append(Problem(value_place(document, at), at, "required key is missing"))
@@ -70,13 +76,29 @@ def problems_of(
         elif kind in _EXPECTED:
             expected.setdefault(at, []).append(_expectation(kind, context, section_at(model, root, path[:-1]), at[-1:]))
             found[at] = _found(item["input"], kind, context)
+            hints.setdefault(at, set()).add(_hint(item["input"], kind, section_at(model, root, path)))
         else:
             message = item["msg"].removeprefix("Value error, ").removeprefix("Assertion failed, ")
             problems.append(Problem(value_place(document, at), at, message))
     for at, choices in expected.items():
-        message = f"expected {' or '.join(dict.fromkeys(choices))}, found {found[at]}"
-        problems.append(Problem(value_place(document, at), at, message))
+        meant = hints[at].pop() if len(hints.get(at, ())) == 1 else None  # of several forms none is the right one
+        wanted = " or ".join(dict.fromkeys(choices))
+        message = f"expected {wanted}, found {found[at]}"
+        if len(at) == 1 and at[0] in SECTIONS and isinstance(value_at(document.value, at), str):
+            message += f"; one word is given to {SECTIONS[at[0]]}"
+        problems.append(Problem(value_place(document, at), at, message, found[at], wanted, meant))
     return problems
+
+
+def _unknown_key_hint(path: KeyPath, known: list[str]) -> str:
+    """What a key that is unknown may have been meant as: another tool's word for one of ours, or a misspelling."""
+    ours = KEYS.get(str(path[-1]), "") if path[0] != "options" else ""
+    last = ours.partition(",")[0].rpartition(".")[2]
+    if last in known:
+        ours = dotted((*path[:-1], last))  # of this very section
+    if ours and not ours.startswith(dotted(path)):
+        return f", here it is {ours}"
+    return did_you_mean(str(path[-1]), known)
 
 
 def value_place(document: Document, path: KeyPath) -> Place:
@@ -118,6 +140,26 @@ def _expectation(kind: str, context: Mapping[str, Any], section: type[BaseModel]
     plain = {name: int(bound) if isinstance(bound, float) and bound.is_integer() else bound
              for name, bound in context.items()}  # fmt: skip
     return _EXPECTED[kind].format(**plain)
+
+
+def _hint(value: Any, kind: str, section: type[BaseModel] | None) -> str | None:
+    """What to write in place of a text, where that is plain."""
+    if kind in ("model_type", "model_attributes_type"):
+        keys = known_keys(section) if section is not None else []
+        return _spaced(value) or (f"It is a mapping of: {', '.join(keys)}." if keys else None)
+    if not isinstance(value, str):
+        return None
+    if kind in ("list_type", "tuple_type"):
+        return f"Write [{value}]."
+    if kind in _NUMBERS and isinstance(plain_value(value), int | float) and not isinstance(plain_value(value), bool):
+        return f"Write {value} without quotation marks."
+    return None
+
+
+def _spaced(text: Any) -> str | None:
+    """The hint for a key and value that have no space between them."""
+    key, colon, value = str(text).partition(":")
+    return f"A space follows the colon: {key}: {value}." if isinstance(text, str) and colon and value else None
 
 
 def _found(value: Any, kind: str, context: Mapping[str, Any]) -> str:

@@ -91,6 +91,14 @@ def oriented_size(path: Path) -> tuple[int, int]:
     return (image.width, image.height) if swaps else (image.height, image.width)
 
 
+def is_turned(path: Path) -> bool:
+    """Whether EXIF says that the image in a file is shown turned or mirrored; False where it can't be read."""
+    try:
+        return _orientation(opened(path), path) != 1
+    except TrainerError:
+        return False
+
+
 def opened(path: Path) -> Image.Image:
     """The file as an image whose header is read and whose pixels aren't. Raises `TrainerError` as `decode` does."""
     from PIL import Image, UnidentifiedImageError

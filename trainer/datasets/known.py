@@ -84,3 +84,10 @@ def _required(dataset: Any, attribute: str, field: str, what: str) -> np.ndarray
         expected=f"a data set with the attribute {attribute!r}",
         hint=f"Give your data set an array {attribute!r} of as many rows as there are items.",
     )
+
+
+def category_ids_of(dataset: Dataset) -> list[int] | None:
+    """The numbers of the classes in the data set's own files, in the order of the labels; None where it has none."""
+    if hasattr(dataset, "category_ids"):
+        return [int(number) for number in dataset.category_ids]
+    return category_ids_of(dataset.dataset) if hasattr(dataset, "dataset") else None

@@ -94,23 +94,15 @@ def _refuse_unread(config: RunConfig) -> None:
 
 def _refuse_unmeasured(splits: Mapping[str, Dataset], config: RunConfig) -> None:
     """Raises `TrainerError` where the config asks for metrics of validation, and nothing is there to validate on."""
-    refuse_unmeasured({name: f"{name}: {len(split)} items" for name, split in splits.items()}, config)
+    from trainer.configs.awaited import measured_on  # as above
+    from trainer.configs.problems import dotted
 
-
-def refuse_unmeasured(splits: Mapping[str, str], config: RunConfig) -> None:
-    """The same of splits that are not read yet: by name, what is known of each."""
-    best, stopping = config.checkpoint.best, config.early_stopping
-    asked = {
-        "metrics.valid": bool(config.metrics.valid),
-        "checkpoint.best": best is not None and best.metric.startswith(f"{VALID}/"),
-        "early_stopping": stopping is not None and stopping.metric.startswith(f"{VALID}/"),
-    }
-    keys = [key for key, is_asked in asked.items() if is_asked]
+    keys = [dotted(path) for path in measured_on(config, VALID)]
     if TRAIN in splits and VALID not in splits and keys:
         raise TrainerError(
             "there is no validation split to measure on",
             where=", ".join(keys),
-            found=", ".join(splits.values()),
+            found=", ".join(f"{name}: {len(split)} items" for name, split in splits.items()),
             expected="a split called valid",
             hint="`data.reader.fractions={valid: 0.1}` takes a tenth of train; "
             "without validation, set metrics.valid=[] and checkpoint.best=null.",

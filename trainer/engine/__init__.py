@@ -16,7 +16,7 @@ from trainer.engine.gradients import gradients
 from trainer.engine.graph.dtypes import DType, bfloat16, bool_, float16, float32, float64, int32, int64, uint8
 from trainer.engine.promotion import can_cast, result_type
 from trainer.engine.state import State
-from trainer.engine.targets import device, set_default_device
+from trainer.engine.targets import device, per_item, set_default_device
 from trainer.engine.tensor import Tensor, evaluate
 
 if TYPE_CHECKING:
@@ -38,9 +38,9 @@ e, pi, inf, nan, newaxis = 2.718281828459045, 3.141592653589793, float("inf"), f
 
 __all__ = [
     "DType", "LoadedProgram", "MemoryReport", "Profile", "State", "Tensor", "Traced", "autocast", "bfloat16",
-    "bool", "bool_", "can_cast", "device", "e", "evaluate", "explain", "float16", "float32", "float64", "gradients",
-    "inf", "int32", "int64", "load_program", "memory_report", "nan", "newaxis", "nn", "pi", "profile", "random",
-    "result_type", "save_program", "set_default_device", "trace", "tuning", "uint8",
+    "bool", "bool_", "can_cast", "device", "e", "evaluate", "explain", "float16", "float32", "float64",
+    "gradients", "inf", "int32", "int64", "load_program", "memory_report", "nan", "newaxis", "nn", "per_item",
+    "pi", "profile", "random", "result_type", "save_program", "set_default_device", "trace", "tuning", "uint8",
 ]  # fmt: skip
 __all__ += functions.__all__
 

@@ -64,7 +64,5 @@ def _read_by(node: Node) -> tuple[Node, ...]:
 
 
 def _is_varied(node: Node) -> bool:
-    """Whether storing the node is possible and saves something; a number spread out is shared and made again where it
-    is read.
-    """
+    """Whether storing the node is possible and saves something; a number spread out is made again where read."""
     return not node.is_bundle and uniform_value(node) is None

@@ -61,9 +61,7 @@ def cost(node: Node) -> tuple[int, int]:
 
 
 def boundary(node: Node) -> list[Node]:
-    """What to compute with `node` so that memory can go: nodes that depend on no live handle, and whose history holds
-    more memory than their values will.
-    """
+    """What to compute with `node`: nodes without a live handle behind them, smaller than their history."""
     order, alive = uncomputed([node]), set[Node]()
     for user in order:
         reached = _passes_gradients(user) and any(_is_named(each) or each in alive for each in user.inputs)
@@ -100,9 +98,7 @@ def _is_kept(node: Node) -> bool:
 
 
 def _nearest(node: Node, dead: set[Node]) -> Node | None:
-    """A node with a live handle that `node` can be differentiated with respect to other than itself, or None: then
-    what was searched is entered in `dead`, which no search needs to enter.
-    """
+    """A node with a live handle that `node` depends on, or None: then the nodes searched are added to `dead`."""
     seen: set[Node] = set()
     stack = [node]
     while stack:

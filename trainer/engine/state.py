@@ -124,18 +124,13 @@ class State(Tensor):
         with targets.lock:
             self._leave()
             self._pending, self._pending_since = None, NO_HISTORY
-            self.prepare_update()
+            prepare_run({self}, {self})
             self._storage.write(source.view())
 
     def snapshot(self) -> Tensor:
         """The value that the state has now, as a tensor; waits for nothing."""
         with targets.lock:
             return Tensor(p.buffer(self.storage.copied()))
-
-    def prepare_update(self) -> None:
-        """Make the memory free to be written: see `prepare_run`."""
-        with targets.lock:
-            prepare_run({self}, {self})
 
     def _leave(self) -> None:
         """No derivative with respect to the state means its value up to now any more."""

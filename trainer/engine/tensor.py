@@ -12,7 +12,7 @@ import numpy as np
 
 from trainer.engine import history, targets, tracing
 from trainer.engine.evaluation import compute
-from trainer.engine.graph import bfloat16, dtypes, half
+from trainer.engine.graph import dtypes, half
 from trainer.engine.graph import primitives as p
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.errors import check_dtype, describe, refusal
@@ -99,7 +99,7 @@ class Tensor:
     def numpy(self) -> np.ndarray:
         """A copy of the values as a NumPy array; bfloat16, which NumPy has not, comes as float32."""
         view = self._read("numpy").view()
-        return bfloat16.from_bits(view) if self.dtype is dtypes.bfloat16 else np.array(view, order="C")
+        return half.from_bits(view) if self.dtype is dtypes.bfloat16 else np.array(view, order="C")
 
     def read_into(self, target: memoryview) -> None:
         """Copy the values, row-major, into memory of the caller's: bytes, of the tensor's size."""
@@ -181,7 +181,7 @@ class Tensor:
                 operation, "one element is needed", found=f"{self.dtype}{list(self.shape)}", expected="size 1"
             )
         memory = self._read(operation).flat()
-        return (bfloat16.from_bits(memory) if self.dtype is dtypes.bfloat16 else memory).item(0)
+        return (half.from_bits(memory) if self.dtype is dtypes.bfloat16 else memory).item(0)
 
     def _computed(self) -> None:
         """The node has its value now."""

@@ -1,7 +1,7 @@
 """The learner: runs a task with optimisers, schedules, validation and checkpoints."""
 
 from trainer.learner.failures import TrainingFailure
-from trainer.learner.hooks import Hook, Moment
+from trainer.learner.hooks import Hook, Moment, TrainingHandle
 from trainer.learner.loop import Learner
 from trainer.learner.optimizers import (
     LAMB,
@@ -19,10 +19,12 @@ from trainer.learner.optimizers import (
     Settings,
 )
 from trainer.learner.outcome import Outcome
+from trainer.learner.plan import DataSplits, Plan
 from trainer.learner.samples import Sample
 from trainer.learner.schedules import LearningRate
-from trainer.learner.task import Batch, DataSplits, Plan, Task
+from trainer.learner.task import Batch, Task
 from trainer.learner.training import Training
+from trainer.learner.verdict import Verdict
 
 __all__ = [
     "LAMB",
@@ -50,4 +52,6 @@ __all__ = [
     "Task",
     "Training",
     "TrainingFailure",
+    "TrainingHandle",
+    "Verdict",
 ]

@@ -12,11 +12,12 @@ from trainer import engine
 from trainer.learner.measuring import Measuring, Occasion, report_folder
 from trainer.learner.meters import Meter
 from trainer.learner.phases import phase
+from trainer.learner.plan import DataSplits
 from trainer.learner.programs import evaluation_program, set_mode
 from trainer.learner.running import Runner
 from trainer.learner.samples import write_samples
 from trainer.learner.tally import Handed
-from trainer.learner.task import DataSplits, Task
+from trainer.learner.task import Task
 from trainer.learner.worst import ITEMS, WORST_ITEMS, Scoring, Search, worst_items_report
 from trainer.rundir import EventSink, RunPaths, WarningEvent
 
@@ -115,7 +116,8 @@ class Evaluator:
         assert self._paths is not None
         set_mode(self.task, is_training=False)
         batch = {name: engine.asarray(values) for name, values in loader.batch(0, 0).items()}
-        write_samples(list(self.task.samples(batch)), self._paths, self._tell, step=step, split="valid")
+        with engine.per_item():
+            write_samples(list(self.task.samples(batch)), self._paths, self._tell, step=step, split="valid")
 
     def _meter(self, split: str) -> Meter:
         return self._measuring.valid if split == "valid" else self._measuring.test

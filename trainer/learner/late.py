@@ -12,41 +12,49 @@ import numpy as np
 
 from trainer.engine import State
 from trainer.engine.targets import DONE, Fence
+from trainer.learner.verdict import Verdict
 
 Read = Callable[[State], np.ndarray]
 """Gives the value of a state: now, or when a `Snapshot` was made."""
 
 
 class Late:
-    """Actions that need the last run to have ended, in order.
+    """Actions that need the last run to have ended, in order, until one of them gives a verdict.
 
     Order of calls: submitted(fence of a run) → add(action), … → submitted(fence of the next run) → …
+
+    Attributes:
+        verdict: the first that an action gave; nothing more is done until `clear`.
     """
 
     def __init__(self) -> None:
         self._fence: Fence = DONE
-        self._waiting: deque[Callable[[], None]] = deque()
+        self._waiting: deque[Callable[[], Verdict | None]] = deque()
+        self.verdict: Verdict | None = None
 
     def submitted(self, fence: Fence) -> None:
         """A run was submitted; do what waits for the one before."""
-        self.settle()
-        self._fence = fence
+        if self.settle() is None:
+            self._fence = fence
 
-    def add(self, action: Callable[[], None]) -> None:
-        """Do `action` once the last run has ended and the actions before are done: now, if that is so."""
-        if self._waiting or not self._fence.is_ready:
+    def add(self, action: Callable[[], Verdict | None]) -> Verdict | None:
+        """Do `action` once the last run has ended and the actions before are done: now, if that is so. The verdict."""
+        if self._waiting or self.verdict is not None or not self._fence.is_ready:
             self._waiting.append(action)
         else:
-            action()
+            self.verdict = action()
+        return self.verdict
 
-    def settle(self) -> None:
-        """Do all that waits. Raises what the last run failed of, or an action."""
-        while self._waiting:
-            self._waiting.popleft()()
+    def settle(self) -> Verdict | None:
+        """Do all that waits; the verdict. Raises what the last run failed of, or an action."""
+        while self._waiting and self.verdict is None:
+            self.verdict = self._waiting.popleft()()
+        return self.verdict
 
     def clear(self) -> None:
-        """Forget what waits."""
+        """Forget what waits, and the verdict."""
         self._waiting.clear()
+        self.verdict = None
 
 
 class Snapshot:

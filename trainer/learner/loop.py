@@ -18,22 +18,25 @@ from typing import TYPE_CHECKING, Any, Literal
 from trainer import TrainerError, engine
 from trainer.datasets.loader import BadItem
 from trainer.datasets.readers import Opening
+from trainer.learner.autotune import tuned
 from trainer.learner.checkpoints import DISK, Disk
 from trainer.learner.device import device_for
-from trainer.learner.hooks import Hook, RolledBack
+from trainer.learner.dry_run import DryRun, dry_run
+from trainer.learner.hooks import Hook, hooks_for
 from trainer.learner.inbox import Inbox, Stopped, TakeRequests
 from trainer.learner.measuring import naming_items
 from trainer.learner.outcome import DONE, Outcome, outcome_of, tell_end
 from trainer.learner.phases import Phase, phase
+from trainer.learner.plan import DataSplits, Plan
 from trainer.learner.progress import Progress
-from trainer.learner.task import DataSplits, Plan, Task, parts_of
+from trainer.learner.task import Task, parts_of
 from trainer.learner.training import Training
-from trainer.learner.tuning import tuned
+from trainer.learner.verdict import Verdict
 from trainer.learner.weights import start_from
 from trainer.rundir import BadItemEvent, Event, EventSink, LogEvent, Request, RunPaths, WarningEvent
 
 if TYPE_CHECKING:
-    from trainer.configs import RunConfig, TuningConfig
+    from trainer.configs import AutotuneConfig, RunConfig
     from trainer.engine import Profile
 
 
@@ -105,7 +108,7 @@ class Learner:
             TrainerError: the end could not be told of, since the run directory can't be written.
         """
         try:
-            with self._on_device(self.config.tuning):
+            with self._on_device(self.config.autotune):
                 outcome = self._run()
         except Exception as error:
             outcome = outcome_of(error, self.progress.step, self.metrics)
@@ -116,61 +119,78 @@ class Learner:
     def _run(self) -> Outcome:
         training = self._prepare()
         if self.resume is not None:
-            training.is_forced = self._is_forced
-            training.go_on_from(self.resume)
+            training.keeping.is_forced = self._is_forced
+            training.keeping.go_on_from(self.resume)
         try:
             with naming_items(training.splits):
-                training.check_metrics()
+                training.evaluator.check_metrics(training.splits)
                 self._train(training)
                 training.test()
                 training.measuring.settle(wait=True)
             training.saving.finish()
             training.hooks("on_end", training)
         except Stopped as stop:
-            training.stopped(stop)
+            training.keeping.save_stopped(stop)
             training.hooks("on_end", training)
             raise
         except Exception as error:
             training.hooks("on_error", training, error=error)
             raise
         finally:
-            self._tell_skipped(training)
-            self.inbox.close()
-            training.saving.close()
-            training.hooks.close(training)
-            training.measuring.close()
-            _end_workers(training)
+            self._close(training)
         return Outcome("done", DONE, training.progress.step, training.metrics, training.progress.finished)
 
+    def _close(self, training: Training) -> None:
+        """However training ended: complete what is being written, and end its threads and processes."""
+        self._tell_skipped(training)
+        self.inbox.close()
+        training.saving.close()
+        training.hooks.close(training)
+        training.measuring.close()
+        _end_workers(training)
+
     def _train(self, training: Training) -> None:
-        """Step until it is over; a rollback goes on from where it led."""
+        """Step until it is over; where a guard gives a verdict, go on from where that leads.
+
+        Raises:
+            TrainingFailure: it leads nowhere.
+        """
         with phase("train", training.tell, unit="step") as running:
-            training.hooks("on_start", training)
-            while not training.progress.is_over(training.plan):
-                progress = training.progress
-                epoch, first = progress.position(training.plan)
-                training.prepare()
-                try:
-                    with training.epoch(epoch, first) as batches, training.stopwatch.running():
-                        while progress.position(training.plan)[0] == epoch and not progress.is_over(training.plan):
-                            training.hooks("before_step", training)
-                            training.step(batches)
-                            training.hooks("after_step", training)
-                            running.progress(progress.step, training.plan.total_steps or None, f"epoch {epoch + 1}")
-                        training.late.settle()
-                except RolledBack:
-                    training.hooks("on_start", training)
+            verdict = training.hooks("on_start", training)
+            while verdict is not None or not training.progress.is_over(training.plan):
+                if verdict is None:
+                    verdict = self._train_epoch(training, running)
+                else:
+                    training.keeping.answer(verdict)
+                    verdict = training.hooks("on_start", training)
+
+    def _train_epoch(self, training: Training, running: Phase) -> Verdict | None:
+        """Step to the end of the epoch, or to a verdict."""
+        progress, plan = training.progress, training.plan
+        epoch, first = progress.position(plan)
+        training.prepare()
+        with training.epoch(epoch, first) as batches, training.stopwatch.running():
+            while progress.position(plan)[0] == epoch and not progress.is_over(plan):
+                verdict = (
+                    training.hooks("before_step", training)
+                    or training.step(batches)
+                    or training.hooks("after_step", training)
+                )
+                if verdict is not None:
+                    return verdict
+                running.progress(progress.step, plan.total_steps or None, f"epoch {epoch + 1}")
+            return training.late.settle()
 
     # --- before training ------------------------------------------------------------------------------------------
 
     @contextmanager
-    def _on_device(self, tuning: TuningConfig | None) -> Iterator[None]:
-        """Within, the config's device computes, tuned as `tuning` says. On a first start its own code is compiled."""
+    def _on_device(self, autotune: AutotuneConfig | None) -> Iterator[None]:
+        """Within, the config's device computes, tuned as `autotune` says. On a first start its own code is compiled."""
         with ExitStack() as entered:
             with phase("device", self._sink):
                 entered.enter_context(engine.device(device_for(self.config)))
-                if tuning is not None:
-                    entered.enter_context(tuned(tuning, self._sink, self.inbox.check))
+                if autotune is not None:
+                    entered.enter_context(tuned(autotune, self._sink, self.inbox.check))
             yield
 
     def _prepare(self) -> Training:
@@ -185,10 +205,7 @@ class Learner:
                     loader.tell = self._warn
         if (room := splits.train.room_for_objects) is not None:
             self._sink(LogEvent(f"batches have room for {room} objects in each item (data.max_objects)"))
-        train = self.config.train
-        steps_per_epoch = -(-splits.train.steps_per_epoch // train.accumulate)
-        total_steps = train.steps if train.steps is not None else (train.epochs or 0) * steps_per_epoch
-        plan = self.task.plan = Plan(steps_per_epoch, total_steps)
+        plan = self.task.plan = Plan.for_config(self.config.train, splits)
         self.inbox.check()
         with phase("model", self._sink):
             self.task.build()
@@ -238,16 +255,35 @@ class Learner:
 
     # --- looking at a step ----------------------------------------------------------------------------------------
 
-    def tune(self) -> None:
+    def autotune(self) -> None:
         """Measure the kernels of the training and the validation step now, and keep the decisions for later runs.
 
         Each decision is told of as an event. Steps are run on the first batches; nothing is trained.
         """
-        tuning = self.config.tuning.model_copy(update={"mode": "upfront"})
-        with self._on_device(tuning):
+        autotune = self.config.autotune.model_copy(update={"mode": "upfront"})
+        with self._on_device(autotune):
             training = self._prepare()
             _end_workers(training)  # a first batch is made right here
             training.rehearse()
+
+    def dry_run(self, *, seconds: float) -> DryRun:
+        """Steps for at least this long, validations, samples and a checkpoint, measured.
+
+        Files go to the run directory, which is meant to be thrown away. Hooks of the user's own are not called.
+
+        Raises:
+            TrainerError: what a run would fail of.
+        """
+        with self._on_device(self.config.autotune):
+            training = self._prepare()
+            try:
+                training.hooks.close(training)
+                training.hooks = hooks_for(self.config.model_copy(update={"hooks": ()}), ())
+                with naming_items(training.splits):
+                    training.evaluator.check_metrics(training.splits)
+                    return dry_run(training, seconds=seconds)
+            finally:
+                self._close(training)
 
     def profile(self, *, steps: int, warm_up: int) -> Profile:
         """Where the time of a training step goes, on the first batch again and again; weights go on as they would.

@@ -24,7 +24,7 @@ from trainer.rundir import Event, MetricEvent, ReportEvent, RunPaths, WarningEve
 
 if TYPE_CHECKING:
     from trainer.configs import RunConfig
-    from trainer.learner.task import DataSplits
+    from trainer.learner.plan import DataSplits
 
 REPORT_FORMAT = 1
 
@@ -60,6 +60,7 @@ class Measuring:
     Attributes:
         train, valid, test: the meters; `test` is `valid` where the config asks for the same.
         late: is called with values that came after their occasion, by "split/name".
+        waits_aside: whether the training waits for a metric that is folded aside.
     """
 
     def __init__(self, config: RunConfig, tell: Callable[[Event], None], paths: RunPaths | None) -> None:
@@ -72,6 +73,7 @@ class Measuring:
         if metrics.test is not None and metrics.test != metrics.valid:
             self.test = Meter(Tally("test", wanted_by(metrics.test)), self.folders)
         self.late: Callable[[dict[str, float]], None] = lambda values: None
+        self.waits_aside = False
         self._pending: list[tuple[Occasion, Taken]] = []
         spike, best, stopping = config.train.spike, config.checkpoint.best, config.early_stopping
         self._awaited = {section.metric for section in (spike, best, stopping) if section is not None}
@@ -104,6 +106,7 @@ class Measuring:
         taken = meter.take(read)
         taken.wait(aside=False)
         if not self._has_awaited(taken, occasion):
+            self.waits_aside = True
             taken.wait(aside=True)
         values = {f"{occasion.prefix}{name}": value for name, value in taken.numbers.items()}
         self.report(taken.reports, occasion)

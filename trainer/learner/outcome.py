@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from trainer import TrainerError
+from trainer.configs.own import own_mistake
 from trainer.learner.failures import TrainingFailure
 from trainer.learner.inbox import Stopped
 from trainer.rundir import EndEvent, EventSink, RunPaths, write_error
@@ -36,14 +37,20 @@ class Outcome:
 
 
 def outcome_of(error: Exception, step: int, metrics: Mapping[str, float]) -> Outcome:
-    """The outcome of a run that `error` ended: a stop, failed training, the user's mistake, or a fault of ours."""
+    """The outcome of a run that `error` ended: a stop, failed training, the user's mistake, or a fault of ours.
+
+    What a task of the user's raises is the user's mistake, and shown with the lines of its files.
+    """
+    mistake = own_mistake(error)
     match error:
         case Stopped():
             return Outcome(error.status, error.exit_code, step, metrics, error.reason)
         case TrainingFailure():
             return Outcome("failed", FAILURE, step, metrics, str(error), error)
-        case TrainerError():
+        case TrainerError() if error.where is not None or mistake is None:
             return Outcome("failed", USER_MISTAKE, step, metrics, str(error), error)
+    if mistake is not None:
+        return Outcome("failed", USER_MISTAKE, step, metrics, mistake, error)
     return Outcome("failed", FAILURE, step, metrics, f"{type(error).__name__}: {error}", error)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -11,12 +12,12 @@ from trainer import TrainerError, engine
 from trainer.engine import State, Tensor
 from trainer.engine.nn import RandomState
 from trainer.engine.targets import Fence
+from trainer.learner.autotune import running_evaluation
 from trainer.learner.ema import Ema
 from trainer.learner.precision import LossScale
 from trainer.learner.stepping import Stepping, stepping
 from trainer.learner.tally import Handed, Tally
 from trainer.learner.task import Task, parts_of
-from trainer.learner.tuning import running_evaluation
 from trainer.learner.worst import ITEMS, Scoring
 from trainer.metrics import Predictions
 
@@ -56,7 +57,7 @@ class Program:
 
     def __call__(self, batch: Mapping[str, np.ndarray], *flags: Any) -> Handed:
         """Run the step on a batch; each combination of flags is a program of its own. Gives the rows to hand over."""
-        with running_evaluation(not self._is_training):
+        with running_evaluation(not self._is_training), nullcontext() if self._is_training else engine.per_item():
             handed: Handed = self.step(batch, *flags)
         self._variants.add(flags)
         return handed

@@ -21,7 +21,7 @@ from trainer.rundir import EventSink, WarningEvent
 
 if TYPE_CHECKING:
     from trainer.configs import RunConfig
-    from trainer.learner.task import Plan
+    from trainer.learner.plan import Plan
 
 
 @dataclass
@@ -128,7 +128,7 @@ class Progress:
                 )  # fmt: skip
         if state["config_sha256"] != config_hash(config):
             sink(WarningEvent("The config is not the one that this run was started with.", where=where))
-        if found := _other_versions(state["versions"]):
+        if found := other_versions(state["versions"]):
             sink(WarningEvent(f"{found}: steps to come may round in another way than those before.", where=where))
         return cls(
             step=index(state["step"]),
@@ -152,10 +152,11 @@ def versions() -> dict[str, str]:
         "python": platform.python_version(),
         "numpy": np.__version__,
         "llvmlite": importlib.metadata.version("llvmlite"),
+        "pillow": importlib.metadata.version("pillow"),
     }
 
 
-def _other_versions(before: Mapping[str, str]) -> str:
+def other_versions(before: Mapping[str, str]) -> str:
     """What has another version than before, in words; those that a checkpoint does not name are passed over."""
     now = versions()
     others = [name for name in now if before.get(name, now[name]) != now[name]]

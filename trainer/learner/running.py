@@ -36,7 +36,7 @@ class Runner:
     def __call__(
         self, program: Program, name: str, batch: Mapping[str, Any], *flags: bool, then: Callable[[Handed], None]
     ) -> None:
-        """Run a program on a batch, and have `then` called with what it hands over (see `Late`)."""
+        """Run a program on a batch, and have `then` called with what it hands over, unless `Late` has a verdict."""
         handed = self._run(program, name, batch, flags)
         self.late.submitted(program.fence)
         self.late.add(partial(then, handed))

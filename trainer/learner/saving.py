@@ -6,23 +6,43 @@ save: copy the state → a thread writes it → tell: hooks hear that it is comp
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
 
 from trainer import TrainerError
 from trainer.learner.checkpoints import DISK, CheckpointKeeper, Copied, Disk, Keep
-from trainer.learner.late import Read
+from trainer.learner.late import Late, Read, Snapshot
 from trainer.learner.phases import phase
 from trainer.learner.progress import Progress
-from trainer.rundir import RunPaths, WarningEvent
+from trainer.learner.stopwatch import Stopwatch
+from trainer.learner.verdict import Verdict
+from trainer.rundir import EventSink, RunPaths, WarningEvent
 
 if TYPE_CHECKING:
     from trainer.configs import CheckpointConfig
-    from trainer.learner.training import Training
+    from trainer.engine import State
+
+
+class Saved(Protocol):
+    """What is saved (`TrainingState`)."""
+
+    progress: Progress
+    metrics: dict[str, float]
+
+    def groups(self) -> dict[str, dict[str, State]]:
+        """All states, by the file that a checkpoint keeps them in."""
+
+    def described(self, progress: Progress) -> tuple[dict[str, Any], dict[str, dict[str, np.ndarray]]]:
+        """The rest, as it was at `progress`: for JSON, and arrays by file stem and name."""
+
+    def snapshot(self) -> Snapshot:
+        """What the guard reads."""
 
 
 class Saving:
@@ -30,50 +50,69 @@ class Saving:
 
     What can't be written raises a TrainerError, or is told of, as `checkpoint.on_error` says; since a thread writes,
     that comes with a later call.
+
+    Args:
+        late, stopwatch: of the runs of the step.
+        guard: gives the verdict on what is about to be written.
+        on_complete: is called with the place of each checkpoint that is complete, relative to the run directory.
     """
 
-    def __init__(self, training: Training, paths: RunPaths | None, disk: Disk = DISK) -> None:
-        self._training, self._config = training, training.config.checkpoint
+    def __init__(
+        self,
+        saved: Saved,
+        config: CheckpointConfig,
+        paths: RunPaths | None,
+        *,
+        tell: EventSink,
+        late: Late,
+        stopwatch: Stopwatch,
+        guard: Callable[[Read], Verdict | None],
+        on_complete: Callable[[str], object],
+        disk: Disk = DISK,
+    ) -> None:
+        self._saved, self._config, self._event = saved, config, tell
+        self._late, self._stopwatch, self._guard, self._on_complete = late, stopwatch, guard, on_complete
         self.keeper: CheckpointKeeper | None = None
         if paths is not None:
-            keep = what_is_kept(self._config)
-            self.keeper = CheckpointKeeper(paths.checkpoints, training.tell, keep, disk=disk)
+            self.keeper = CheckpointKeeper(paths.checkpoints, tell, what_is_kept(config), disk=disk)
 
-    def save(self, *reasons: str, wait: bool = False) -> None:
-        """Copy the state and, once the step is done, write it, unless something is not finite; `wait` until it is."""
+    def save(self, *reasons: str, wait: bool = False) -> Verdict | None:
+        """Copy the state and, once the step is done, write it, unless the guard has a verdict; `wait` until it is."""
         if self.keeper is None:
-            return
-        training, started = self._training, time.perf_counter()
-        read = training.snapshot()
-        with training.stopwatch.apart(), phase("checkpoint", training.tell):
+            return None
+        saved, started = self._saved, time.perf_counter()
+        read = saved.snapshot()
+        with self._stopwatch.apart(), phase("checkpoint", self._event):
             with self._told():
                 self.keeper.wait()
-            copied = self.keeper.copy(training.groups(), since=started)
-        training.progress.best_is_unsaved = False
-        training.late.add(partial(self._write, copied, replace(training.progress), reasons, self._watched(), read))
-        if wait:
-            training.late.settle()
+            copied = self.keeper.copy(saved.groups(), since=started)
+        saved.progress.best_is_unsaved = False
+        write = partial(self._write, copied, replace(saved.progress), reasons, self._watched(), read)
+        verdict = self._late.add(write)
+        if wait and verdict is None and (verdict := self._late.settle()) is None:
             self.finish()
+        return verdict
 
     def _write(
         self, copied: Copied, progress: Progress, reasons: tuple[str, ...], watched: float | None, read: Read
-    ) -> None:
+    ) -> Verdict | None:
         """Begin to write what was copied at `progress`."""
-        training = self._training
-        training.refuse_not_finite(read)
-        state, further = training.state(progress)
+        if (verdict := self._guard(read)) is not None:
+            return verdict
+        state, further = self._saved.described(progress)
         assert self.keeper is not None
         self.keeper.save(progress.step, copied, state, reasons=reasons, further=further, value=watched)
-        training.progress.note_saved(progress)
+        self._saved.progress.note_saved(progress)
+        return None
 
     def prepare(self) -> None:
         """Get memory for the copy that checkpoints are written from."""
         if self.keeper is not None:
-            self.keeper.prepare(self._training.groups())
+            self.keeper.prepare(self._saved.groups())
 
     def is_worth_one(self, value: float) -> bool:
         """Whether a checkpoint with this value of the watched metric would be among the best that are kept."""
-        return self.keeper is not None and self.keeper.is_worth_saving(value, self._training.progress.step)
+        return self.keeper is not None and self.keeper.is_worth_saving(value, self._saved.progress.step)
 
     def tell(self) -> None:
         """Let hooks hear of the checkpoints that were completed since the last time."""
@@ -81,12 +120,12 @@ class Saving:
             return
         with self._told():
             for event in self.keeper.finished():
-                self._training.hooks("after_checkpoint", self._training, checkpoint=event.path)
+                self._on_complete(event.path)
 
     def finish(self) -> None:
         """Wait until the checkpoint that is being written is complete, and tell of it."""
         if self.keeper is not None:
-            with self._training.stopwatch.apart(), self._told():
+            with self._stopwatch.apart(), self._told():
                 self.keeper.wait()
             self.tell()
 
@@ -108,9 +147,9 @@ class Saving:
 
     def _watched(self) -> float | None:
         """The metric by which checkpoints are the best, where it was measured at this step."""
-        best, progress = self._config.best, self._training.progress
+        best, progress = self._config.best, self._saved.progress
         is_measured = progress.validated_step == progress.step and not progress.micro_batch
-        return self._training.metrics.get(best.metric) if best is not None and is_measured else None
+        return self._saved.metrics.get(best.metric) if best is not None and is_measured else None
 
     @contextmanager
     def _told(self) -> Iterator[None]:
@@ -122,7 +161,7 @@ class Saving:
             self._warn(error)
 
     def _warn(self, error: TrainerError) -> None:
-        self._training.tell(WarningEvent(f"A checkpoint was not written: {error}"))
+        self._event(WarningEvent(f"A checkpoint was not written: {error}"))
 
 
 def what_is_kept(config: CheckpointConfig) -> Keep:

@@ -15,7 +15,7 @@ from trainer.configs import ConstantSchedule, PlateauSchedule, Schedule, Span, e
 from trainer.engine import State, Tensor
 
 if TYPE_CHECKING:
-    from trainer.learner.task import Plan
+    from trainer.learner.plan import Plan
 
 
 class LearningRate:

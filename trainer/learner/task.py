@@ -8,54 +8,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trainer import TrainerError
-from trainer.datasets.known import require_fields
+from trainer.datasets.known import category_ids_of, require_fields
 from trainer.datasets.readers import Opening, read_splits
 from trainer.engine import State, Tensor
 from trainer.engine.nn import Module
 from trainer.learner.optimizers import Optimizer, optimizer_from
 from trainer.learner.optimizers.optimizer import Target
+from trainer.learner.plan import DataSplits, Plan
 from trainer.learner.samples import Sample
 
 if TYPE_CHECKING:
     from trainer.configs import RunConfig
-    from trainer.datasets import Dataset, Loader
+    from trainer.datasets import Dataset
     from trainer.learner.hooks import Hook
+    from trainer.learner.inference import Pipeline
     from trainer.metrics import Measured, Predictions
 
 Batch = Mapping[str, Tensor]
 
 Returned = Mapping[str, "Measured | Predictions"]
 """What a step gives: metrics, and predictions from which those that the config names are computed, by name."""
-
-
-@dataclass(frozen=True)
-class DataSplits:
-    """The loaders of a task. Without `valid` nothing is validated, without `test` nothing is tested at the end.
-
-    Several test splits have names; their metrics are told of as test/<name>.
-    """
-
-    train: Loader
-    valid: Loader | None = None
-    test: Loader | Mapping[str, Loader] | None = None
-
-    def tests(self) -> dict[str, Loader]:
-        """The test splits by the names of their metrics' splits."""
-        if isinstance(self.test, Mapping):
-            return {f"test/{name}": loader for name, loader in self.test.items()}
-        return {} if self.test is None else {"test": self.test}
-
-    def all(self) -> list[Loader]:
-        """All loaders, the training split's first."""
-        return [self.train, *([] if self.valid is None else [self.valid]), *self.tests().values()]
-
-
-@dataclass(frozen=True)
-class Plan:
-    """How long the training is in steps, known once the data is; `total_steps` is 0 where only time ends it."""
-
-    steps_per_epoch: int
-    total_steps: int
 
 
 @dataclass
@@ -151,6 +123,19 @@ class Task:
         """The metrics and predictions of a batch of validation or test data."""
         raise TrainerError(f"{type(self).__name__} has no `valid_step` method")
 
+    def pipeline(self) -> Pipeline:
+        """From a raw picture to a result; the modules are built by then. What `trainer predict` and `export` use.
+
+        `valid_step` and `samples` call the same functions as its `network` does.
+
+        Raises:
+            TrainerError: the task makes no predictions, or the config has a transform that a model can't carry.
+        """
+        raise TrainerError(
+            f"{type(self).__name__} does not say how it predicts",
+            expected="a method `pipeline` that returns a trainer.learner.inference.Pipeline",
+        )
+
     def samples(self, batch: Batch) -> Iterable[Sample]:
         """Pictures and texts of a validation batch to look at after each epoch; none by default. It may read values.
 
@@ -181,6 +166,38 @@ class Task:
             gradient_clip_norm=train.gradient_clip_norm,
             gradient_clip_value=train.gradient_clip_value,
         )
+
+
+CATEGORY_IDS = "category_ids"
+"""The fact that holds the data set's own numbers of the classes, as COCO has them."""
+
+
+def facts_of(task: Task, splits: DataSplits) -> dict[str, Any]:
+    """What the task knows of its data in plain values, such as class names and sizes.
+
+    A checkpoint keeps it, so that `take_facts` can stand for `data` where a model is only used.
+    """
+    facts = {name: value for name, value in vars(task).items() if name not in _NO_FACTS and _is_plain(value)}
+    return {"task": facts, CATEGORY_IDS: category_ids_of(splits.train.dataset)}
+
+
+def take_facts(task: Task, facts: Mapping[str, Any]) -> None:
+    """Give a task the facts that it had when the checkpoint was written; to be called before `build`."""
+    for name, value in facts["task"].items():
+        setattr(task, name, _as_tuples(value))
+
+
+_NO_FACTS = ("config", "options", "plan", "opening")
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, list | tuple):
+        return all(map(_is_plain, value))
+    return value is None or isinstance(value, bool | int | float | str)
+
+
+def _as_tuples(value: Any) -> Any:
+    return tuple(map(_as_tuples, value)) if isinstance(value, list) else value
 
 
 def parts_of(task: Task) -> Parts:

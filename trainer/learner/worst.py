@@ -100,7 +100,8 @@ def worst_items_report(
 def _shown(task: Task, loader: Loader, item: int, folder: Path, root: Path) -> dict[str, Any]:
     """What the task shows of one item, written: the files, relative to `root`, and what is said below them."""
     batch = {name: engine.asarray(values) for name, values in loader.single(item).items()}
-    samples = list(task.samples(batch))
+    with engine.per_item():
+        samples = list(task.samples(batch))
     files = [str(write_sample(sample, folder, root).relative_to(root)) for sample in samples]
     captions = dict.fromkeys(sample.caption for sample in samples if sample.caption)
     return {"caption": ", ".join(captions), "samples": files}

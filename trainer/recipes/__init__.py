@@ -1,1 +1,1 @@
-"""The gallery: a folder a recipe, each complete in itself; `trainer list` shows them, `trainer copy` hands one over."""
+"""The gallery: a folder a recipe, each complete in itself; `trainer list` shows them, `trainer new` copies one."""

@@ -4,6 +4,7 @@ from trainer.rundir.attempts import TimeTaken, without_superseded
 from trainer.rundir.codec import decode, encode, json_value
 from trainer.rundir.control import REQUESTS, Request, send_request, take_requests, waiting_requests
 from trainer.rundir.events import (
+    AutotuneEvent,
     BadItemEvent,
     CheckpointEvent,
     EndEvent,
@@ -20,7 +21,6 @@ from trainer.rundir.events import (
     SampleEvent,
     StepEvent,
     SystemEvent,
-    TuneEvent,
     UnknownEvent,
     WarningEvent,
 )
@@ -41,10 +41,12 @@ from trainer.rundir.pulse import LockState, Pulse, heard_of
 from trainer.rundir.reader import EventTail, first_records, last_records, read_events, sample_events
 from trainer.rundir.run import Liveness, Metrics, Run, Series, open_run
 from trainer.rundir.summary import RunSummary, summarize
+from trainer.rundir.tags import read_tags, write_tags
 from trainer.rundir.writer import EventWriter, complain, write_error
 
 __all__ = [
     "REQUESTS",
+    "AutotuneEvent",
     "BadItemEvent",
     "CheckpointEvent",
     "EndEvent",
@@ -74,7 +76,6 @@ __all__ = [
     "StepEvent",
     "SystemEvent",
     "TimeTaken",
-    "TuneEvent",
     "UnknownEvent",
     "WarningEvent",
     "complain",
@@ -96,6 +97,7 @@ __all__ = [
     "process_is_alive",
     "read_events",
     "read_lock",
+    "read_tags",
     "remove_dead_lock",
     "run_name",
     "sample_events",
@@ -106,4 +108,5 @@ __all__ = [
     "waiting_requests",
     "without_superseded",
     "write_error",
+    "write_tags",
 ]

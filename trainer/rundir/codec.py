@@ -21,6 +21,8 @@ NON_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 LATEST_SECONDS = 1e11
 """The year 5138: a time beyond is damage, and no calendar can show it."""
+MOST_INTEGER = 2**63 - 1
+"""JSON has integers of any length, columns of numbers have not."""
 
 
 def encode(event: Event, *, time: float, since_start: float, attempt: int) -> bytes:
@@ -77,7 +79,7 @@ def _record(fields: object) -> Record | None:
         _event(kind, fields),
         time if isinstance(time, int | float) and abs(time) < LATEST_SECONDS else 0.0,
         since_start if isinstance(since_start, int | float) and abs(since_start) < LATEST_SECONDS else 0.0,
-        attempt if isinstance(attempt, int) else 1,
+        attempt if _read_int(attempt) is not None else 1,
     )
 
 
@@ -104,6 +106,8 @@ def _plain_metric(fields: dict[str, Any]) -> MetricEvent | None:
     step, epoch, split, final = fields.get("step"), fields.get("epoch"), fields.get("split"), fields.get("final", False)
     values = fields.get("values")
     if not (type(step) is int and type(epoch) is float and type(split) is str and type(final) is bool):
+        return None
+    if abs(step) > MOST_INTEGER:
         return None
     if not (type(values) is dict and all(type(value) is float for value in values.values())):
         return None
@@ -136,7 +140,7 @@ def _read_text(value: Any) -> str | None:
 
 
 def _read_int(value: Any) -> int | None:
-    return value if isinstance(value, int) else None
+    return value if isinstance(value, int) and abs(value) <= MOST_INTEGER else None
 
 
 def _read_bool(value: Any) -> bool | None:
@@ -144,8 +148,10 @@ def _read_bool(value: Any) -> bool | None:
 
 
 def _read_float(value: Any) -> float | None:
-    if isinstance(value, int | float):
+    if isinstance(value, float):
         return value
+    if isinstance(value, int):
+        return _read_int(value)
     return NON_FINITE.get(value) if isinstance(value, str) else None
 
 

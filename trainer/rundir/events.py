@@ -34,7 +34,7 @@ class RunEvent(Event):
 
 @dataclass(frozen=True, slots=True)
 class PhaseEvent(Event):
-    """How far a phase is. `name`: config, load, device, data, model, trace, compile, tune, train, validate, …
+    """How far a phase is. `name`: config, load, device, data, model, trace, compile, autotune, train, validate, …
 
     `state` is started, progress, finished or failed; `now` says what it is on, `remaining` is in seconds.
     """
@@ -62,10 +62,10 @@ class MetricEvent(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class TuneEvent(Event):
+class AutotuneEvent(Event):
     """One decision of the kernel tuner; times in milliseconds, `source` is measured or cache."""
 
-    kind: ClassVar[str] = "tune"
+    kind: ClassVar[str] = "autotune"
     key: str
     operation: str
     shape: str
@@ -82,7 +82,7 @@ class StepEvent(Event):
     """What kernels take of one run of a program (a training step is one or several), in milliseconds.
 
     `program` numbers the programs; `updates` says that it changes parameters or their averages, as a training step does
-    and an evaluation does not. `kernels` are decided, by the `key` of their `tune` event; `others` are not, by
+    and an evaluation does not. `kernels` are decided, by the `key` of their `autotune` event; `others` are not, by
     operation and shape.
     """
 
@@ -248,7 +248,7 @@ class Record:
 KINDS: dict[str, type[Event]] = {
     kind.kind: kind
     for kind in (
-        RunEvent, PhaseEvent, MetricEvent, TuneEvent, StepEvent, SystemEvent, SampleEvent, ReportEvent, CheckpointEvent,
-        BadItemEvent, WarningEvent, LogEvent, RequestEvent, ResumedEvent, EndEvent,
+        RunEvent, PhaseEvent, MetricEvent, AutotuneEvent, StepEvent, SystemEvent, SampleEvent, ReportEvent,
+        CheckpointEvent, BadItemEvent, WarningEvent, LogEvent, RequestEvent, ResumedEvent, EndEvent,
     )
 }  # fmt: skip

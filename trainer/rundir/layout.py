@@ -67,6 +67,10 @@ class RunPaths:
     def control(self) -> Path:
         return self.root / "control"
 
+    @property
+    def tags(self) -> Path:
+        return self.root / "tags.json"
+
     def config(self, attempt: int) -> Path:
         return self.root / f"config-{attempt}.yaml"
 

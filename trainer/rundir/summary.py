@@ -10,6 +10,7 @@ from trainer.rundir.layout import RunPaths
 from trainer.rundir.pulse import Pulse
 from trainer.rundir.reader import first_records, last_records, seconds_taken
 from trainer.rundir.run import status_of
+from trainer.rundir.tags import read_tags
 
 NEAR_THE_END, FAR_FROM_IT = 1 << 16, 1 << 22
 """Bytes read at the end of the events; and how many where those tell of no evaluation."""
@@ -25,6 +26,7 @@ class RunSummary:
         seconds: of all attempts together, without what lies between them.
         leading: the metric by which checkpoints are the best; None where the config names none.
         step, epoch: of the last metrics; None before there are any.
+        tags: words that a user gave the run.
         metrics: the latest of each metric by "split/name", as far back as was read.
     """
 
@@ -39,6 +41,7 @@ class RunSummary:
     epoch: float | None
     metrics: Mapping[str, float]
     leading: str | None = None
+    tags: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -69,6 +72,7 @@ def summarize(paths: RunPaths, pulse: Pulse | None = None) -> RunSummary:
         epoch=epoch,
         metrics=metrics,
         leading=paths.leading_metric,
+        tags=read_tags(paths),
     )
 
 

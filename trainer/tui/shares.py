@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from trainer.rundir import StepEvent, TuneEvent
+from trainer.rundir import AutotuneEvent, StepEvent
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class Shares:
     others: dict[str, float]
     elsewhere: frozenset[str] = frozenset()
 
-    def of(self, event: TuneEvent) -> float | None:
+    def of(self, event: AutotuneEvent) -> float | None:
         """The share of a kernel that was decided, maybe since the step was timed; None where it is in no step.
 
         A name that an evaluation has, too, does not say which of the two was decided: that comes with its key.
@@ -30,7 +30,7 @@ class Shares:
         return self.others.get(name_of(event))
 
 
-def name_of(event: TuneEvent) -> str:
+def name_of(event: AutotuneEvent) -> str:
     """What a kernel is called among those that are not decided."""
     return f"{event.operation} {event.shape}"
 

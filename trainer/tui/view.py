@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from trainer.rundir import (
+    AutotuneEvent,
     BadItemEvent,
     CheckpointEvent,
     EndEvent,
@@ -23,7 +24,6 @@ from trainer.rundir import (
     StepEvent,
     SystemEvent,
     TimeTaken,
-    TuneEvent,
     WarningEvent,
 )
 from trainer.tui.numbers import duration, number, size
@@ -102,7 +102,7 @@ class View:
     phases: dict[str, Phase] = field(default_factory=dict)
     series: dict[tuple[str, str], Series] = field(default_factory=dict)
     finals: dict[str, float] = field(default_factory=dict)
-    tunes: dict[str, TuneEvent] = field(default_factory=dict)
+    decisions: dict[str, AutotuneEvent] = field(default_factory=dict)
     steps: dict[int, StepEvent] = field(default_factory=dict)
     samples: deque[SampleEvent] = field(default_factory=lambda: deque(maxlen=MOST_SAMPLES))
     reports: dict[str, ReportEvent] = field(default_factory=dict)
@@ -153,7 +153,7 @@ class View:
         self.attempt, self.end, self.paused, self.stopping = attempt, None, False, False
 
 
-def speed_up(events: Iterable[TuneEvent]) -> float | None:
+def speed_up(events: Iterable[AutotuneEvent]) -> float | None:
     """The defaults' times over the best ones', each kernel counted once; None before any was measured."""
     pairs = [(event.default_ms, event.best_ms) for event in events if event.default_ms and event.best_ms]
     return sum(default for default, _ in pairs) / sum(best for _, best in pairs) if pairs else None
@@ -209,9 +209,9 @@ def _report(view: View, event: ReportEvent, time: float) -> None:
     view.reports[f"{event.split}/{event.name}"] = event
 
 
-def _tune(view: View, event: TuneEvent, time: float) -> None:
-    view.tunes[event.key] = event
-    said = f"tune {event.operation} {event.shape}"
+def _autotune(view: View, event: AutotuneEvent, time: float) -> None:
+    view.decisions[event.key] = event
+    said = f"autotune {event.operation} {event.shape}"
     if event.default_ms and event.best_ms:
         gain = event.default_ms / event.best_ms
         said += f": {event.default_ms:.3g} to {event.best_ms:.3g} ms ({gain:.2f}x)"
@@ -303,7 +303,7 @@ HANDLERS: dict[type, Callable[[View, Any, float], None]] = {
     MetricEvent: _metric,
     SampleEvent: _sample,
     ReportEvent: _report,
-    TuneEvent: _tune,
+    AutotuneEvent: _autotune,
     StepEvent: _step,
     SystemEvent: _system,
     CheckpointEvent: _checkpoint,

@@ -217,7 +217,7 @@ def _attribute(operation: str, name: str, value: Any) -> Callable[[Any], None]:
     ("change", "message"),
     [
         (lambda d: d.update(format="pickle"), "it is none"),
-        (lambda d: d.update(version=2), "another version"),
+        (lambda d: d.update(version=3), "another version"),
         (lambda d: d.update(version=True), "another version"),
         (lambda d: d.update(code="import os"), "fields"),
         (lambda d: d.pop("outputs"), "fields"),

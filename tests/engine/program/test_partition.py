@@ -10,8 +10,7 @@ from tests.engine.program.graphs import Graph, graphs
 from trainer.engine.graph import primitives as p
 from trainer.engine.graph.dtypes import bfloat16, float32
 from trainer.engine.graph.node import Node, topological
-from trainer.engine.graph.storage import Layout, Storage
-from trainer.engine.program.layouts import CHANNELS_LAST, WEIGHTS
+from trainer.engine.graph.storage import CHANNELS_LAST, WEIGHTS, Layout, Storage
 from trainer.engine.program.partition import Partition, Policy, partition
 
 DIRECT = {"strides": (1, 1), "padding": ((1, 1), (1, 1)), "dilation": (1, 1), "groups": 1}

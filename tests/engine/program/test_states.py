@@ -7,8 +7,7 @@ import pytest
 
 from trainer import engine
 from trainer.engine import State
-from trainer.engine.graph.storage import Layout
-from trainer.engine.program.layouts import WEIGHTS
+from trainer.engine.graph.storage import WEIGHTS, Layout
 from trainer.engine.targets.cpu.device import CpuDevice
 
 ROW_MAJOR = Layout.row_major(4)

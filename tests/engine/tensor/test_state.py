@@ -12,6 +12,7 @@ from trainer import TrainerError, engine
 from trainer.engine import State, float32, float64, tracing
 from trainer.engine.graph import primitives as p
 from trainer.engine.graph.node import Node
+from trainer.engine.state import prepare_run
 
 
 def test_assignment_is_lazy_and_keeps_the_memory() -> None:
@@ -44,7 +45,7 @@ def test_preparing_an_update_leaves_the_memory_to_the_state_and_a_copy_to_live_h
     state = State([1.0])
     memory = state.storage.flat()
     view = state[:]
-    state.prepare_update()
+    prepare_run({state}, {state})
     assert state.storage.flat() is memory
     state.storage.view()[...] = 5.0
     assert (view.item(), state.item()) == (1.0, 5.0)
@@ -54,7 +55,7 @@ def test_without_live_handles_an_update_copies_nothing() -> None:
     state = State([1.0])
     state.assign(state * 2)
     storage = state.storage
-    state.prepare_update()
+    prepare_run({state}, {state})
     assert state.storage is storage
 
 

@@ -16,6 +16,7 @@ from typing import Any
 from trainer.cli.report.html import folded, matrix, preformatted, table
 from trainer.cli.report.svg import Curve, chart, diagram
 from trainer.rundir import (
+    AutotuneEvent,
     BadItemEvent,
     CheckpointEvent,
     Record,
@@ -24,7 +25,6 @@ from trainer.rundir import (
     SampleEvent,
     Series,
     StepEvent,
-    TuneEvent,
     WarningEvent,
 )
 from trainer.tui.charts import better
@@ -258,12 +258,12 @@ def phases(source: Source) -> str:
 
 
 def kernels(source: Source) -> str:
-    """What tuning decided, the largest share of a step first."""
+    """What autotuning decided, the largest share of a step first."""
     from trainer.tui.shares import shares_of
 
     shares = shares_of({event.program: event for event in source.of(StepEvent)}.values())
     rows = []
-    for event in source.of(TuneEvent):
+    for event in source.of(AutotuneEvent):
         gain = event.default_ms / event.best_ms if event.default_ms and event.best_ms else None
         skipped = ", ".join(f"{count} {reason}" for reason, count in (event.skipped or {}).items())
         rows.append(

@@ -31,7 +31,8 @@ class MlflowSink(Sink):
 
     def __init__(self, paths: RunPaths, tracking_uri: str | None = None, experiment: str = "trainer") -> None:
         super().__init__(paths)
-        self._client: Any = MlflowClient(tracking_uri or f"sqlite:///{paths.root.resolve() / 'mlflow.db'}")
+        self.place = tracking_uri or f"sqlite:///{paths.root.resolve() / 'mlflow.db'}"
+        self._client: Any = MlflowClient(self.place)
         known = self._client.get_experiment_by_name(experiment)
         # a database says nothing of where samples go: MLflow would put them into the folder one happens to be in
         samples = None if tracking_uri else (paths.root.resolve() / "mlflow").as_uri()

@@ -26,11 +26,12 @@ class Sink:
     """Takes the records of a run in their order, those that a resumed attempt took back included.
 
     Made with the run and the options of the configuration. `record` may raise: the sink is then over, and the run has
-    a warning.
+    a warning. `place` is where the records can be found: a file, a folder or an address.
     """
 
     def __init__(self, paths: RunPaths) -> None:
         self.paths = paths
+        self.place = str(paths.root)
 
     def record(self, record: Record) -> None:
         """Take in one record."""

@@ -22,6 +22,7 @@ class CsvSink(Sink):
     def __init__(self, paths: RunPaths, path: str | None = None) -> None:
         super().__init__(paths)
         self.path = paths.root / "metrics.csv" if path is None else Path(path)
+        self.place = str(self.path)
         self._file: TextIO | None = None
         self._resumed_from = -1
 

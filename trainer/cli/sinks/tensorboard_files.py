@@ -26,7 +26,8 @@ class TensorBoardSink(Sink):
 
     def __init__(self, paths: RunPaths, folder: str | None = None) -> None:
         super().__init__(paths)
-        self._writer = EventFileWriter(str(paths.root / "tensorboard" if folder is None else Path(folder)))
+        self.place = str(paths.root / "tensorboard" if folder is None else Path(folder))
+        self._writer = EventFileWriter(self.place)
 
     def record(self, record: Record) -> None:
         event = record.event

@@ -22,6 +22,7 @@ class WandbSink(Sink):
         super().__init__(paths)
         settings = {"mode": "offline", "dir": str(paths.root), "name": paths.name, "project": "trainer", **options}
         self._run = wandb.init(config=configuration(paths), **settings)
+        self.place = str(self._run.url or Path(self._run.dir).parent)
         self._run.define_metric("step")
         self._run.define_metric("*", step_metric="step")
 

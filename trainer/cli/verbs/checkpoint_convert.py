@@ -15,7 +15,9 @@ SUFFIXES = (".safetensors", ".npz")
 
 
 def describe(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("source", metavar="SOURCE", help="a run, a checkpoint, or a .safetensors, .pt, .pth, .npz file")
+    parser.add_argument(
+        "source", metavar="SOURCE", help="a run or its name, a checkpoint, or a .safetensors, .pt, .pth, .npz file"
+    )
     parser.add_argument("target", metavar="TARGET", help="a new .safetensors or .npz file")
     parser.add_argument("--entry", metavar="NAME", help="`ema` of a checkpoint, or a dictionary in a PyTorch file")
     parser.add_argument("--part", metavar="NAME", help="this part of the model, without its name in front")
@@ -31,8 +33,9 @@ def execute(arguments: argparse.Namespace) -> int:
     from pathlib import Path
 
     from trainer import TrainerError
+    from trainer.cli.find import find_source
 
-    source, target = Path(arguments.source), Path(arguments.target)
+    source, target = find_source(arguments.source), Path(arguments.target)
     if target.suffix not in SUFFIXES:
         raise TrainerError("no such format to write", where=str(target), found=target.suffix or "no ending",
                            expected=" or ".join(SUFFIXES))  # fmt: skip

@@ -5,24 +5,25 @@ from __future__ import annotations
 import argparse
 
 EXAMPLES = """\
-  trainer checkpoint inspect runs/digits            the latest checkpoint of a run
+  trainer checkpoint inspect digits-2               the latest checkpoint of a run
   trainer checkpoint inspect resnet50.pth --json
   trainer checkpoint inspect training.pth --entry ema.state_dict
 """
 
 
 def describe(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("source", metavar="SOURCE", help="a run, a checkpoint, or a .safetensors, .pt, .pth, .npz file")
+    parser.add_argument(
+        "source", metavar="SOURCE", help="a run or its name, a checkpoint, or a .safetensors, .pt, .pth, .npz file"
+    )
     parser.add_argument("--entry", metavar="NAME", help="`ema` of a checkpoint, or a dictionary in a PyTorch file")
     parser.add_argument("--json", action="store_true", help="one JSON object")
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    from pathlib import Path
-
+    from trainer.cli.find import find_source
     from trainer.learner.weights import read_weights
 
-    weights = read_weights(Path(arguments.source), arguments.entry)
+    weights = read_weights(find_source(arguments.source), arguments.entry)
     arrays = weights.arrays
     total = sum(array.values.nbytes for array in arrays.values())
     if arguments.json:

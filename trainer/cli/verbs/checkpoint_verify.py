@@ -11,18 +11,17 @@ EXAMPLES = """\
 
 
 def describe(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("source", metavar="SOURCE", help="a run, or a checkpoint")
+    parser.add_argument("source", metavar="SOURCE", help="a run or its name, or a checkpoint")
     parser.add_argument("--json", action="store_true", help="one JSON object")
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    from pathlib import Path
-
     from trainer import TrainerError
+    from trainer.cli.find import find_source
     from trainer.learner.checkpoints import checkpoints_at, read_checkpoint
 
     problems: dict[str, str | None] = {}
-    for folder in checkpoints_at(Path(arguments.source)):
+    for folder in checkpoints_at(find_source(arguments.source)):
         try:
             read_checkpoint(folder)
             problems[str(folder)] = None

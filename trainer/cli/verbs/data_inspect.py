@@ -65,7 +65,7 @@ def execute(arguments: argparse.Namespace) -> int:
     first = next(iter(found.values()))
     first.bad[:0] = [(error.where or "", error) for error in strays]
     if arguments.contact_sheet:
-        _draw(splits, found, arguments.contact_sheet, arguments.pictures)
+        draw(splits, found, arguments.contact_sheet, arguments.pictures)
     if arguments.json:
         print(json.dumps({name: inspection.to_json() for name, inspection in found.items()}, indent=1))
     else:
@@ -169,7 +169,7 @@ def _of_config(words: Sequence[str], opening: Opening) -> Mapping[str, Dataset]:
     return {name: loader.dataset for name, loader in loaders.items()}
 
 
-def _draw(splits: Mapping[str, Dataset], found: Mapping[str, Inspection], file: str, most: int) -> None:
+def draw(splits: Mapping[str, Dataset], found: Mapping[str, Inspection], file: str, most: int) -> None:
     """The contact sheet of the first split: items spread evenly, up to a quarter of them such that can't be used."""
     import sys
     from pathlib import Path

@@ -14,15 +14,15 @@ EXAMPLES = """\
   trainer doctor --json
   trainer doctor resume config.yaml    whether a kill changes its results; see its own --help
   trainer doctor cache                 the caches on disk: where, how large, what is in them
-  trainer doctor cache --decisions     each tuning decision too
-  trainer doctor cache --clear         delete compiled kernels and tuning decisions
+  trainer doctor cache --decisions     each autotuning decision too
+  trainer doctor cache --clear         delete compiled kernels and autotuning decisions
 """
 
 
 def describe(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("about", nargs="?", choices=("cache",), help="cache: the caches alone")
     parser.add_argument("--json", action="store_true", help="the same as one JSON object")
-    parser.add_argument("--decisions", action="store_true", help="with cache: list every tuning decision")
+    parser.add_argument("--decisions", action="store_true", help="with cache: list every autotuning decision")
     parser.add_argument("--clear", action="store_true", help="with cache: delete what is in the caches")
 
 
@@ -73,10 +73,11 @@ def _cache(arguments: argparse.Namespace) -> int:
         ]  # fmt: skip
         print(json.dumps({"caches": facts, "entries": [dataclasses.asdict(entry) for entry in decisions]}, indent=1))
         return 0
+    width = max(len(cache.name) for cache in found)
     for cache in found:
         held = f"{len(cache.files)} files, {cache.nbytes / 1e6:.1f} MB"
         held += "" if cache.decisions is None else f", {cache.decisions} decisions"
-        print(f"{cache.name:18}{cache.folder}: {held}" + (", deleted" if arguments.clear else ""))
+        print(f"{cache.name:{width}}  {cache.folder}: {held}" + (", deleted" if arguments.clear else ""))
     for entry in decisions:
         gain = "" if None in (entry.default_ms, entry.best_ms) else f" {entry.default_ms:9.3f} {entry.best_ms:9.3f} ms"
         print(f"  {entry.key[:8]}{gain}  {entry.operation} {entry.shape}")

@@ -1,54 +1,68 @@
-"""`trainer export`: what a run tells, for another tool."""
+"""`trainer export`: a run's model as one file that predicts without the run, the task's code or its author's."""
 
 from __future__ import annotations
 
 import argparse
 
 EXAMPLES = """\
-  trainer export digits --to csv
-  trainer export digits --to tensorboard folder=logs/digits
-  trainer export digits --to wandb project=digits
-  trainer export digits --to mlflow tracking_uri=http://localhost:5000
+  trainer export cells                               cells.model, of the run's best weights
+  trainer export cells out/cells.model --weights latest
+  trainer export cells --size 480x640 --size 640x480    where pictures are not resized to one size
 """
+
+SINKS = ("csv", "tensorboard", "wandb", "mlflow")
+ENDING = ".model"
 
 
 def describe(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("run", metavar="RUN", help="a run directory, its name below runs/, or a checkpoint")
+    parser.add_argument("out", nargs="?", metavar="OUT", help="the file (default: the run's name with .model)")
+    parser.add_argument("--to", default="trainer", metavar="FORMAT", help="trainer (default); others are to come")
     parser.add_argument(
-        "run", nargs="?", metavar="RUN", help="a run directory, or its name below runs/ (default: the latest)"
+        "--weights", default="best", metavar="NAME", help="best (default), latest, or a checkpoint such as step-300"
     )
     parser.add_argument(
-        "--to", required=True, metavar="SINK", help="csv, tensorboard, wandb or mlflow, or another's name"
-    )
-    parser.add_argument("options", nargs="*", metavar="key=value", help="what the sink is made with")
+        "--size", action="append", default=[], metavar="HEIGHTxWIDTH",
+        help="a size of pictures, in pixels, that the model is to take, where its transforms keep sizes apart; "
+        "may be given several times",
+    )  # fmt: skip
+    parser.add_argument("--license", metavar="TEXT", help="the data's license (default: what its folder says)")
+    parser.add_argument("--force", action="store_true", help="replace a file that is there")
 
 
 def execute(arguments: argparse.Namespace) -> int:
+    from pathlib import Path
 
     from trainer import TrainerError
-    from trainer.cli.find import find_run
-    from trainer.cli.progress_line import ProgressLine
-    from trainer.cli.sinks import make_sink
-    from trainer.configs.reader import plain_value
-    from trainer.rundir import read_events
+    from trainer.cli.models import load_model
 
-    words = [word for word in (arguments.run, *arguments.options) if word is not None]
-    names = [word for word in words if "=" not in word]
-    if len(names) > 1:
-        raise TrainerError("one run is exported at a time", found=", ".join(names), expected="RUN key=value …")
-    paths = find_run(names[0] if names else None)
-    pairs = (word.partition("=") for word in words if "=" in word)
-    try:
-        options = {key: plain_value(value) for key, _, value in pairs}
-    except ValueError as error:
-        raise TrainerError(str(error)) from error
-    sink = make_sink(arguments.to, paths, options)
-    records = read_events(paths.events)
-    line = ProgressLine()
-    show = line.of("records")
-    for done, record in enumerate(records, start=1):
-        sink.record(record)
-        show(done, len(records))
-    sink.close()
-    line.clear()
-    print(f"{paths.name}: {len(records)} records to {arguments.to}")
+    if arguments.to != "trainer":
+        is_sink = arguments.to in SINKS
+        raise TrainerError(
+            f"models are not exported to {arguments.to}", expected="trainer",
+            hint=f"A run's log goes there with: trainer runs export RUN --to {arguments.to}" if is_sink else None,
+        )  # fmt: skip
+    sizes = [size_of(text) for text in arguments.size]
+    out = Path(arguments.out or f"{Path(arguments.run).resolve().name}{ENDING}")
+    if out.is_dir():
+        raise TrainerError("this is a folder", where=str(out), expected="the path of a file to write")
+    if out.exists() and not arguments.force:
+        raise TrainerError("there is such a file already", where=str(out), hint="--force replaces it.")
+    model = load_model(arguments.run, arguments.weights)
+    model.export(out, picture_sizes=sizes, data_license=arguments.license)
+    print(f"{out}: {model.kind} of {model.about.task}, {model.about.weights}, {out.stat().st_size / 1e6:.1f} MB")
     return 0
+
+
+def size_of(text: str) -> tuple[int, int]:
+    """(height, width) of a text such as 480x640.
+
+    Raises:
+        TrainerError: it is none.
+    """
+    from trainer import TrainerError
+
+    height, by, width = text.partition("x")
+    if not by or not (height.isdecimal() and width.isdecimal()) or not (int(height) and int(width)):
+        raise TrainerError("no size of pictures", where="--size", found=text, expected="HEIGHTxWIDTH, such as 480x640")
+    return int(height), int(width)

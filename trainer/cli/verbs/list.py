@@ -15,7 +15,10 @@ def describe(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
+    import sys
+
     from trainer.cli.gallery import listing, recipe_names
+    from trainer.cli.output import Style, paint
 
     recipes = [listing(name) for name in recipe_names()]
     if arguments.json:
@@ -27,5 +30,6 @@ def execute(arguments: argparse.Namespace) -> int:
     names = max((len(recipe.name) for recipe in recipes), default=0)
     times = max((len(recipe.time) for recipe in recipes), default=0)
     for recipe in recipes:
-        print(f"{recipe.name:{names}}  {recipe.time:{times}}  {recipe.summary}")
+        name = f"{recipe.name:{names}}"
+        paint(sys.stdout, (name, Style.NAME), (f"  {recipe.time:{times}}  {recipe.summary}\n", None))
     return 0

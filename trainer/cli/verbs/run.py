@@ -9,6 +9,7 @@ EXAMPLES = """\
   trainer run config.yaml train.epochs=3 seed=1     a file, with other values
   trainer run digits --plain | tee log.txt          lines of key=value
   trainer run digits --json > events.jsonl          the events themselves
+  trainer run config.yaml --dry-run                 a few steps of everything: what the run will take; leaves no files
   trainer run digits --detach                       start and return; then: trainer watch
   trainer run --resume digits-2 train.epochs=40     go on from the latest checkpoint
   trainer run --resume digits-2/checkpoints/step-250
@@ -16,6 +17,8 @@ EXAMPLES = """\
   trainer run --resume digits-2 optimizer.learning_rate=0.01 --force
   trainer run config.yaml --in-process              no worker process, for a debugger
 """
+_OF_RUNS = ("detach", "in_process", "name", "run_dir", "resume")
+"""Options that say something of a run directory or of the worker."""
 HINT = "Values are set as key=value, for instance train.epochs=3. "
 
 
@@ -30,6 +33,11 @@ def describe(parser: argparse.ArgumentParser) -> None:
     form.add_argument("--plain", action="store_true", help="lines of key=value (the default without a terminal)")
     form.add_argument("--json", action="store_true", help="the events themselves, one JSON object a line")
     form.add_argument("--detach", action="store_true", help="start the run and return at once")
+    parser.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="run some steps, a validation and a checkpoint, say what the run will take, and leave no files",
+    )
     parser.add_argument(
         "--pictures", choices=("half", "kitty", "sixel"),
         help="samples in half-blocks (the default), or in pixels on terminals that can (default: TRAINER_PICTURES)",
@@ -60,6 +68,10 @@ def execute(arguments: argparse.Namespace) -> int:
 
     if arguments.force and arguments.resume is None:
         raise TrainerError("--force goes with --resume")
+    if arguments.dry_run and (
+        found := [f"--{name.replace('_', '-')}" for name in _OF_RUNS if getattr(arguments, name)]
+    ):
+        raise TrainerError("--dry-run makes no run", found=" ".join(found), expected="a config, key=value and --json")
     order = Order(
         tuple(arguments.words),
         os.getpid(),
@@ -70,6 +82,10 @@ def execute(arguments: argparse.Namespace) -> int:
         debug=arguments.debug,
         force=arguments.force,
     )
+    if arguments.dry_run:
+        from trainer.cli.dry_run import run_dry
+
+        return run_dry(order, as_json=arguments.json)
     form = Form.JSON if arguments.json else Form.PLAIN
     if arguments.in_process:
         return launch.train_here(order, form)

@@ -4,13 +4,14 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from trainer.configs.metrics.classification import Chosen
+from trainer.configs.metrics.classification import OF_ONE_LABEL, Chosen
 
 
 class BalancedAccuracyConfig(Chosen):
     """The mean recall of the classes that occur."""
 
     code: ClassVar[str] = "agreement:BalancedAccuracy"
+    needs: ClassVar[tuple[str, ...]] = OF_ONE_LABEL
 
     name: Literal["balanced_accuracy"]
     adjusted: bool = Field(False, description="0 for guessing and 1 for right, whatever the number of classes.")
@@ -20,6 +21,7 @@ class MatthewsConfig(Chosen):
     """Matthews' correlation of right and chosen classes, of any number of classes (Gorodkin 2004)."""
 
     code: ClassVar[str] = "agreement:Matthews"
+    needs: ClassVar[tuple[str, ...]] = OF_ONE_LABEL
 
     name: Literal["matthews"]
 
@@ -28,6 +30,7 @@ class KappaConfig(Chosen):
     """Cohen's kappa: agreement beyond what chance gives."""
 
     code: ClassVar[str] = "agreement:Kappa"
+    needs: ClassVar[tuple[str, ...]] = OF_ONE_LABEL
 
     name: Literal["kappa"]
     weights: Literal["none", "linear", "quadratic"] = Field(

@@ -6,9 +6,14 @@ from pydantic import Field
 
 from trainer.configs.metrics.metric import MetricConfig
 
+OF_ONE_LABEL = ("logits|scores", "labels")
+"""What metrics need that know no multi-label tasks."""
+
 
 class OfClasses(MetricConfig):
     """What metrics of classes have."""
+
+    needs: ClassVar[tuple[str, ...]] = ("logits|scores", "labels|labels_hot")
 
     ignore_index: int | None = Field(None, description="Labels that count for nothing; null: -1, and 255 of pixels.")
 
@@ -39,6 +44,7 @@ class TopKConfig(OfClasses):
     """The share of examples whose right class is among the `k` of greatest score."""
 
     code: ClassVar[str] = "accuracy:TopK"
+    needs: ClassVar[tuple[str, ...]] = OF_ONE_LABEL
 
     name: Literal["top_k"]
     k: int = Field(5, gt=0)
@@ -48,6 +54,7 @@ class ConfusionMatrixConfig(Chosen):
     """How often each class was taken for each: a report."""
 
     code: ClassVar[str] = "confusion:ConfusionMatrix"
+    needs: ClassVar[tuple[str, ...]] = OF_ONE_LABEL
 
     name: Literal["confusion_matrix"]
 

@@ -7,6 +7,8 @@ from pydantic import Field, PrivateAttr
 from trainer.configs.own import PATTERN
 from trainer.configs.section import Section
 
+OF_NUMBERS = ("predicted", "target")
+
 
 class MetricConfig(Section):
     """A metric by name with its options. The section of each kind derives from this; `code` says where the metric is.
@@ -16,6 +18,9 @@ class MetricConfig(Section):
 
     code: ClassVar[str] = ""
     """Where the metric is: file:Class in trainer/metrics, or an absolute path:Class of the user's own."""
+
+    needs: ClassVar[tuple[str, ...]] = ()
+    """The roles of predictions that the metric is computed from; alternatives as "logits|scores"."""
 
     name: str
     as_: str | None = Field(
@@ -42,6 +47,10 @@ class MetricConfig(Section):
         """What its numbers are called."""
         return self.as_ or self.name
 
+    def roles(self) -> tuple[str, ...] | None:
+        """What `needs` is with these settings; None where only the metric's own code tells."""
+        return type(self).needs
+
     def where(self) -> str:
         """The class that it is made of."""
         return type(self).code
@@ -65,6 +74,9 @@ class OwnMetric(MetricConfig):
     @property
     def shown_as(self) -> str:
         return self.as_ or self.name.rpartition(":")[2]
+
+    def roles(self) -> None:
+        return None
 
     def where(self) -> str:
         return self.name

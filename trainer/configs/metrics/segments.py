@@ -4,7 +4,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from trainer.configs.metrics.classification import OfClasses
+from trainer.configs.metrics.classification import OF_ONE_LABEL, OfClasses
 from trainer.configs.metrics.metric import MetricConfig
 
 
@@ -12,6 +12,7 @@ class BoundaryFConfig(OfClasses):
     """The F-score of boundary pixels (Csurka et al. 2013), the mean over images, then classes."""
 
     code: ClassVar[str] = "boundary:BoundaryF"
+    needs: ClassVar[tuple[str, ...]] = OF_ONE_LABEL
 
     name: Literal["boundary_f"]
     tolerance: float | None = Field(
@@ -23,6 +24,7 @@ class PanopticQualityConfig(MetricConfig):
     """Panoptic quality (Kirillov et al. 2019), the mean over the classes that occur."""
 
     code: ClassVar[str] = "panoptic:PanopticQuality"
+    needs: ClassVar[tuple[str, ...]] = ("segments", "true_segments")
 
     name: Literal["panoptic_quality"]
     classes: int = Field(gt=0, le=100_000, description="How many there are.")

@@ -5,7 +5,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
-from trainer.configs.metrics.metric import MetricConfig
+from trainer.configs.metrics.metric import OF_NUMBERS, MetricConfig
 from trainer.configs.own import PATTERN
 from trainer.configs.section import Section
 
@@ -14,6 +14,7 @@ class MsSsimConfig(MetricConfig):
     """Structural similarity at five scales (Wang, Simoncelli and Bovik 2003)."""
 
     code: ClassVar[str] = "ms_ssim:MsSsim"
+    needs: ClassVar[tuple[str, ...]] = OF_NUMBERS
 
     name: Literal["ms_ssim"]
     data_range: float = Field(1.0, gt=0, description="The largest value less the smallest that images may have.")
@@ -36,6 +37,7 @@ class FrechetConfig(MetricConfig):
     """The Fréchet distance between the features of two sets of images (Heusel et al. 2017)."""
 
     code: ClassVar[str] = "frechet:FrechetDistance"
+    needs: ClassVar[tuple[str, ...]] = ("features|predicted", "target_features|target")
 
     name: Literal["frechet"]
     model: FeaturesConfig | None = Field(
@@ -43,6 +45,9 @@ class FrechetConfig(MetricConfig):
         description="What makes features of images: `name: ./file.py:Class`, `options` `weights` as "
         "a safetensors file; null: the step gives features.",
     )
+
+    def roles(self) -> tuple[str, ...]:
+        return ("features", "target_features") if self.model is None else type(self).needs
 
     def settings(self) -> dict[str, Any]:
         if self.model is None:

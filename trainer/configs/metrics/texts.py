@@ -6,10 +6,13 @@ from pydantic import Field
 
 from trainer.configs.metrics.metric import MetricConfig
 
+_NEEDS = ("predicted_tokens", "predicted_length", "tokens", "length")
 _SEPARATOR = "The token between words, where tokens are characters; null: tokens are compared as they are."
 
 
 class _OfWords(MetricConfig):
+    needs: ClassVar[tuple[str, ...]] = _NEEDS
+
     separator: int | None = Field(None, description=_SEPARATOR)
 
 
@@ -17,6 +20,7 @@ class CerConfig(MetricConfig):
     """Edits per right token: the character error rate where tokens are characters."""
 
     code: ClassVar[str] = "text.sequences:ErrorRate"
+    needs: ClassVar[tuple[str, ...]] = _NEEDS
 
     name: Literal["cer"]
 

@@ -16,6 +16,9 @@ _Classes = Annotated[tuple[str, ...], Field(min_length=1)]
 _Unit = Literal["characters", "bytes", "words"]
 
 
+_OBJECTS = ("image", "boxes", "labels", "crowd", "area", "image_id", "size")
+
+
 class _Images(Reading):
     channels: Literal[1, 3] | None = Field(3, description="Of every image; null: 1 for grey ones, else 3.")
 
@@ -40,6 +43,9 @@ class AutoReader(Reading):
         None, description="From the image to its target, of pairs; null: left_to_right."
     )
 
+    def fields(self) -> None:
+        return None
+
     @property
     def form(self) -> str | None:
         """The format that is looked for: the one that is named, or the one whose reader has the keys that are set."""
@@ -51,6 +57,8 @@ class CocoReader(_Images):
     """COCO: boxes, and masks or keypoints, of one JSON file."""
 
     code: ClassVar[str] = "coco:CocoDataset"
+    gives: ClassVar[tuple[str, ...]] = _OBJECTS
+    paths: ClassVar[tuple[str, ...]] = ("images", "annotations")
 
     name: Literal["coco"]
     images: str = Field("images", description="Folder of the images, in data.root.")
@@ -58,11 +66,17 @@ class CocoReader(_Images):
     masks: bool = Field(False, description="Read the segmentations too.")
     keypoints: bool = Field(False, description="Read the keypoints too.")
 
+    def fields(self) -> tuple[str, ...]:
+        asked = {"masks": self.masks, "keypoints": self.keypoints}
+        return (*type(self).gives, *(name for name, is_read in asked.items() if is_read))
+
 
 class CocoPanopticReader(_Images):
     """COCO's panoptic segmentation: a JSON file and a PNG of segments for each image."""
 
     code: ClassVar[str] = "coco_panoptic:CocoPanoptic"
+    gives: ClassVar[tuple[str, ...]] = (*_OBJECTS, "mask", "masks")
+    paths: ClassVar[tuple[str, ...]] = ("images", "segments", "annotations")
 
     name: Literal["coco_panoptic"]
     images: str = Field("images", description="Folder of the images, in data.root.")
@@ -74,6 +88,8 @@ class VocReader(_Images):
     """Pascal VOC: an XML file of boxes for each image."""
 
     code: ClassVar[str] = "voc:VocDataset"
+    gives: ClassVar[tuple[str, ...]] = _OBJECTS
+    paths: ClassVar[tuple[str, ...]] = ("images", "annotations", "image_set")
 
     name: Literal["voc"]
     images: str = Field("JPEGImages", description="Folder of the images, in data.root.")
@@ -91,6 +107,8 @@ class YoloReader(_Images):
     """YOLO: a text file of boxes for each image."""
 
     code: ClassVar[str] = "yolo:YoloDataset"
+    gives: ClassVar[tuple[str, ...]] = ("image", "boxes", "labels", "image_id", "size")
+    paths: ClassVar[tuple[str, ...]] = ("images", "labels", "image_set", "classes")
 
     name: Literal["yolo"]
     images: str = Field("images", description="Folder of the images, in data.root.")
@@ -111,6 +129,8 @@ class ImageFolderReader(_Images):
     """Classification: a folder of images for each class."""
 
     code: ClassVar[str] = "image_folder:ImageFolder"
+    gives: ClassVar[tuple[str, ...]] = ("image", "label", "size")
+    paths: ClassVar[tuple[str, ...]] = ("images",)
 
     name: Literal["image_folder"]
     images: str = Field(".", description="Folder of the classes' folders, in data.root.")
@@ -121,6 +141,8 @@ class SegmentationReader(_Images):
     """Semantic segmentation: images and masks of the same names in two folders."""
 
     code: ClassVar[str] = "segmentation:SegmentationFolders"
+    gives: ClassVar[tuple[str, ...]] = ("image", "mask", "size")
+    paths: ClassVar[tuple[str, ...]] = ("images", "masks")
 
     name: Literal["segmentation"]
     images: str = Field("images", description="Folder of the images, in data.root.")
@@ -140,6 +162,8 @@ class PairsReader(_Images):
     """Paired images: side by side in one picture, or in two folders under the same names."""
 
     code: ClassVar[str] = "pairs:PairedImages"
+    gives: ClassVar[tuple[str, ...]] = ("image", "target", "size")
+    paths: ClassVar[tuple[str, ...]] = ("images", "targets")
 
     name: Literal["pairs"]
     images: str = Field(".", description="Folder of the images or of pictures of both, in data.root.")
@@ -155,6 +179,8 @@ class IdxReader(Reading):
     """IDX files of images and labels, as of the MNIST family."""
 
     code: ClassVar[str] = "idx:idx_images"
+    gives: ClassVar[tuple[str, ...]] = ("image", "label")
+    paths: ClassVar[tuple[str, ...]] = ("images", "labels")
 
     name: Literal["idx"]
     images: str = Field(description="The file of the images, in data.root.")
@@ -166,6 +192,7 @@ class TableReader(_Images):
     """A table: CSV with column names in its first line, or JSON lines."""
 
     code: ClassVar[str] = "table:Table"
+    paths: ClassVar[tuple[str, ...]] = ("file", "images")
 
     name: Literal["table"]
     file: str = Field(description="A .csv, .tsv, .jsonl or .ndjson file, in data.root.")
@@ -185,11 +212,19 @@ class TableReader(_Images):
         None, description="With split_column: rows of this value alone; null: each split has its own rows."
     )
 
+    def fields(self) -> tuple[str, ...]:
+        asked = {"features": self.features is not None or self.image is None, "label": self.label is not None,
+                 "labels_hot": bool(self.labels), "value": self.value is not None,
+                 "image": self.image is not None, "size": self.image is not None}  # fmt: skip
+        return tuple(name for name, is_read in asked.items() if is_read)
+
 
 class TextReader(Reading):
     """One text, cut into pieces, to predict the next token."""
 
     code: ClassVar[str] = "text:TextFile"
+    gives: ClassVar[tuple[str, ...]] = ("tokens",)
+    paths: ClassVar[tuple[str, ...]] = ("file",)
 
     name: Literal["text"]
     file: str = Field(description="The text, UTF-8, in data.root.")
@@ -205,6 +240,8 @@ class TextClassesReader(Reading):
     """Texts with classes: a file for each class, a text a line."""
 
     code: ClassVar[str] = "text:TextClasses"
+    gives: ClassVar[tuple[str, ...]] = ("tokens", "label")
+    paths: ClassVar[tuple[str, ...]] = ("folder",)
 
     name: Literal["text_classes"]
     folder: str = Field(".", description="Where the files <class>.txt are, in data.root.")

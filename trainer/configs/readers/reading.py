@@ -16,6 +16,10 @@ class Reading(Section):
     code: ClassVar[str] = ""
     """Where the reader is: file:name in datasets/readers."""
     is_own: ClassVar[bool] = False
+    gives: ClassVar[tuple[str, ...]] = ()
+    """Fields of its items."""
+    paths: ClassVar[tuple[str, ...]] = ()
+    """Keys of which a text is the path of a file or folder in data.root."""
 
     name: str
     splits: dict[str, str] | None = Field(
@@ -36,6 +40,10 @@ class Reading(Section):
         """The format that is looked for where the layout is detected; None: any."""
         return None
 
+    def fields(self) -> tuple[str, ...] | None:
+        """Fields of its items, with these settings; None where that is known once the data is read."""
+        return type(self).gives
+
     def settings(self) -> dict[str, Any]:
         """What the reader itself is given."""
         return {name: getattr(self, name) for name in type(self).model_fields if name not in Reading.model_fields}
@@ -48,6 +56,9 @@ class OwnReader(Reading):
 
     name: str = Field(pattern=PATTERN, description="The class, as ./file.py:Class.")
     options: dict[str, Any] = Field(default_factory=dict, description="Its own settings.")
+
+    def fields(self) -> None:
+        return None
 
     @staticmethod
     def is_meant_by(value: dict[str, Any]) -> bool:

@@ -58,14 +58,23 @@ class Schedule(Section):
     and the config names it: `schedule: {name: "./sawtooth.py:Sawtooth", options: {period: 20}}`.
     """
 
-    at_most_one_of: ClassVar[tuple[tuple[str, ...], ...]] = (("warmup_steps", "warmup_epochs"),)
+    at_most_one_of: ClassVar[tuple[tuple[str, ...], ...]] = (("warmup_steps", "warmup_epochs", "warmup_fraction"),)
     needs_the_end: ClassVar[bool] = False
     """Whether the formula must know when the run ends, where no time of its own is set."""
 
     name: str
     by: Literal["step", "epoch"] = Field("step", description="Whether the factor changes at every step or every epoch.")
-    warmup_steps: int | None = Field(None, ge=0, description="Steps over which the factor grows linearly to 1.")
-    warmup_epochs: float | None = Field(None, ge=0, description="The same in epochs.")
+    warmup_steps: int | None = Field(
+        None, ge=0, description="Warm-up steps: the factor grows linearly to 1 over them. 0 or null: no warm-up."
+    )
+    warmup_epochs: float | None = Field(None, ge=0, description="Length of the warm-up in epochs.")
+    warmup_fraction: float | None = Field(
+        None,
+        ge=0,
+        le=1,
+        description="Length of the warm-up as a fraction of the run's steps, 0 to 1, rounded to whole steps. A shorter "
+        "run has a shorter warm-up.",
+    )
 
     def shape(self, time: Any, stretch: Stretch, xp: Any) -> Any:
         """The factor without warm-up at `time`, a float64 scalar of whole units (steps or epochs) from 0."""
@@ -85,9 +94,9 @@ class Schedule(Section):
 
     @property
     def ends_with_the_run(self) -> bool:
-        """Whether the length of the run decides the formula: where no time of its own is set."""
+        """Whether the length of the run decides the formula: it has a fraction, or no time of its own."""
         has_own = getattr(self, "duration", None) is not None or getattr(self, "period", None) is not None
-        return self.needs_the_end and not has_own
+        return bool(self.warmup_fraction) or (self.needs_the_end and not has_own)
 
     def unit(self, span: Span) -> int:
         """Steps of one unit of time."""
@@ -95,6 +104,8 @@ class Schedule(Section):
 
     def warmup(self, span: Span) -> int:
         """Steps of the warm-up (Goyal et al. 2017)."""
+        if self.warmup_fraction is not None:
+            return round(self.warmup_fraction * span.total_steps)
         return self.warmup_steps or round((self.warmup_epochs or 0) * span.steps_per_epoch)
 
     def parts_within(self) -> "tuple[Schedule, ...]":

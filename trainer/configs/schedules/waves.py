@@ -111,6 +111,7 @@ class NoamSchedule(Schedule):
     by: Literal["step"] = "step"
     warmup_steps: int = Field(4000, gt=0, description="Steps until the highest learning rate.")
     warmup_epochs: None = Field(None, description="Not used: this schedule has a warm-up of its own, in steps.")
+    warmup_fraction: None = Field(None, description="Not used: this schedule has a warm-up of its own, in steps.")
     model_size: int | None = Field(None, gt=0, description="Width of the model; null: the factor reaches 1.")
 
     def shape(self, time: Any, stretch: Stretch, xp: Any) -> Any:

@@ -33,6 +33,8 @@ class Inspection:
     """The numbers of the items that can be used."""
     unusable: list[int] = field(default_factory=list)
     """The numbers of those that can't."""
+    image_ids: list[int] = field(default_factory=list)
+    """The `image_id` of each usable item that has one."""
 
     @property
     def reasons(self) -> dict[str, int]:
@@ -74,6 +76,8 @@ def inspect(dataset: Dataset, *, most: int | None = None, progress: Progress | N
         if not inspection.usable:
             inspection.fields = {name: f"{value.dtype} {list(value.shape)}" for name, value in item.items()}
         inspection.usable.append(index)
+        if "image_id" in item:
+            inspection.image_ids.append(int(item["image_id"]))
         for collector in collectors:
             collector.see(item)
     results = {collector.name: collector.result(dataset.class_names) for collector in collectors}

@@ -119,7 +119,7 @@ def _unknown(listing: Listing, form: str | None) -> TrainerError:
     return TrainerError(
         "which format this is can't be told" if form is None else f"the folder has no layout of the format {form}",
         where=str(listing.root),
-        found=(", ".join(entries[:8]) or "an empty folder") + (f"; {images} images in all" if images else ""),
+        found=(", ".join(entries[:8]) or "an empty folder") + (f"; {images} images in all" if entries else ""),
         expected="COCO, YOLO or Pascal VOC annotations; a folder of images for each class; images and a CSV of labels; "
         "images and masks; two folders of pairs; IDX files, tables or texts (docs/data.md, Layouts)",
         hint="`data.reader` names the format: {name: pairs} for two pictures side by side in each image."

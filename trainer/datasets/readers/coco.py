@@ -69,6 +69,11 @@ class CocoDataset(PictureReader):
     def class_names(self) -> Sequence[str]:
         return self.index.category_names
 
+    @property
+    def category_ids(self) -> np.ndarray:
+        """int64 [classes]: the file's own numbers, in the order of the labels."""
+        return self.index.category_ids
+
     def __len__(self) -> int:
         return len(self.index)
 

@@ -33,7 +33,7 @@ def refuse_duplicates(splits: Mapping[str, Dataset], opening: Opening) -> None:
                     expected="every image in one split: what is measured on images of the training is worthless",
                     hint="`data.reader.fractions={valid: 0.1}` takes a validation split from train.",
                 )
-    pairs = _same_content(owners) if len(set(owners.values())) > 1 else []
+    pairs = same_content(owners) if len(set(owners.values())) > 1 else []
     if pairs:
         first, second = pairs[0]
         opening.on_warning(
@@ -42,8 +42,11 @@ def refuse_duplicates(splits: Mapping[str, Dataset], opening: Opening) -> None:
         )
 
 
-def _same_content(owners: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Pairs of files of different splits that have the same bytes."""
+def same_content(owners: Mapping[str, str], *, within: bool = False) -> list[tuple[str, str]]:
+    """Pairs of files of different splits (`within`: of the same split, too) that have the same bytes.
+
+    Only files of the same size are read. `owners` has the split of each file.
+    """
     by_size: dict[int, list[str]] = {}
     for path in owners:
         try:
@@ -53,12 +56,12 @@ def _same_content(owners: Mapping[str, str]) -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = []
     first: dict[bytes, str] = {}
     for paths in by_size.values():
-        for path in paths if len({owners[path] for path in paths}) > 1 else ():
+        for path in paths if len(paths if within else {owners[path] for path in paths}) > 1 else ():
             try:
                 digest = hashlib.sha256(Path(path).read_bytes()).digest()
             except OSError:
                 continue
             other = first.setdefault(digest, path)
-            if owners[other] != owners[path]:
+            if other != path and (within or owners[other] != owners[path]):
                 found.append((other, path))
     return found

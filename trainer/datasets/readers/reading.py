@@ -16,18 +16,20 @@ import numpy as np
 
 from trainer import TrainerError
 from trainer.configs.own import own_class
+from trainer.configs.readers.splits import SPLIT, split_words
 from trainer.datasets.dataset import Dataset, Subset
 from trainer.datasets.order import SPLITS, item_bits
 from trainer.datasets.readers.duplicates import refuse_duplicates
 from trainer.datasets.readers.opening import Opening
 from trainer.datasets.readers.table import splits_in
-from trainer.datasets.split_words import SPLIT_WORDS, TRAIN
+from trainer.datasets.split_words import TRAIN
 
 if TYPE_CHECKING:
     from trainer.configs.readers import OwnReader, Reading
     from trainer.datasets.layouts import Layout
 
-_SPLIT = "{split}"
+_PATHS = ("images", "annotations", "segments", "labels", "masks", "targets", "file", "folder", "image_set")
+"""The settings of readers that are paths in `data.root`, where they are texts; `labels` and `masks` may be others."""
 AUTO = "auto"
 Splits = TypeVar("Splits", bound=Mapping[str, Any])
 _READ: WeakValueDictionary[int, Reading] = WeakValueDictionary()
@@ -108,7 +110,7 @@ def _described(section: Reading, root: Path, word: str | None) -> str:
     """The file or folder that says which items a split has."""
     settings = section.settings()
     named = next((settings[key] for key in ("image_set", "annotations", "file", "images") if settings.get(key)), "")
-    return str(root / str(named).replace(_SPLIT, word or ""))
+    return str(root / str(named).replace(SPLIT, word or ""))
 
 
 def sections(config: Reading, root: Path) -> dict[str, tuple[Reading, str | None]]:
@@ -118,7 +120,7 @@ def sections(config: Reading, root: Path) -> dict[str, tuple[Reading, str | None
         TrainerError: no split is there; with `auto`, as `detect` does.
     """
     if config.name != AUTO:
-        return {split: (config, word) for split, word in split_words(config, root).items()}
+        return {split: (config, word) for split, word in words_of_splits(config, root).items()}
     from trainer.datasets.layouts import detect  # layouts use readers
 
     layout = detect(root, config.form)
@@ -166,7 +168,7 @@ def read(
     file, _, name = config.code.partition(":")
     kind = getattr(importlib.import_module(f"trainer.datasets.readers.{file}"), name)
     settings = {
-        key: value.replace(_SPLIT, word) if word is not None and isinstance(value, str) else value
+        key: value.replace(SPLIT, word) if word is not None and isinstance(value, str) else value
         for key, value in config.settings().items()
     }
     if settings.get("split_column") is not None and settings["split_value"] is None:
@@ -175,43 +177,28 @@ def read(
     return dataset
 
 
-def split_words(config: Reading, root: Path) -> dict[str, str | None]:
-    """The splits that are read, and what each is called in paths; None where the paths don't tell splits apart.
+def words_of_splits(config: Reading, root: Path) -> dict[str, str | None]:
+    """The splits that are read, and the word for each in paths or in a table's column of splits; None without one.
 
     Raises:
-        TrainerError: `splits` is set and no path has `{split}`, or no split is there.
+        TrainerError: `splits` is set and no path has `{split}`, no split is there, or a table's column is no such one.
     """
-    if config.is_own:
-        return dict(config.splits) if config.splits else {TRAIN: None}
     settings = config.settings()
-    if settings.get("split_column") is not None and settings["split_value"] is None:
+    if not config.is_own and settings.get("split_column") is not None and settings["split_value"] is None:
         return dict(config.splits or splits_in(root / settings["file"], settings["split_column"]))
-    paths = [value for value in settings.values() if isinstance(value, str) and _SPLIT in value]
-    if not paths:
-        if config.splits is not None:
-            raise TrainerError(
-                "no path of the reader tells the splits apart",
-                where="data.reader.splits",
-                found=", ".join(f"{split}: {word}" for split, word in config.splits.items()),
-                expected=f"a path with {_SPLIT} in it",
-            )
-        return {TRAIN: None}
-    if config.splits is not None:
-        return dict(config.splits)
-    found: dict[str, str | None] = {}
-    for split, words in SPLIT_WORDS.items():
-        present = [word for word in words if all((root / path.replace(_SPLIT, word)).exists() for path in paths)]
-        if present:
-            found[split] = present[0]
-    if not found:
-        tried = ", ".join(word for words in SPLIT_WORDS.values() for word in words)
-        raise TrainerError(
-            "no split is there",
-            where=str(root),
-            found=f"nothing at {', '.join(paths)} for any of {tried}",
-            hint="`data.reader.splits` names the words, as in {train: 2007_train, valid: 2007_val}.",
-        )
-    return found
+    return split_words(config, root)
+
+
+def has_files(config: Reading, root: Path) -> bool:
+    """Whether all paths that the section names are in the folder, for a split at least."""
+    if config.name == AUTO or config.is_own:
+        return True
+    try:
+        words = words_of_splits(config, root).values()
+    except TrainerError:
+        return False
+    paths = [value for name, value in config.settings().items() if name in _PATHS and isinstance(value, str)]
+    return any(all((root / path.replace(SPLIT, word or "")).exists() for path in paths) for word in words)
 
 
 def _refuse_other_classes(found: Mapping[str, Dataset]) -> None:

@@ -82,11 +82,15 @@ class ResizeToMultiple(Transform):
 
 def letterbox(item: Item, size: Size, fill: int) -> Item:
     """As large as fits into `size`, in the middle of it."""
-    height, width = geometry.image_size(item)
-    scale = min(size[0] / height, size[1] / width)
-    inner = min(_pixels(height * scale), size[0]), min(_pixels(width * scale), size[1])
-    place = (size[0] - inner[0]) // 2, (size[1] - inner[1]) // 2
+    inner, place = inner_frame(geometry.image_size(item), size)
     return geometry.pad(geometry.resize(item, inner), *place, size, fill=fill)
+
+
+def inner_frame(before: Size, size: Size) -> tuple[Size, tuple[int, int]]:
+    """The size of a letterboxed picture inside its frame, and the place (top, left) of it there."""
+    scale = min(size[0] / before[0], size[1] / before[1])
+    inner = min(_pixels(before[0] * scale), size[0]), min(_pixels(before[1] * scale), size[1])
+    return inner, ((size[0] - inner[0]) // 2, (size[1] - inner[1]) // 2)
 
 
 def _pixels(extent: float) -> int:

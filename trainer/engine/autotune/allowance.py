@@ -17,9 +17,7 @@ LOOK_SECONDS = 0.25
 
 
 def idle_seconds() -> float:
-    """What all processors have idled so far; 0 where the system doesn't say, or where they are not all for this
-    process.
-    """
+    """What all processors have idled so far; 0 where unknown, or where they are not all for this process."""
     if available_threads() < (os.cpu_count() or 1):
         return 0.0
     try:

@@ -22,8 +22,7 @@ PROMISING = 0.98
 """A candidate that takes less than this share of the least time so far is a reason to try further ones."""
 
 SLOWER = 1.15
-"""A candidate this much slower than the default in the helper is not taken to a step: one thread with the caches for
-itself tells that much."""
+"""A candidate this much slower than the default in the helper is not timed in steps."""
 
 
 @dataclass(eq=False)
@@ -89,13 +88,9 @@ class Queue:
     """Hands candidates to helpers, the costliest kernel's first, and gathers their answers."""
 
     def __init__(
-        self,
-        helpers: Sequence[Helper],
-        target: native.Target,
-        threads: int,
-        deadline: float,
+        self, helpers: Sequence[Helper], target: native.Target, threads: int, deadline: float,
         patience: int | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """`patience`: so many candidates in a row that bring nothing end the trying of a decision."""
         self._patience = patience
         self._helpers, self._target, self._threads, self._deadline = list(helpers), target, threads, deadline
@@ -118,9 +113,7 @@ class Queue:
         return bool(self._at)
 
     def poll(self, allowed: Callable[[], bool], seconds: float = 0.0) -> list[Decision]:
-        """Take what answers there are (waiting so long for the first), send the next jobs where `allowed` says so;
-        returns decisions whose candidates have all been tried.
-        """
+        """Take answers (waiting so long for the first), send jobs where `allowed`; returns complete decisions."""
         ready: list[Decision] = []
         for helper in self._helpers:
             answer = helper.poll(seconds) if helper in self._at else None

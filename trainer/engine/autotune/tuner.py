@@ -43,9 +43,7 @@ NEGLIGIBLE = 0.001
 """Kernels that take less than this share of a step keep the default: no choice among them can be felt."""
 
 RUNS_ALONE = 8
-"""After so many runs beside a busy process, which showed nothing, the next one goes with all threads: so tuning comes
-to its end there too, and costs little of what running alone gains.
-"""
+"""After so many runs that went alone and showed nothing, one goes with all threads: so tuning ends there too."""
 
 PATIENCE = 4
 """Candidates in a row, by the model's order, that bring nothing: the rest would cost more than they promise."""
@@ -61,20 +59,14 @@ LOOK_SECONDS = 0.02
 """How often answers of the helper are looked for: at every step of a millisecond that would be felt."""
 
 AT_ONCE = 16
-"""Upfront so many kernels are measured together while the helpers rest: each lot that is decided is kept on disk, even
-if the rest is interrupted.
-"""
+"""How many kernels are measured together upfront; each lot that is decided is kept on disk at once."""
 
 
 def tuning(
-    mode: Mode = "background",
-    *,
-    share: float = DEFAULT_SHARE,
-    on_record: OnRecord | None = None,
-    on_progress: OnProgress | None = None,
-    on_step_time: OnStepTime | None = None,
+    mode: Mode = "background", *, share: float = DEFAULT_SHARE, on_record: OnRecord | None = None,
+    on_progress: OnProgress | None = None, on_step_time: OnStepTime | None = None,
     device: str | targets.Device | None = None,
-) -> Tuner:
+) -> Tuner:  # fmt: skip
     """Tune the kernels of traced steps that are compiled from now on, until the tuner is closed.
 
     Results have the same bits in every mode, whenever and whatever is decided.
@@ -110,19 +102,11 @@ class Tuner:
     """
 
     def __init__(
-        self,
-        device: Any,
-        mode: Mode,
-        *,
-        share: float = DEFAULT_SHARE,
-        on_record: OnRecord | None = None,
-        on_progress: OnProgress | None = None,
-        on_step_time: OnStepTime | None = None,
-        candidates: Callable[[Any], Sequence[Any]] = choices.candidates,
-        memory: int = MEMORY_BYTES,
-        deadline: float = DEADLINE_SECONDS,
-        negligible: float = NEGLIGIBLE,
-    ) -> None:
+        self, device: Any, mode: Mode, *, share: float = DEFAULT_SHARE, on_record: OnRecord | None = None,
+        on_progress: OnProgress | None = None, on_step_time: OnStepTime | None = None,
+        candidates: Callable[[Any], Sequence[Any]] = choices.candidates, memory: int = MEMORY_BYTES,
+        deadline: float = DEADLINE_SECONDS, negligible: float = NEGLIGIBLE,
+    ) -> None:  # fmt: skip
         self.mode, self.records = mode, list[TuneRecord]()
         self._device: CpuDevice = device
         self._share, self._on_record, self._on_progress = share, on_record, on_progress
@@ -357,15 +341,9 @@ class Tuner:
                 self._time(program, 1)
         operation, _, shape = decision.label.partition(" ")
         entry = Entry(
-            self._key(spec),
-            operation,
-            shape,
-            dataclasses.asdict(contest.best),
-            round(1e3 * contest.default_time, 4),
-            round(1e3 * contest.gained_time, 4),
-            decision.tried,
-            dict(decision.skipped),
-        )
+            self._key(spec), operation, shape, dataclasses.asdict(contest.best), round(1e3 * contest.default_time, 4),
+            round(1e3 * contest.gained_time, 4), decision.tried, dict(decision.skipped),
+        )  # fmt: skip
         self._unsaved.append(entry)
         if self.mode != "background":
             self._save()

@@ -3,7 +3,11 @@
 docs/program.md has the format.
 """
 
-from trainer.engine.export.load import LoadedProgram, load_program
-from trainer.engine.export.save import save_program
+from trainer.engine.export.capture import Program, capture_program
+from trainer.engine.export.load import LoadedProgram, ProgramFile, load_program, load_programs
+from trainer.engine.export.save import save_program, save_programs
 
-__all__ = ["LoadedProgram", "load_program", "save_program"]
+__all__ = [
+    "LoadedProgram", "Program", "ProgramFile", "capture_program", "load_program", "load_programs", "save_program",
+    "save_programs",
+]  # fmt: skip

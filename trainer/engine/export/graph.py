@@ -9,20 +9,23 @@ from __future__ import annotations
 import functools
 import inspect
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from trainer import TrainerError
 from trainer.engine.export.attributes import from_json
+from trainer.engine.export.batch import BATCH, PLUS, VARYING_FIELDS, at_batch
 from trainer.engine.graph import primitives as p
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.node import Node, Primitive, make_node
 from trainer.engine.graph.primitives import TABLE
-from trainer.engine.graph.storage import Storage
-from trainer.engine.safetensors import Arrays, is_counts
+from trainer.engine.graph.storage import Shape, Storage
+from trainer.engine.safetensors import is_counts
 
-FORMAT, VERSION, PROGRAM = "trainer program", 1, "program"
+FORMAT, PROGRAM = "trainer program", "program"
+FIXED, ANY_BATCH = 1, 2
+"""Versions of the format: programs for fixed shapes, and for any batch size."""
 INPUT, ARRAY = "input", "array"
 MOST_NODES = 1_000_000
 MOST_AXES = 64
@@ -32,9 +35,7 @@ MOST_WINDOW_PLACES = 1 << 22
 
 @dataclass(frozen=True)
 class ProgramGraph:
-    """Nodes in order; by name the inputs and the arrays, which are leaves without memory, the outputs, and the new
-    values of arrays.
-    """
+    """Nodes in order; by name the inputs, the arrays (leaves without memory), the outputs and new values of arrays."""
 
     nodes: tuple[Node, ...]
     inputs: dict[str, Node]
@@ -62,18 +63,50 @@ def _nbytes(node: Node) -> int:
     return math.prod(node.shape) * node.dtype.itemsize
 
 
-def graph_of(document: Any, arrays: Arrays, where: str) -> ProgramGraph:
-    """The graph of a parsed document.
+Kinds = Mapping[str, tuple[Shape, DType]]
+"""Shape and dtype of each array of a file."""
 
-    Raises:
-        TrainerError: anything in it is not as docs/program.md says.
+
+@dataclass(frozen=True)
+class ProgramDocument:
+    """A parsed document, of which a graph is made for each batch size. Nothing in it is trusted.
+
+    where: of errors. allowed: bytes that all arrays of the file and the values needed at once may take.
     """
-    return _Reader(arrays, where).read(document)
+
+    content: Any
+    kinds: Kinds
+    where: str
+    allowed: int
+
+    @property
+    def has_any_batch(self) -> bool:
+        return isinstance(self.content, dict) and self.content.get("version") == ANY_BATCH
+
+    def graph(self, batch: int | None) -> ProgramGraph:
+        """The graph for a batch size; None for a program of fixed shapes.
+
+        Raises:
+            TrainerError: anything in the document is not as docs/program.md says, or it would need more memory.
+        """
+        graph = _Reader(self.kinds, self.where).read(self.content, batch)
+        peak = graph.peak_bytes()
+        if peak > self.allowed:
+            raise too_large(self.where, peak, self.allowed)
+        return graph
+
+
+def too_large(where: str, found: int, allowed: int) -> TrainerError:
+    """The error for a program that needs more memory than it may have."""
+    return TrainerError(
+        "the program needs more memory than it is allowed", where=where, found=f"{found / 1e9:.3g} GB",
+        expected=f"at most {allowed / 1e9:.3g} GB", hint="If you know it, allow more: load_program(path, memory=…).",
+    )  # fmt: skip
 
 
 class _Reader:
-    def __init__(self, arrays: Arrays, where: str) -> None:
-        self.stored, self.where = arrays, where
+    def __init__(self, kinds: Kinds, where: str) -> None:
+        self.kinds, self.where = kinds, where
         self.nodes: list[Node] = []
         self.inputs: dict[str, Node] = {}
         self.arrays: dict[str, Node] = {}
@@ -84,23 +117,24 @@ class _Reader:
             found=None if found is None else f"{found!r:.200}", expected=expected,
         )  # fmt: skip
 
-    def read(self, document: Any) -> ProgramGraph:
+    def read(self, document: Any, batch: int | None) -> ProgramGraph:
         if not isinstance(document, dict) or document.get("format") != FORMAT:
             raise self.refused("it is none", expected=f'"format": "{FORMAT}"')
-        if type(document.get("version")) is not int or document["version"] != VERSION:
-            raise self.refused("another version of the format", document.get("version"), VERSION)
+        version = document.get("version")
+        if type(version) is not int or version not in (FIXED, ANY_BATCH):
+            raise self.refused("another version of the format", version, f"{FIXED} or {ANY_BATCH}")
         self._fields(document, {"format", "version", "nodes", "outputs", "updates"}, "")
         nodes = document["nodes"]
         if not isinstance(nodes, list) or len(nodes) > MOST_NODES:
             raise self.refused("nodes", type(nodes).__name__, f"a list of at most {MOST_NODES}")
         for index, node in enumerate(nodes):
-            self._read_node(index, node)
-        missing, extra = self.arrays.keys() - self.stored.keys(), self.stored.keys() - self.arrays.keys()
-        if missing or extra:
-            problem = "arrays that are not in the file" if missing else "arrays that no node reads"
-            raise self.refused(problem, sorted(missing or extra))
+            self._read_node(index, node if batch is None else self._at_batch(index, node, batch))
+        if missing := self.arrays.keys() - self.kinds.keys():
+            raise self.refused("arrays that are not in the file", sorted(missing))
         outputs = self._named_nodes(document["outputs"], "outputs", "name")
         updates = self._named_nodes(document["updates"], "updates", "array")
+        if updates and batch is not None:
+            raise self.refused("a program for any batch size with updates", sorted(updates))
         for name, new in updates.items():
             if name not in self.arrays:
                 raise self.refused("an update of no array", name, at="updates")
@@ -111,6 +145,25 @@ class _Reader:
                     f"{old.dtype}{list(old.shape)}", f"updates of {name!r}",
                 )  # fmt: skip
         return ProgramGraph(tuple(self.nodes), self.inputs, self.arrays, outputs, updates)
+
+    def _at_batch(self, index: int, node: Any, batch: int) -> Any:
+        """The node for a batch size, on which an input depends in its first axis alone."""
+        if not isinstance(node, dict):
+            return node
+        if node.get("operation") == INPUT:
+            shape = node.get("shape")
+            if not (isinstance(shape, list) and shape[:1] == [{BATCH: 1, PLUS: 0}] and is_counts(shape[1:])):
+                expected = 'a list of {"batch": 1, "plus": 0} and whole numbers of at least 0'
+                raise self.refused("the shape of an input", shape, expected, f"node {index}")
+        try:
+            known = {name: at_batch(node[name], batch) for name in VARYING_FIELDS if isinstance(node.get(name), list)}
+            if isinstance(attributes := node.get("attributes"), dict):
+                known["attributes"] = {name: at_batch(value, batch) for name, value in attributes.items()}
+        except (ValueError, RecursionError) as error:
+            raise self.refused(
+                "a number that depends on the batch", str(error)[:200], "two whole numbers", f"node {index}"
+            ) from None
+        return {**node, **known}
 
     def _read_node(self, index: int, node: Any) -> None:
         at = f"node {index}"
@@ -142,10 +195,10 @@ class _Reader:
         known_names = self.inputs if kind == INPUT else self.arrays
         if not isinstance(name, str) or not name or name in known_names:
             raise self.refused("a name", name, "a text, once", at)
-        if kind == ARRAY and name in self.stored:
-            values, stored = self.stored[name]
-            if (values.shape, stored) != (shape, dtype):
-                found, expected = f"{stored}{list(values.shape)}", f"{dtype}{list(shape)}"
+        if kind == ARRAY and name in self.kinds:
+            stored_shape, stored = self.kinds[name]
+            if (stored_shape, stored) != (shape, dtype):
+                found, expected = f"{stored}{list(stored_shape)}", f"{dtype}{list(shape)}"
                 raise self.refused(f"array {name!r} is another", found, expected, at)
         leaf = known_names[name] = p.buffer(Storage(shape, dtype, name=name))
         return leaf

@@ -1,38 +1,61 @@
-"""`engine.load_program`: a program file as something to call, on any device, with the bits of the original."""
+"""`engine.load_program`: programs of a file as something to call, on any device, with the bits of the original."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from trainer import TrainerError
-from trainer.engine.export.graph import PROGRAM, ProgramGraph, graph_of
+from trainer.engine.export.batch import extent_text
+from trainer.engine.export.graph import INPUT, PROGRAM, ProgramDocument, too_large
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.errors import user_line
+from trainer.engine.graph.node import Node
 from trainer.engine.graph.rewrite import replaced
 from trainer.engine.safetensors import decoded, parsed
 from trainer.engine.state import State
 from trainer.engine.tensor import Tensor, as_tensor
 from trainer.engine.tracing.trace import trace
 
+Extents = tuple[int | str, ...]
+
 
 class LoadedProgram:
     """A program from a file. Call it with its inputs, in order or by name; it returns its outputs by name.
 
-    inputs, outputs: (dtype, shape) by name. arrays: what it computes with, as states; those in `updated` are changed by
-    each call.
+    inputs, outputs: (dtype, shape) by name; an extent that depends on the batch size is a text such as `batch` or
+    `100*batch`. arrays: what it computes with, as states; those in `updated` are changed by each call.
     """
 
-    def __init__(self, graph: ProgramGraph, arrays: dict[str, State]) -> None:
-        self._graph = graph
-        self.arrays = arrays
-        self.inputs = {name: (node.dtype, node.shape) for name, node in graph.inputs.items()}
-        self.outputs = {name: (node.dtype, node.shape) for name, node in graph.outputs.items()}
+    def __init__(self, document: ProgramDocument, states: Mapping[str, State]) -> None:
+        self._document = document
+        self._fixed = None if document.has_any_batch else document.graph(None)
+        graph = self._fixed or document.graph(1)  # which checks it
+        self.arrays = {name: states[name] for name in graph.arrays}
+        self.inputs = {name: (node.dtype, self._extents(INPUT, name, node)) for name, node in graph.inputs.items()}
+        self.outputs = {name: (node.dtype, self._extents("", name, node)) for name, node in graph.outputs.items()}
         self.updated = tuple(graph.updates)
         self._step = trace(self._replay)
+
+    @property
+    def has_any_batch(self) -> bool:
+        """Whether it takes batches of every size along the first axis of its inputs."""
+        return self._fixed is None
+
+    def _extents(self, kind: str, name: str, node: Node) -> Extents:
+        """The shape of an input or output, in which the batch stands by its name."""
+        if self._fixed is not None:
+            return node.shape
+        content = self._document.content
+        if kind == INPUT:
+            return "batch", *node.shape[1:]
+        number = next(output["node"] for output in content["outputs"] if output["name"] == name)
+        return tuple(map(extent_text, content["nodes"][number]["shape"]))
 
     def __call__(self, *args: Any, **kwargs: Any) -> dict[str, Tensor]:
         """Run the program.
@@ -47,18 +70,23 @@ class LoadedProgram:
         if len(given) < len(args) + len(kwargs) or given.keys() != self.inputs.keys():
             found = [*names[: len(args)], *kwargs]
             raise _refused("the inputs", ", ".join(found) or "none", f"{', '.join(names) or 'none'}, each once")
-        return self._step({name: self._fitting(name, given[name]) for name in names})
+        tensors = {name: as_tensor(given[name], operation="load_program") for name in names}
+        batch = next((tensor.shape[0] for tensor in tensors.values() if tensor.shape), 0)
+        for name, tensor in tensors.items():
+            self._check_input(name, tensor, batch)
+        return self._step(tensors)
 
-    def _fitting(self, name: str, value: Any) -> Tensor:
-        tensor = as_tensor(value, operation="load_program")
-        if (tensor.dtype, tensor.shape) != self.inputs[name]:
-            dtype, shape = self.inputs[name]
-            found, expected = f"{tensor.dtype}{list(tensor.shape)}", f"{dtype}{list(shape)}"
+    def _check_input(self, name: str, tensor: Tensor, batch: int) -> None:
+        dtype, shape = self.inputs[name]
+        if self._fixed is None and batch > 0:
+            shape = (batch, *shape[1:])
+        if (tensor.dtype, tensor.shape) != (dtype, shape):
+            found, expected = f"{tensor.dtype}{list(tensor.shape)}", _listed(dtype, shape)
             raise _refused(f"input {name!r} is of another kind", found, expected)
-        return tensor
 
     def _replay(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
-        graph = self._graph
+        """Traced: called once for each batch size, and again for one that was not used for long."""
+        graph = self._fixed or self._document.graph(next(iter(inputs.values())).shape[0] if inputs else 1)
         instead = {leaf: inputs[name].node for name, leaf in graph.inputs.items()}
         instead |= {leaf: self.arrays[name].node for name, leaf in graph.arrays.items()}
         news = iter(replaced([*graph.updates.values(), *graph.outputs.values()], instead))
@@ -67,10 +95,23 @@ class LoadedProgram:
         return {name: Tensor(next(news)) for name in graph.outputs}
 
     def __repr__(self) -> str:
-        def listed(kinds: dict[str, tuple[DType, tuple[int, ...]]]) -> str:
-            return ", ".join(f"{name}: {dtype}{list(shape)}" for name, (dtype, shape) in kinds.items())
+        def listed(kinds: dict[str, tuple[DType, Extents]]) -> str:
+            return ", ".join(f"{name}: {_listed(*kind)}" for name, kind in kinds.items())
 
         return f"LoadedProgram({listed(self.inputs)} -> {listed(self.outputs)})"
+
+
+def _listed(dtype: DType, shape: Extents) -> str:
+    return f"{dtype}[{', '.join(map(str, shape))}]"
+
+
+@dataclass(frozen=True)
+class ProgramFile:
+    """What a file holds: programs by name ("" is the name of one alone), the arrays that they share, other texts."""
+
+    programs: dict[str, LoadedProgram]
+    arrays: dict[str, State]
+    metadata: dict[str, str]
 
 
 def load_program(path: str | Path, *, memory: int | None = None) -> LoadedProgram:
@@ -86,24 +127,48 @@ def load_program(path: str | Path, *, memory: int | None = None) -> LoadedProgra
     Raises:
         TrainerError: the file can't be read, is not as docs/program.md says, or would need more memory.
     """
+    found = load_programs(path, memory=memory)
+    if found.programs.keys() != {""}:
+        raise TrainerError(
+            "a file of several programs", where=str(path), found=", ".join(map(ascii, found.programs)),
+            expected="one that save_program wrote",
+        )  # fmt: skip
+    return found.programs[""]
+
+
+def load_programs(path: str | Path, *, memory: int | None = None) -> ProgramFile:
+    """All programs of a file, checked as `load_program` checks one.
+
+    Raises:
+        TrainerError: as `load_program` does.
+    """
     where, allowed = str(path), _physical_memory() if memory is None else memory
     try:
         with open(path, "rb") as file:
             size = os.fstat(file.fileno()).st_size
             if size > allowed:
-                raise _too_large(where, size, allowed)
+                raise too_large(where, size, allowed)
             content = file.read()
     except OSError as error:
         found = (error.strerror or str(error)).lower()
         raise TrainerError("can't read the program", where=where, found=found) from error
     arrays, metadata = decoded(content, where)
-    if PROGRAM not in metadata:
+    texts = {key: metadata.pop(key) for key in list(metadata) if key == PROGRAM or key.startswith(f"{PROGRAM} ")}
+    if not texts:
         raise TrainerError("a safetensors file without a program", where=where, expected="one that save_program wrote")
-    graph = graph_of(parsed(metadata[PROGRAM], f"{where}, program"), arrays, where)
-    peak = graph.peak_bytes()
-    if peak > allowed:
-        raise _too_large(where, peak, allowed)
-    return LoadedProgram(graph, {name: _state(name, *arrays[name]) for name in graph.arrays})
+    kinds = {name: (values.shape, dtype) for name, (values, dtype) in arrays.items()}
+    states = {name: _state(name, *arrays[name]) for name in arrays}
+    programs = {}
+    for key, text in texts.items():
+        at = f"{where}, {ascii(key)[1:-1]:.80}"
+        document = ProgramDocument(parsed(text, at), kinds, at, allowed)
+        programs[key.removeprefix(PROGRAM).removeprefix(" ")] = LoadedProgram(document, states)
+    unread = states.keys() - {name for program in programs.values() for name in program.arrays}
+    if unread:
+        raise TrainerError(
+            "not a program that can be run: arrays that no node reads", where=where, found=f"{sorted(unread)!r:.200}"
+        )
+    return ProgramFile(programs, states, metadata)
 
 
 def _state(name: str, values: np.ndarray, dtype: DType) -> State:
@@ -114,13 +179,6 @@ def _state(name: str, values: np.ndarray, dtype: DType) -> State:
 
 def _physical_memory() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 8 << 30
-
-
-def _too_large(where: str, found: int, allowed: int) -> TrainerError:
-    return TrainerError(
-        "the program needs more memory than it is allowed", where=where, found=f"{found / 1e9:.3g} GB",
-        expected=f"at most {allowed / 1e9:.3g} GB", hint="If you know it, allow more: load_program(path, memory=…).",
-    )  # fmt: skip
 
 
 def _refused(problem: str, found: object, expected: object) -> TrainerError:

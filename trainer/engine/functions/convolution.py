@@ -113,9 +113,7 @@ def average_pool(x: Any, /, window: Any, stride: Any = None, padding: Any = 0) -
 
 
 def averaged(x: Any, window: Any, stride: Any, padding: Any, counted: Any) -> Tensor:
-    """As `average_pool`, over what lies in the picture and in `counted` places of padding: (before, after) for each
-    axis, None for all.
-    """
+    """`average_pool` over the picture and `counted` places of padding: (before, after) of each axis; None: all."""
     name = "average_pool"
     tensor = _images(name, x)
     if not tensor.dtype.is_float:

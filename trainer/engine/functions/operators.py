@@ -48,18 +48,16 @@ _METHODS: dict[str, Callable[..., Any]] = {
 _OPERANDS = (Tensor, *NUMBERS, np.ndarray, np.generic)
 
 
-def _operator(function: Callable[[Any, Any], Tensor]) -> Callable[[Tensor, Any], Any]:
+def _operators(function: Callable[[Any, Any], Tensor]) -> tuple[Callable[[Tensor, Any], Any], ...]:
+    """The operator that `function` is, and the one for a tensor on the right."""
+
     def operator(self: Tensor, other: Any) -> Any:
         return function(self, other) if isinstance(other, _OPERANDS) else NotImplemented
 
-    return operator
-
-
-def _reflected(function: Callable[[Any, Any], Tensor]) -> Callable[[Tensor, Any], Any]:
-    def operator(self: Tensor, other: Any) -> Any:
+    def reflected(self: Tensor, other: Any) -> Any:
         return function(other, self) if isinstance(other, _OPERANDS) else NotImplemented
 
-    return operator
+    return operator, reflected
 
 
 def _reshape(self: Tensor, *shape: Any) -> Tensor:
@@ -70,10 +68,10 @@ def _reshape(self: Tensor, *shape: Any) -> Tensor:
 def attach() -> None:
     """Give `Tensor` its operators and methods."""
     for name, function in _BINARY.items():
-        setattr(Tensor, f"__{name}__", _operator(function))
-        setattr(Tensor, f"__r{name}__", _reflected(function))
+        for prefix, operator in zip(("", "r"), _operators(function), strict=True):
+            setattr(Tensor, f"__{prefix}{name}__", operator)
     for name, function in _COMPARISONS.items():
-        setattr(Tensor, f"__{name}__", _operator(function))
+        setattr(Tensor, f"__{name}__", _operators(function)[0])
     for name, unary in _UNARY.items():
         setattr(Tensor, f"__{name}__", unary)
     for name, method in _METHODS.items():

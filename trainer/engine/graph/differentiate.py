@@ -65,10 +65,7 @@ def _bundle_gradient(node: Node, parts: Mapping[int, list[Node]]) -> Sequence[No
 
 
 def _distinct(output: Node, targets: set[Node]) -> tuple[dict[Node, tuple[Node, ...]], Node]:
-    """The nodes that `output` depends on and that may depend on `targets`, because they were made later: of equal ones
-    the first, in the order in which they were made, each with its inputs; and the node of `output`. Those of `targets`
-    equal no other; other aliases are what they alias.
-    """
+    """The nodes made after `targets` that `output` depends on, merged, with their inputs; and `output`'s."""
     first: dict[Node, Node] = {}
     known: dict[tuple[object, ...], Node] = {}
     sources: dict[Node, tuple[Node, ...]] = {}

@@ -1,19 +1,32 @@
-"""Floats of 16 bits as they lie in memory (bfloat16 as uint16 bit patterns, float16 as NumPy's), and as they are
-computed with (float32). Every conversion to them goes through float32.
-"""
+"""Floats of 16 bits: in memory (bfloat16 as uint16 bit patterns), and computed with in float32."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from trainer.engine.graph import bfloat16, dtypes
+from trainer.engine.graph import dtypes
 from trainer.engine.graph.dtypes import DType
+
+
+def to_bits(array: np.ndarray) -> np.ndarray:
+    """The uint16 bit patterns of a float `array` rounded to bfloat16: the upper half of a float32, ties to even."""
+    with np.errstate(over="ignore"):
+        single = np.ascontiguousarray(array, np.float32)
+    bits = single.view(np.uint32).astype(np.uint64)
+    rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
+    quiet = (bits >> 16) | 0x40
+    return np.where(np.isnan(single), quiet, rounded).astype(np.uint16).reshape(np.shape(array))
+
+
+def from_bits(bits: np.ndarray) -> np.ndarray:
+    """The float32 values of uint16 bit patterns, an array of no axes too; exact."""
+    return np.asarray(bits.astype(np.uint32) << 16).view(np.float32)
 
 
 def stored(values: np.ndarray, dtype: DType) -> np.ndarray:
     """`values` as memory of a 16-bit `dtype` holds them; those of other dtypes as they are."""
     if dtype is dtypes.bfloat16:
-        return bfloat16.to_bits(values)
+        return to_bits(values)
     if dtype is dtypes.float16:
         with np.errstate(over="ignore"):
             return values.astype(np.float32, copy=False).astype(np.float16)
@@ -23,7 +36,7 @@ def stored(values: np.ndarray, dtype: DType) -> np.ndarray:
 def widened(memory: np.ndarray, dtype: DType) -> np.ndarray:
     """What memory of a 16-bit `dtype` holds, as float32; memory of other dtypes as it is. Exact."""
     if dtype is dtypes.bfloat16:
-        return bfloat16.from_bits(memory)
+        return from_bits(memory)
     return memory.astype(np.float32) if dtype is dtypes.float16 else memory
 
 

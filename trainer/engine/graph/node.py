@@ -22,9 +22,7 @@ Family = Literal[
 
 
 Gradient = Callable[["Node", Any], Sequence["Node | None"]]
-"""(node, cotangent) -> one node, or None for zero, for each input; see `graph.derivatives`. The cotangent of a
-bundle is a tuple: one node, or None, for each output.
-"""
+"""(node, cotangent) -> a node or None (zero) for each input. The cotangent of a bundle is a tuple of such."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -132,17 +130,9 @@ def nobody() -> None:
 
 
 def topological(outputs: Sequence[Node], since: int = 0) -> list[Node]:
-    """Every node that `outputs` depend on, each once, inputs before users, in the order in which they were made; none
-    whose sequence is below `since`.
-    """
-    seen: set[Node] = set(outputs)
-    stack = list(seen)
-    while stack:
-        for child in stack.pop().inputs:
-            if child.sequence >= since and child not in seen:
-                seen.add(child)
-                stack.append(child)
-    return sorted(seen, key=_SEQUENCE)
+    """Every node that `outputs` depend on in the order in which they were made; none older than `since`."""
+    found = reached(outputs, lambda node: [source for source in node.inputs if source.sequence >= since])
+    return sorted(found, key=_SEQUENCE)
 
 
 def reached(starts: Iterable[_Element], following: Callable[[_Element], Iterable[_Element]]) -> dict[_Element, None]:

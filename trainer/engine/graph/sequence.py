@@ -13,9 +13,7 @@ _ticking = threading.Lock()
 
 
 def tick(nbytes: int) -> None:
-    """Let `nbytes` of new memory count as one node per `BYTES_PER_TICK` in the sequence of nodes: what bounds the
-    history of unread values then bounds their memory, too.
-    """
+    """Count `BYTES_PER_TICK` of new memory as one node: what bounds unread history then bounds its memory too."""
     global ticks
     if nbytes >= BYTES_PER_TICK:
         with _ticking:

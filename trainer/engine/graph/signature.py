@@ -18,9 +18,7 @@ _LONGEST_PATH = 8
 
 
 Arguments = tuple[list[Node], list[Node], list[Node]]
-"""What differs between graphs of one structure: the nodes with a value; the constants of which no special number is
-one; and the slices of a leaf, or of what only moves a leaf's elements, which differ in where they begin.
-"""
+"""Nodes with a value; constants other than special numbers; and slices of a leaf, or of a leaf moved."""
 
 
 def signature(outputs: Sequence[Node]) -> tuple[tuple[Any, ...], Arguments]:

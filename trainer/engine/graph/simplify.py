@@ -29,9 +29,7 @@ _FOLDED = frozenset(
     | {"maximum", "minimum", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_invert"}
 )
 SPECIAL_NUMBERS = frozenset({0, NEGATIVE_ZERO, 1, -1, math.inf, -math.inf, math.nan})
-"""The constants that a rule here, a kernel or LLVM may treat in its own way, True and False (1 and 0) among them. What
-becomes of any other number does not depend on which it is.
-"""
+"""Constants that a rule, a kernel or LLVM may treat in its own way, as no other number is; True and False too."""
 
 _COPIES = frozenset({"reshape", "permute", "expand", "slice", "flip", "barrier", "stop_gradient"})
 

@@ -20,9 +20,7 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The order in which logical axes lie in memory, slowest first; dense. (0, 1, 2, 3) is NCHW, (0, 2, 3, 1)
-    channels-last.
-    """
+    """Logical axes in the order in memory, slowest first: (0, 1, 2, 3) is NCHW, (0, 2, 3, 1) channels-last."""
 
     order: tuple[int, ...]
 
@@ -43,6 +41,11 @@ class Layout:
             strides[axis] = step
             step *= shape[axis]
         return tuple(strides)
+
+
+CHANNELS_LAST = Layout((0, 2, 3, 1))
+WEIGHTS = Layout((2, 3, 1, 0))
+"""Of convolutions, with output channels innermost: [R, S, C, K] of the logical [K, C, R, S]."""
 
 
 class Memory(Protocol):
@@ -107,21 +110,9 @@ class Storage:
     """
 
     __slots__ = (
-        *(
-            "__weakref__",
-            "_address",
-            "block",
-            "dtype",
-            "is_state",
-            "layout",
-            "name",
-            "owner",
-            "settled",
-            "shape",
-            "updates",
-            "writes",
-        ),
-    )
+        "__weakref__", "_address", "block", "dtype", "is_state", "layout", "name", "owner", "settled", "shape",
+        "updates", "writes",
+    )  # fmt: skip
 
     def __init__(self, shape: Shape, dtype: DType, *, is_state: bool = False, name: str = "") -> None:
         self.shape, self.dtype, self.is_state, self.name = shape, dtype, is_state, name
@@ -152,9 +143,7 @@ class Storage:
 
     @property
     def address(self) -> int:
-        """Where the elements begin on the host, to which they move. Asking NumPy takes a microsecond, so it is asked
-        once.
-        """
+        """Where the elements begin on the host, to which they move; kept, since asking NumPy takes 1 µs."""
         if not self._address:
             self.move(HOST)
             self._address = self.block.ctypes.data
@@ -237,9 +226,7 @@ class Storage:
         return copy
 
     def copied_to(self, memory: np.ndarray) -> Callable[[], np.ndarray]:
-        """Copy the elements that are there now. Gives a function that returns them, as `view` does: on `memory`, flat
-        and of their size, once the owner has sent them.
-        """
+        """Copy the elements as they are now to flat `memory`; gives a function that returns them as `view` does."""
         if self.owner is HOST:
             memory[...] = self.flat()[: memory.size]
             return lambda: self._logical(memory)

@@ -22,9 +22,7 @@ def box_area(boxes: Tensor) -> Tensor:
 
 
 def box_iou(boxes: Tensor, others: Tensor) -> Tensor:
-    """Intersection over union of each of `boxes` [..., N, 4] with each of `others` [..., M, 4]: [..., N, M]; 0 where
-    both are empty.
-    """
+    """Intersection over union of `boxes` [..., N, 4] and `others` [..., M, 4]: [..., N, M]; 0 where both are empty."""
     rows, columns = functions.expand_dims(boxes, axis=-2), functions.expand_dims(others, axis=-3)
     shared, union = _shared(rows, columns)
     return functions.where(union > 0, shared / functions.where(union > 0, union, 1), 0)

@@ -10,21 +10,9 @@ from trainer.engine.nn.resampling import interpolate, pixel_shuffle, pixel_unshu
 from trainer.engine.tensor import Tensor
 
 __all__ = [
-    "elu",
-    "gelu",
-    "interpolate",
-    "largest",
-    "leaky_relu",
-    "log_softmax",
-    "pixel_shuffle",
-    "pixel_unshuffle",
-    "relu",
-    "sigmoid",
-    "silu",
-    "softmax",
-    "softplus",
-    "tanh",
-]
+    "elu", "gelu", "interpolate", "largest", "leaky_relu", "log_softmax", "pixel_shuffle", "pixel_unshuffle", "relu",
+    "sigmoid", "silu", "softmax", "softplus", "tanh",
+]  # fmt: skip
 
 
 def relu(x: Tensor) -> Tensor:

@@ -150,9 +150,7 @@ class Module:
         return {name: state for state, name in states.items()}
 
     def named_shapes(self, *, each_once: bool = False) -> dict[str, tuple[int, ...]]:
-        """The shapes of parameters and buffers by name, without making them; what two modules share has both names, or
-        `each_once` the first.
-        """
+        """Shapes of parameters and buffers by name, without making them; shared ones `each_once`, or by all names."""
         shapes: dict[str, tuple[int, ...]] = {}
         seen: set[int] = set()
         for name, module, attribute in self._places():

@@ -16,7 +16,7 @@ from trainer.engine.targets.cpu.templates.few_outputs import FewOutputsSpec
 from trainer.engine.targets.cpu.templates.statistics import StatisticsSpec
 
 _NO_ARITHMETIC = frozenset(
-    {"load", "constant", "cast", "bitcast", "where", "equal", "not_equal", "less", "less_equal", "logical_and"}
+    {"load", "constant", "cast", "where", "equal", "not_equal", "less", "less_equal", "logical_and"}
     | {"logical_or", "logical_xor", "logical_not", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_invert"}
     | {"shift_left", "shift_right", "shift_right_logical", "isnan", "isinf", "isfinite"}
 )

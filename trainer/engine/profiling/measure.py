@@ -96,16 +96,10 @@ def put_together(
     rows: list[Row] = []
     for place, program in enumerate(programs[0]):
         rows += _rows(program.launches, [timeline.spans[place] for timeline in timelines], limits)
-    return Profile(
-        len(calls),
-        threads,
-        statistics.median(call.finished - call.begun for call in calls),
-        statistics.median(sum(span.finished - span.begun for span in timeline.spans) for timeline in timelines),
-        statistics.median(sum(span.waking for span in timeline.spans) for timeline in timelines),
-        tuple(rows),
-        limits,
-        timelines,
-    )
+    seconds = statistics.median(call.finished - call.begun for call in calls)
+    inside = statistics.median(sum(span.finished - span.begun for span in timeline.spans) for timeline in timelines)
+    waking = statistics.median(sum(span.waking for span in timeline.spans) for timeline in timelines)
+    return Profile(len(calls), threads, seconds, inside, waking, tuple(rows), limits, timelines)
 
 
 def _rows(launches: Sequence[Launch], spans: Sequence[Span], limits: Peaks) -> list[Row]:

@@ -45,9 +45,7 @@ class Profile:
         return sum(row.waiting for row in self.rows)
 
     def grouped(self, by: By) -> list[Row]:
-        """Rows that belong together as one, the longest first: "launch" (none), "kernel" (same kernel and shape),
-        "module".
-        """
+        """Rows added up, longest first: by "launch" (none), "kernel" (same kernel and shape) or "module"."""
         if by not in GROUPS:
             raise TrainerError("a profile has no such groups", found=repr(by), expected=", ".join(GROUPS))
         return grouped(self.rows, by)

@@ -13,9 +13,7 @@ FEWEST_COLUMNS = 2
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """`importance`: the columns with the least go first where there is no room. `text` takes the row and the seconds of
-    the step.
-    """
+    """`importance`: the lowest columns go first where there is no room. `text` takes a row and the step's seconds."""
 
     title: str
     width: int

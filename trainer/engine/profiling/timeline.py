@@ -73,13 +73,9 @@ def span_of(run: ProgramRun[Program], waits: tuple[bool, ...], clock: Clock) -> 
     """A recorded run in seconds."""
     moments = clock.seconds(run.stamps)
     launches = len(run.program.launches)
-    return Span(
-        tuple(launch.label for launch in run.program.launches),
-        waits,
-        run.begun,
-        min(float(moments[0, launches, 1]), run.begun + run.seconds),  # inside its call, however the clocks differ
-        moments[:, :launches, 0],
-        moments[:, :launches, 1],
-        moments[:, :launches, 2],
-        moments[:, launches, 0],
-    )
+    finished = min(
+        float(moments[0, launches, 1]), run.begun + run.seconds
+    )  # inside its call, however the clocks differ
+    labels = tuple(launch.label for launch in run.program.launches)
+    arrived, began, ended = (moments[:, :launches, which] for which in range(3))
+    return Span(labels, waits, run.begun, finished, arrived, began, ended, moments[:, launches, 0])

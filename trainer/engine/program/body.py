@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from trainer.engine.graph import dtypes
 from trainer.engine.graph.node import Node, Shape, reached
 from trainer.engine.graph.storage import Layout
-from trainer.engine.program.epilogue import Addressing, Epilogue, EpilogueOperand
-from trainer.engine.program.spec import Instruction
+from trainer.engine.program.spec import Addressing, Epilogue, EpilogueOperand, Instruction
 from trainer.engine.program.views import Coordinates, Linear, NodeView, identity, through
 
 
@@ -126,9 +125,7 @@ class Body:
 
 
 def _addressing(load: Load, shape: Shape, layout: Layout, channel: int) -> Addressing | None:
-    """How a contraction's kernel finds what `load` reads at each point of `shape`, which lies in `layout`; None where
-    it does not.
-    """
+    """How a contraction's kernel finds what `load` reads at each point of `shape` in `layout`, if it can."""
     if load.base is None:
         return None
     steps = {axis: step for axis, step in enumerate(load.strides) if shape[axis] != 1 and step}
@@ -179,9 +176,7 @@ def tidy(body: Body, stored: Sequence[int]) -> tuple[list[Instruction], list[Loa
 def as_epilogue(
     root: Node, body: Body, layout: Layout, channel: int, is_main: Callable[[Load, Addressing | None], bool]
 ) -> tuple[Epilogue, list[Load], tuple[Load, ...]] | None:
-    """The epilogue (or prologue) that computes `root`, stored in `layout`, from the array whose loads `is_main` takes;
-    these loads; and the further operands. None where a kernel can't address one of those.
-    """
+    """The epilogue that computes `root` from the array whose loads `is_main` takes, these loads, and its operands."""
     position = body.root(root)
     kept, place = _pruned(body.instructions, [position])
     if place[position] != len(kept) - 1:

@@ -199,9 +199,7 @@ class _Builder:
                 self.buffers[node] = Buffer(node.size, node.dtype, f"result {index}", result=index)
 
     def _place_updates(self, groups: Sequence[Group], fused: Mapping[Node, Fused]) -> None:
-        """New values of states are computed straight into the state's memory where nothing reads the old value
-        afterwards.
-        """
+        """New values of states are computed into the state's memory where nothing reads the old value later."""
         owner = {root: index for index, item in enumerate(groups) for root in item.roots}
         last_read: dict[Storage, int] = {}
         for index, item in enumerate(groups):
@@ -266,9 +264,7 @@ def _dense(buffer: Buffer, node: Node, layout: Layout) -> View:
 
 
 def _parts(node: Node, strides: tuple[int, ...]) -> Iterator[tuple[Node, int, tuple[int, ...]]]:
-    """Each input of a pad or a concatenation, the element of the output where it begins, and the strides in the output
-    along its axes: interior padding becomes a stride.
-    """
+    """Each input of a pad or concatenation, where it begins in the output, and its strides there."""
     if node.name == "pad":
         low, interior = node.attribute("low"), node.attribute("interior")
         offset = sum(step * before for step, before in zip(strides, low, strict=True))
@@ -288,9 +284,7 @@ def _lies_alike(node: Node, storage: Storage, plan: Partition) -> bool:
 
 
 def _reads_only_what_it_writes(item: Group, fused: Fused | None, storage: Storage, plan: Partition) -> bool:
-    """Whether a loop, or a contraction in its epilogue, reads `storage` only at the element that it is about to
-    write.
-    """
+    """Whether a loop, or an epilogue, reads `storage` only at the element that it is about to write."""
     if fused is not None:
         loads, shape = fused.loads, fused.root.shape
         if any(_is_in(plan.views[source].base, storage) for source in fused.contraction.inputs):

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from trainer.engine.graph.node import Node
 from trainer.engine.program.body import Body, Load, as_epilogue
-from trainer.engine.program.epilogue import Epilogue
 from trainer.engine.program.group import Group
 from trainer.engine.program.partition import Partition
+from trainer.engine.program.spec import Epilogue
 from trainer.engine.program.work import Exchanges, View
 
 _TAKES = {"matmul": -1, "convolution": 1, "convolution_input_gradient": 1}
@@ -29,9 +29,7 @@ class Fused:
 def fuse_epilogues(
     groups: Sequence[Group], plan: Partition, results: set[Node]
 ) -> tuple[list[Group], dict[Node, Fused]]:
-    """Groups with every fitting loop turned into the call of the contraction before it; and what to fuse, by the
-    loop's root.
-    """
+    """Groups in which contractions take every fitting loop, and what they took, by the loop's root."""
     readers: dict[Node, list[Group]] = {}
     for item in groups:
         for node in item.reads:
@@ -78,7 +76,7 @@ def _fit(contraction: Node, root: Node, body: Body, plan: Partition) -> Fused | 
 
 def exchanges(operands: Sequence[View], others: Sequence[View], epilogue: Epilogue, write: View) -> Exchanges:
     """(output, input) where an epilogue reads an array of the output's size and layout, at each element just before it
-    is stored (`epilogue.EpilogueOperand`), and the item reads it in no other way. `others` are its operands.
+    is stored (`spec.EpilogueOperand`), and the item reads it in no other way. `others` are its operands.
     """
     target, found = write.buffer, []
     for operand, view in zip(epilogue.operands, others, strict=True):

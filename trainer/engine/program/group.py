@@ -24,9 +24,7 @@ _CALLED = ("contraction", "window", "index", "bundle")
 
 @dataclass(eq=False, slots=True)
 class Group:
-    """Stored nodes that one kernel computes: a "loop", a "reduction", or of another kind ("call") a single node, or a
-    bundle and its outputs.
-    """
+    """Stored nodes that one kernel computes: a "loop", a "reduction", or a "call" (one node, or a bundle's outputs)."""
 
     kind: str
     roots: list[Node]
@@ -67,9 +65,7 @@ def group(plan: Partition) -> list[Group]:
 
 
 def iteration_shape(root: Node) -> Shape:
-    """The space that a root's kernel runs over: its own, or its input's where a reduction or a merging reshape ends
-    it.
-    """
+    """The space that a root's kernel runs over: a reduction's and a merging reshape's is their input's."""
     return root.inputs[0].shape if root.name in REDUCTIONS or root.name == "reshape" else root.shape
 
 

@@ -22,9 +22,7 @@ REASONS = {
 
 @dataclass(frozen=True, slots=True)
 class LayoutCopy:
-    """A launch that is there for a layout alone; `nbytes` are those that it writes. `repeats`: an earlier launch has
-    copied the same values into the same layout.
-    """
+    """A launch that writes `nbytes` for a layout alone; `repeats`: an earlier launch has made the same copy."""
 
     launch: int
     label: str

@@ -31,9 +31,7 @@ _PAIRED_AXES = {"matmul": (-1, -2), "convolution": (1, 1), "convolution_input_gr
 
 
 def legalise(outputs: Sequence[Node], wide_groups: Sequence[int] = ()) -> list[Node]:
-    """Graph to graph: accumulate 16-bit floats in float32 (rounding once, at the end) and bytes in int32; drop spent
-    markers. `wide_groups`: convolutions whose groups have so many channels are computed in float32.
-    """
+    """Graph to graph: sums of 16-bit floats in float32, of bytes in int32, as of `wide_groups`; no markers."""
     common = Common()
     return rebuilt(outputs, lambda node, inputs: common.of(_legal(node, inputs, wide_groups)))
 

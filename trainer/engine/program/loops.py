@@ -17,16 +17,10 @@ REDUCTION_BLOCKS = 256
 
 
 def loop(
-    extents: Sequence[int],
-    body: Sequence[Instruction],
-    reads: Sequence[View],
-    writes: Sequence[View],
-    stored: Sequence[int],
-    label: str,
-) -> Work:
-    """An element-wise loop over `extents` (any order: the first output's strides decide which runs innermost). The
-    operands' strides run along `extents`.
-    """
+    extents: Sequence[int], body: Sequence[Instruction], reads: Sequence[View], writes: Sequence[View],
+    stored: Sequence[int], label: str,
+) -> Work:  # fmt: skip
+    """An element-wise loop over `extents`, in any order: strides of the first output decide what is innermost."""
     order = sorted(
         (axis for axis in range(len(extents)) if extents[axis] != 1),
         key=lambda axis: (-abs(writes[0].strides[axis]), axis),
@@ -34,16 +28,9 @@ def loop(
     operands = [view.strides for view in (*reads, *writes)]
     sizes, strides = collapse([extents[a] for a in order], [[s[a] for a in order] for s in operands])
     return Work(
-        "loop",
-        None,
-        laid(reads, sizes, strides),
-        laid(writes, sizes, strides[len(reads) :]),
-        label,
-        tuple(sizes),
-        tuple(body),
-        tuple(stored),
-        in_place=_exchanges(extents, reads, writes),
-    )
+        "loop", None, laid(reads, sizes, strides), laid(writes, sizes, strides[len(reads) :]), label, tuple(sizes),
+        tuple(body), tuple(stored), in_place=_exchanges(extents, reads, writes),
+    )  # fmt: skip
 
 
 def copy(source: View, target: View, label: str) -> Work:

@@ -22,9 +22,7 @@ class MemoryPlan:
 
 
 def plan_memory(works: Sequence[Work]) -> MemoryPlan:
-    """Place every arena buffer: in order of first use, in place of one that ends there or in the lowest gap that is
-    free for its whole life.
-    """
+    """Place arena buffers in order of first use: in place of one that ends there, or in the lowest free gap."""
     last: dict[Buffer, int] = {}
     for index, work in enumerate(works):
         for buffer in work.buffers:

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from trainer.engine.graph.dtypes import float32
 from trainer.engine.graph.node import Node, reached
+from trainer.engine.graph.storage import CHANNELS_LAST
 from trainer.engine.program.body import Body, Load, as_epilogue
-from trainer.engine.program.epilogue import Epilogue
-from trainer.engine.program.layouts import CHANNELS_LAST
+from trainer.engine.program.spec import Epilogue
 from trainer.engine.program.views import NodeView
 
 _CHANNEL = 1

@@ -25,9 +25,8 @@ def schedule(works: Sequence[Work], features: Features, is_single: Callable[[Wor
     for index in range(len(works) - 1, -1, -1):
         if moved[index]:
             for earlier in before[index]:
-                moved[earlier] = moved[earlier] or (
-                    _writes_little(works[earlier], features) and is_single(works[earlier])
-                )
+                written = sum(buffer.nbytes for buffer in works[earlier].targets)
+                moved[earlier] |= written <= features.small_bytes and is_single(works[earlier])
     position: list[tuple[int, ...]] = []
     for index in range(len(works)):
         wait = max((position[earlier] for earlier in before[index]), default=(-1,))
@@ -52,10 +51,6 @@ def _frees(work: Work, index: int, first: dict[Buffer, int], last: dict[Buffer, 
     """Bytes of what ends at a work, less what begins there."""
     ended = sum(buffer.nbytes for buffer in work.sources if last.get(buffer) == index)
     return ended - sum(buffer.nbytes for buffer in work.targets if first.get(buffer) == index)
-
-
-def _writes_little(work: Work, features: Features) -> bool:
-    return sum(buffer.nbytes for buffer in work.targets) <= features.small_bytes
 
 
 def _predecessors(works: Sequence[Work], last: dict[Buffer, int]) -> list[set[int]]:

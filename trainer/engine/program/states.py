@@ -1,14 +1,11 @@
-"""The one layout that a state has for every program: convolution weights lie as the kernels read them, and so do their
-moments.
-"""
+"""The one layout that a state has for every program: weights and their moments lie as kernels read them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from trainer.engine.graph.node import Node, reached
-from trainer.engine.graph.storage import Storage
-from trainer.engine.program.layouts import WEIGHTS
+from trainer.engine.graph.storage import WEIGHTS, Storage
 
 
 def settle_layouts(order: Sequence[Node], updates: Sequence[tuple[Storage, Node]]) -> None:

@@ -16,8 +16,7 @@ from typing import Any, Literal
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.node import Node, Primitive, Shape
 from trainer.engine.graph.storage import Storage
-from trainer.engine.program.epilogue import Epilogue
-from trainer.engine.program.spec import Instruction
+from trainer.engine.program.spec import Epilogue, Instruction
 
 NOTHING = Epilogue()
 

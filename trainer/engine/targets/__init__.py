@@ -62,14 +62,9 @@ class Device(Protocol):
         """The values of `nodes`, in memory of their own."""
 
     def compile(
-        self,
-        results: Sequence[Node],
-        updates: Sequence[tuple[Storage, Node]] = (),
-        inputs: Sequence[Node] = (),
-        *,
-        flush: bool = False,
-        progress: Callable[[int, int, str], None] | None = None,
-    ) -> Any:
+        self, results: Sequence[Node], updates: Sequence[tuple[Storage, Node]] = (), inputs: Sequence[Node] = (), *,
+        flush: bool = False, progress: Callable[[int, int, str], None] | None = None,
+    ) -> Any:  # fmt: skip
         """A program whose `run(storages of inputs)` gives a `Run` with `results` and stores `updates` in place."""
 
 
@@ -81,6 +76,27 @@ _CLASSES = {
 _devices: dict[str, Device] = {}
 _default: str | Device = "cpu"
 _override: ContextVar[Device | None] = ContextVar("device", default=None)
+
+
+_per_item: ContextVar[bool] = ContextVar("per_item", default=False)
+
+
+@contextmanager
+def per_item() -> Iterator[None]:
+    """Compile programs, inside the `with` block, so that an item's bits do not depend on the others of its batch.
+
+    In the class "exact" that is so anyway; "fast" chooses among algorithms by the batch size too otherwise.
+    """
+    token = _per_item.set(True)
+    try:
+        yield
+    finally:
+        _per_item.reset(token)
+
+
+def is_per_item() -> bool:
+    """Whether a `per_item` block is open."""
+    return _per_item.get()
 
 
 def get(name: str | Device) -> Device:

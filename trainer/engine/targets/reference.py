@@ -22,9 +22,7 @@ _TINY = {
     "float16": 0.0,  # its subnormal numbers are ordinary ones of float32, which they are computed with as
     "float64": np.finfo(np.float64).tiny,
 }
-_MOVES_BITS = frozenset(
-    {"negative", "abs", "where", "bitcast", "isfinite", "isnan", "isinf", "gather", "take_along", "argsort"}
-)
+_MOVES_BITS = frozenset({"negative", "abs", "where", "isfinite", "isnan", "isinf", "gather", "take_along", "argsort"})
 _ARITHMETIC = frozenset({"elementwise", "reduction", "contraction", "window", "index"})
 
 
@@ -46,14 +44,9 @@ class ReferenceDevice(Device):
         return Run(_stored(value, node) for value, node in zip(values, nodes, strict=True))
 
     def compile(
-        self,
-        results: Sequence[Node],
-        updates: Sequence[tuple[Storage, Node]] = (),
-        inputs: Sequence[Node] = (),
-        *,
-        flush: bool = False,
-        progress: Callable[[int, int, str], None] | None = None,
-    ) -> ReferenceProgram:
+        self, results: Sequence[Node], updates: Sequence[tuple[Storage, Node]] = (), inputs: Sequence[Node] = (), *,
+        flush: bool = False, progress: Callable[[int, int, str], None] | None = None,
+    ) -> ReferenceProgram:  # fmt: skip
         """A program that interprets the graph each time it runs; arguments as for the `cpu` device."""
         return ReferenceProgram(results, updates, inputs, flush_subnormals=flush or self.flush_subnormals)
 
@@ -88,7 +81,7 @@ class ReferenceProgram:
         results = Run(_stored(value, node) for value, node in zip(values, self.results, strict=False))
         news = [np.array(value) for value in values[len(self.results) :]]  # a state may get another's old value
         for (storage, node), new in zip(self.updates, news, strict=True):
-            storage.write(_bits(new, node.dtype))
+            storage.write(half.stored(new, node.dtype))
         return results
 
 
@@ -121,7 +114,7 @@ def _value(node: Node, arguments: list[np.ndarray], flush_subnormals: bool) -> n
     flushes = flush_subnormals and node.operation.family in _ARITHMETIC and not _moves_bits(node)
     if flushes:
         arguments = [_flushed(x, source.dtype) for x, source in zip(arguments, node.inputs, strict=True)]
-    value = _rounded(np.asarray(node.operation.reference(node.attributes, *arguments)), node.dtype)
+    value = half.rounded(np.asarray(node.operation.reference(node.attributes, *arguments)), node.dtype)
     if value.shape != node.shape:
         raise AssertionError(f"the reference of {node.name} gave shape {value.shape}, its rule says {node.shape}")
     return _flushed(value, node.dtype) if flushes else value
@@ -134,22 +127,14 @@ def _moves_bits(node: Node) -> bool:
     return node.name in _MOVES_BITS
 
 
-def _rounded(value: np.ndarray, dtype: DType) -> np.ndarray:
-    return half.rounded(value, dtype)
-
-
 def _flushed(value: np.ndarray, dtype: DType) -> np.ndarray:
     if not dtype.is_float:
         return value
     return np.where(np.abs(value) < _TINY[dtype.name], np.copysign(np.zeros_like(value), value), value)
 
 
-def _bits(value: np.ndarray, dtype: DType) -> np.ndarray:
-    return half.stored(value, dtype)
-
-
 def _stored(value: np.ndarray, node: Node) -> Storage:
-    return Storage.of(_bits(value, node.dtype), node.dtype)
+    return Storage.of(half.stored(value, node.dtype), node.dtype)
 
 
 def _widened(storage: Storage) -> np.ndarray:

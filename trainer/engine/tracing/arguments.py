@@ -17,8 +17,7 @@ from trainer import TrainerError
 from trainer.engine import targets
 from trainer.engine.graph import dtypes
 from trainer.engine.graph.errors import user_line
-from trainer.engine.graph.storage import Layout, Storage, aligned_empty
-from trainer.engine.program.layouts import CHANNELS_LAST
+from trainer.engine.graph.storage import CHANNELS_LAST, Layout, Storage, aligned_empty
 from trainer.engine.tensor import Tensor
 from trainer.engine.tracing.plain import ARRAYS, is_module
 from trainer.engine.tracing.structure import flatten, own_attribute, slots_of

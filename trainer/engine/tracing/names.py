@@ -16,9 +16,7 @@ _BY_NAME = frozenset({"getattr", "hasattr", "attrgetter", "methodcaller"})
 
 
 class Names(NamedTuple):
-    """Attributes that a function may read, those that it assigns, globals that it reads, modules that it imports, and
-    its free variables, without those that only nested functions of host calls use.
-    """
+    """Attributes a function may read, those it assigns, its globals, imports and free variables; no host calls'."""
 
     attributes: frozenset[str]
     stored: frozenset[str]

@@ -35,9 +35,7 @@ class Recorder:
         tracing.refuse_read(operation)
 
     def on_state_read(self, state: State) -> Node:
-        """What was assigned last within the step, or a leaf of the state's memory: another one than handles made before
-        have, since what the step finds in the state differs from run to run.
-        """
+        """What was assigned last within the step, or a leaf of the state's memory, other than earlier handles'."""
         node = self.current.get(state)
         if node is None:
             node = self.current[state] = self.leaves[state] = p.buffer(state.storage)
@@ -84,7 +82,7 @@ class Graph:
         number: dict[Node, int] = {}
         parts: list[Any] = []
         leaves: list[int | np.ndarray] = []
-        for node in _depth_first(outputs):
+        for node in depth_first(outputs):
             number[node] = len(number)
             if node.value is not None:
                 leaves.append(inputs[node] if node in inputs else node.value.flat())
@@ -100,10 +98,8 @@ class Graph:
         )
 
 
-def _depth_first(outputs: Sequence[Node]) -> list[Node]:
-    """Every node, inputs before users, in an order that comes from the structure alone: nodes of an earlier trace may
-    live on.
-    """
+def depth_first(outputs: Sequence[Node]) -> list[Node]:
+    """Every node, inputs before users, in an order that comes from the structure alone, not from when it was made."""
     done: dict[Node, None] = {}
     stack = [(node, False) for node in reversed(outputs)]
     while stack:
@@ -130,9 +126,7 @@ def outputs_of(returned: Any, recorder: Recorder) -> list[Node]:
 
 
 def detached(outputs: Sequence[Node], known: set[Node]) -> list[Node]:
-    """`outputs` without the history of values that are known, and in which handles to what a state was have memory of
-    their own: the state's will be written to.
-    """
+    """`outputs` without known values' history, and with copies of old states, which will be written to."""
     leaves: dict[Node, Node] = {}
     for node in uncomputed(outputs):
         storage = node.value

@@ -1,6 +1,4 @@
-"""trace: a Python function captured once for each input signature as one program, and replayed without Python per
-operation.
-"""
+"""trace: a Python function captured once for each input signature as one program, then replayed."""
 
 from __future__ import annotations
 
@@ -154,14 +152,9 @@ class Traced(Generic[Parameters, Result]):
         return returned, recorder, placeholders
 
     def _trace(
-        self,
-        args: Any,
-        kwargs: Any,
-        leaves: Sequence[tuple[str, Any]],
-        arrays: Sequence[Storage],
-        device: targets.Device,
-        numbers: list[tuple[str, Any]],
-    ) -> _Entry:
+        self, args: Any, kwargs: Any, leaves: Sequence[tuple[str, Any]], arrays: Sequence[Storage],
+        device: targets.Device, numbers: list[tuple[str, Any]],
+    ) -> _Entry:  # fmt: skip
         check_objects(self.function, (args, kwargs))
         guards = Guards(self.function, self._objects(leaves), self._ignored)
         returned, recorder, placeholders = self._record(args, kwargs, leaves, arrays)

@@ -122,7 +122,7 @@ def write_checkpoint(
         disk.remove_folder(aside)
         disk.make_folder(aside)
         contents: dict[str, Pieces] = {f"{stem}.safetensors": _pieces(group) for stem, group in arrays.items()}
-        contents[STATE] = [json.dumps({"format": FORMAT, **state}, indent=1, sort_keys=True).encode()]
+        contents[STATE] = [json.dumps({"format": FORMAT, **state}, indent=1).encode()]
         written = {name: disk.write(aside / name, content) for name, content in contents.items()}
         files = {name: {"bytes": size, "sha256": digest} for name, (size, digest) in written.items()}
         measured = value if value is None or math.isfinite(value) else str(value)
@@ -176,6 +176,15 @@ def read_group(folder: Path, stem: str) -> dict[str, Array]:
         known = ", ".join(known.removesuffix(".safetensors") for known in files if known != STATE)
         raise TrainerError(f"a checkpoint without {stem!r}", where=str(folder), expected=known)
     return _decoded(_checked(folder, name, files[name]), folder / name)
+
+
+def read_state(folder: Path) -> dict[str, Any]:
+    """What a checkpoint holds besides arrays, after it was compared with the manifest.
+
+    Raises:
+        TrainerError: there is no such checkpoint, or it is damaged.
+    """
+    return _json(folder, STATE, _checked(folder, STATE, _manifest(folder)["files"][STATE]))
 
 
 def _checked(folder: Path, name: str, expected: Mapping[str, Any]) -> bytes:

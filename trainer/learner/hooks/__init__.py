@@ -14,26 +14,26 @@ from trainer.configs.own import own_subclass
 from trainer.learner.hooks.aside import Aside
 from trainer.learner.hooks.checkpointing import SaveCheckpoints
 from trainer.learner.hooks.early_stopping import EarlyStopping
-from trainer.learner.hooks.guards import NanGuard, RolledBack, SpikeGuard
-from trainer.learner.hooks.hook import MOMENTS, Hook, Moment
+from trainer.learner.hooks.handle import MOMENTS, Moment, TrainingHandle
+from trainer.learner.hooks.hook import Hook
 from trainer.learner.hooks.input_bound import InputBound
 from trainer.learner.hooks.limits import TimeLimit
 from trainer.learner.hooks.logging import Log
 from trainer.learner.hooks.plateau import FeedSchedules
 from trainer.learner.hooks.requests import AnswerRequests
+from trainer.learner.hooks.spikes import SpikeGuard
 from trainer.learner.hooks.validating import Validate
 from trainer.learner.hooks.watchdog import Watchdog
+from trainer.learner.verdict import Verdict
 
 if TYPE_CHECKING:
     from trainer.configs import HookConfig, RunConfig
-    from trainer.learner.training import Training
 
-__all__ = ["HOOKS", "MOMENTS", "Hook", "Hooks", "Moment", "NanGuard", "RolledBack", "hooks_for"]
+__all__ = ["HOOKS", "MOMENTS", "Hook", "Hooks", "Moment", "TrainingHandle", "hooks_for"]
 
 HOOKS: tuple[type[Hook], ...] = (
     Watchdog,
     AnswerRequests,
-    NanGuard,
     Log,
     InputBound,
     SpikeGuard,
@@ -52,19 +52,17 @@ class Hooks:
         self.all = sorted((hook if hook.is_inline else Aside(hook) for hook in hooks), key=lambda hook: hook.order)
         self._at = {name: [hook for hook in self.all if _listens(hook, name)] for name in MOMENTS}
 
-    def __call__(self, name: str, training: Training, **told: Any) -> None:
-        """Run every hook's `name`; `told` are further fields of the moment."""
+    def __call__(self, name: str, training: TrainingHandle, **told: Any) -> Verdict | None:
+        """Run every hook's `name`, until one gives a verdict; `told` are further fields of the moment."""
         if not self._at[name]:
-            return
+            return None
         moment = training.moment(**told)
         for hook in self._at[name]:
-            getattr(hook, name)(training, moment)
+            if isinstance(verdict := getattr(hook, name)(training, moment), Verdict):
+                return verdict
+        return None
 
-    def one(self, kind: type[Any]) -> Any:
-        """The hook of a kind."""
-        return next(hook for hook in self.all if isinstance(hook, kind))
-
-    def close(self, training: Training) -> None:
+    def close(self, training: TrainingHandle) -> None:
         """After the last moment: give hooks that run aside a little time."""
         for hook in self.all:
             if isinstance(hook, Aside):

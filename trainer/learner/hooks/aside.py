@@ -7,13 +7,10 @@ import threading
 import traceback
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING
 
-from trainer.learner.hooks.hook import MOMENTS, Hook, Moment
+from trainer.learner.hooks.handle import MOMENTS, Moment, TrainingHandle
+from trainer.learner.hooks.hook import Hook
 from trainer.rundir import WarningEvent
-
-if TYPE_CHECKING:
-    from trainer.learner.training import Training
 
 MOST_WAITING = 1000
 PATIENCE_SECONDS = 10.0
@@ -31,14 +28,14 @@ class Aside(Hook):
     def __init__(self, hook: Hook) -> None:
         self.hook, self.order = hook, hook.order
         self.missed = 0
-        self._waiting: queue.Queue[tuple[str, Training, Moment] | None] = queue.Queue(MOST_WAITING)
+        self._waiting: queue.Queue[tuple[str, TrainingHandle, Moment] | None] = queue.Queue(MOST_WAITING)
         self._thread = threading.Thread(target=self._work, daemon=True, name=f"hook {type(hook).__name__}")
         self._thread.start()
         for moment in MOMENTS:
             if getattr(type(hook), moment) is not getattr(Hook, moment):
                 setattr(self, moment, partial(self._hand_over, moment))
 
-    def close(self, training: Training) -> None:
+    def close(self, training: TrainingHandle) -> None:
         """Wait a little for what is still to do, and say what was left out."""
         name = type(self.hook).__name__
         with suppress(queue.Full):  # then the hook is at work on one moment all the while
@@ -49,7 +46,7 @@ class Aside(Hook):
         if self.missed:
             training.tell(WarningEvent(f"the hook {name} was too slow for {self.missed} moments"))
 
-    def _hand_over(self, name: str, training: Training, moment: Moment) -> None:
+    def _hand_over(self, name: str, training: TrainingHandle, moment: Moment) -> None:
         try:
             self._waiting.put_nowait((name, training, moment))
         except queue.Full:

@@ -7,11 +7,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from trainer.learner.checkpoints import is_better
-from trainer.learner.hooks.hook import Hook, Moment, is_due, value_of
+from trainer.learner.hooks.handle import Moment, TrainingHandle
+from trainer.learner.hooks.hook import Hook, is_due, value_of
+from trainer.learner.verdict import Verdict
 
 if TYPE_CHECKING:
     from trainer.configs import CheckpointConfig, RunConfig
-    from trainer.learner.training import Training
 
 
 class SaveCheckpoints(Hook):
@@ -28,12 +29,11 @@ class SaveCheckpoints(Hook):
     def for_config(cls, config: RunConfig) -> SaveCheckpoints:
         return cls(config.checkpoint)
 
-    def on_start(self, training: Training, moment: Moment) -> None:
+    def on_start(self, training: TrainingHandle, moment: Moment) -> Verdict | None:
         self._last = self._clock()
-        if moment.step:
-            self.after_step(training, moment)
+        return self.after_step(training, moment) if moment.step else None
 
-    def after_validation(self, training: Training, moment: Moment) -> None:
+    def after_validation(self, training: TrainingHandle, moment: Moment) -> None:
         """Note an improvement; the save follows when the step's hooks are done."""
         best = self.config.best
         if best is None:
@@ -45,19 +45,20 @@ class SaveCheckpoints(Hook):
         elif training.saving.is_worth_one(value):
             training.progress.best_is_unsaved = True
 
-    def after_step(self, training: Training, moment: Moment) -> None:
+    def after_step(self, training: TrainingHandle, moment: Moment) -> Verdict | None:
         training.saving.tell()
         reasons = ["best"] if training.progress.best_is_unsaved else []
         if reason := self._due(training, moment.step):
             reasons.append(reason)
+        is_prepared, self._is_prepared = self._is_prepared, True
         if reasons and not training.progress.is_saved:
             self._last = self._clock()
-            training.saving.save(*reasons)
-        elif not self._is_prepared:
+            return training.saving.save(*reasons)
+        if not is_prepared:
             training.saving.prepare()
-        self._is_prepared = True
+        return None
 
-    def _due(self, training: Training, step: int) -> str:
+    def _due(self, training: TrainingHandle, step: int) -> str:
         config, plan = self.config, training.plan
         by_minutes_only = config.every_minutes is not None and config.every_steps is config.every_epochs is None
         if not by_minutes_only and is_due(

@@ -6,11 +6,11 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from trainer.learner.hooks.hook import Hook, Moment, value_of
+from trainer.learner.hooks.handle import Moment, TrainingHandle
+from trainer.learner.hooks.hook import Hook, value_of
 
 if TYPE_CHECKING:
     from trainer.configs import EarlyStoppingConfig, RunConfig
-    from trainer.learner.training import Training
 
 
 @dataclass(frozen=True)
@@ -42,15 +42,15 @@ class EarlyStopping(Hook):
     def for_config(cls, config: RunConfig) -> EarlyStopping | None:
         return None if config.early_stopping is None else cls(config.early_stopping)
 
-    def after_log(self, training: Training, moment: Moment) -> None:
+    def after_log(self, training: TrainingHandle, moment: Moment) -> None:
         if self.config.metric.startswith("train/"):
             self._measure(training, moment)
 
-    def after_validation(self, training: Training, moment: Moment) -> None:
+    def after_validation(self, training: TrainingHandle, moment: Moment) -> None:
         if not self.config.metric.startswith("train/"):
             self._measure(training, moment)
 
-    def _measure(self, training: Training, moment: Moment) -> None:
+    def _measure(self, training: TrainingHandle, moment: Moment) -> None:
         value = value_of(self.config.metric, "early_stopping.metric", moment.measured, moment.metrics)
         memory = Patience(*training.progress.patience).after(value, self.config)
         training.progress.patience = (memory.best, memory.waited, memory.measured)

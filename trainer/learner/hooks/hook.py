@@ -3,38 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from trainer import TrainerError
+from trainer.learner.hooks.handle import Moment, TrainingHandle
+from trainer.learner.verdict import Verdict
 
 if TYPE_CHECKING:
     from trainer.configs import RunConfig
-    from trainer.learner.training import Training
-
-MOMENTS = (
-    "on_start", "before_step", "after_step", "before_validation", "after_validation", "after_log", "after_checkpoint",
-    "on_end", "on_error",
-)  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Moment:
-    """What a hook is told.
-
-    step, epoch: how far the training is; epochs are fractional.
-    metrics: what was measured so far, the latest by "split/name". Nothing is computed or read for them.
-    measured: at `after_log` and `after_validation` what has just been measured, by "split/name".
-    checkpoint: at `after_checkpoint` its place, relative to the run directory.
-    error: at `on_error` what ended the training.
-    """
-
-    step: int
-    epoch: float
-    metrics: Mapping[str, float] = field(default_factory=dict)
-    measured: Mapping[str, float] = field(default_factory=dict)
-    checkpoint: str | None = None
-    error: BaseException | None = None
 
 
 def value_of(metric: str, setting: str, values: Mapping[str, float], known: Mapping[str, float]) -> float:
@@ -63,7 +39,9 @@ class Hook:
     for the running step and reads the metrics since the last log.
 
     A hook of one's own runs in a thread of its own, one moment after the other, so that it can take its time: the loop
-    never waits for it. One that has to act between two steps says `is_inline = True` and keeps the loop waiting.
+    never waits for it. One that has to act between two steps says `is_inline = True` and keeps the loop waiting. A
+    moment of it that returns a `Verdict` ends the training, or takes it back to its last checkpoint; hooks after it are
+    left out.
     """
 
     order: int = 100
@@ -74,31 +52,37 @@ class Hook:
         """The hook as a config asks for it; None: not at all."""
         return cls()
 
-    def on_start(self, training: Training, moment: Moment) -> None:
+    def on_start(self, training: TrainingHandle, moment: Moment) -> Verdict | None:
         """Training is about to begin or to go on; the model is built and restored."""
+        return None
 
-    def before_step(self, training: Training, moment: Moment) -> None:
+    def before_step(self, training: TrainingHandle, moment: Moment) -> Verdict | None:
         """The next step is about to be run."""
+        return None
 
-    def after_step(self, training: Training, moment: Moment) -> None:
+    def after_step(self, training: TrainingHandle, moment: Moment) -> Verdict | None:
         """A step is done (its results may still be on their way)."""
+        return None
 
-    def before_validation(self, training: Training, moment: Moment) -> None:
+    def before_validation(self, training: TrainingHandle, moment: Moment) -> Verdict | None:
         """The validation split is about to be evaluated."""
+        return None
 
-    def after_validation(self, training: Training, moment: Moment) -> None:
+    def after_validation(self, training: TrainingHandle, moment: Moment) -> Verdict | None:
         """The validation split was evaluated."""
+        return None
 
-    def after_log(self, training: Training, moment: Moment) -> None:
+    def after_log(self, training: TrainingHandle, moment: Moment) -> Verdict | None:
         """The training metrics since the last time were read and told."""
+        return None
 
-    def after_checkpoint(self, training: Training, moment: Moment) -> None:
+    def after_checkpoint(self, training: TrainingHandle, moment: Moment) -> None:
         """A checkpoint is complete; a thread writes it, so it may be of an earlier step."""
 
-    def on_end(self, training: Training, moment: Moment) -> None:
+    def on_end(self, training: TrainingHandle, moment: Moment) -> None:
         """Training has ended well, or was stopped."""
 
-    def on_error(self, training: Training, moment: Moment) -> None:
+    def on_error(self, training: TrainingHandle, moment: Moment) -> None:
         """Training has ended by an error."""
 
 

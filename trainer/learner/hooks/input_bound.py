@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from trainer.datasets.workers import processors
-from trainer.learner.hooks.hook import Hook, Moment
+from trainer.learner.hooks.handle import Moment, TrainingHandle
+from trainer.learner.hooks.hook import Hook
 from trainer.rundir import WarningEvent
 
 if TYPE_CHECKING:
     from trainer.configs import RunConfig
     from trainer.configs.data import DataConfig
-    from trainer.learner.training import Training
 
 SHARE = 0.2
 """From this share of the time spent waiting on, training is held back by its data …"""
@@ -33,7 +33,7 @@ class InputBound(Hook):
     def for_config(cls, config: RunConfig) -> InputBound:
         return cls(config.data)
 
-    def after_log(self, training: Training, moment: Moment) -> None:
+    def after_log(self, training: TrainingHandle, moment: Moment) -> None:
         reading = training.reading
         if reading is None or self._is_told:
             return

@@ -6,11 +6,11 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from trainer.learner.hooks.hook import Hook, Moment
+from trainer.learner.hooks.handle import Moment, TrainingHandle
+from trainer.learner.hooks.hook import Hook
 
 if TYPE_CHECKING:
     from trainer.configs import RunConfig
-    from trainer.learner.training import Training
 
 
 class TimeLimit(Hook):
@@ -26,10 +26,10 @@ class TimeLimit(Hook):
     def for_config(cls, config: RunConfig) -> TimeLimit | None:
         return None if config.train.minutes is None else cls(config.train.minutes)
 
-    def on_start(self, training: Training, moment: Moment) -> None:
+    def on_start(self, training: TrainingHandle, moment: Moment) -> None:
         self._last = self._clock()
 
-    def after_step(self, training: Training, moment: Moment) -> None:
+    def after_step(self, training: TrainingHandle, moment: Moment) -> None:
         now = self._clock()
         training.progress.seconds += now - self._last
         self._last = now

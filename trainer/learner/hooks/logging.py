@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trainer.learner.hooks.hook import Hook, Moment
+from trainer.learner.hooks.handle import Moment, TrainingHandle
+from trainer.learner.hooks.hook import Hook
+from trainer.learner.verdict import Verdict
 
 if TYPE_CHECKING:
     from trainer.configs import RunConfig
-    from trainer.learner.training import Training
 
 
 class Log(Hook):
@@ -23,6 +24,6 @@ class Log(Hook):
     def for_config(cls, config: RunConfig) -> Log:
         return cls(config.train.log_every_steps)
 
-    def after_step(self, training: Training, moment: Moment) -> None:
-        if moment.step == 1 or moment.step % self.every_steps == 0 or training.progress.is_over(training.plan):
-            training.log()
+    def after_step(self, training: TrainingHandle, moment: Moment) -> Verdict | None:
+        is_due = moment.step == 1 or moment.step % self.every_steps == 0 or training.progress.is_over(training.plan)
+        return training.log() if is_due else None

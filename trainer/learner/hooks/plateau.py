@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from trainer import TrainerError
-from trainer.learner.hooks.hook import Hook, Moment
-
-if TYPE_CHECKING:
-    from trainer.learner.training import Training
+from trainer.learner.hooks.handle import Moment, TrainingHandle
+from trainer.learner.hooks.hook import Hook
 
 
 class FeedSchedules(Hook):
@@ -16,14 +12,14 @@ class FeedSchedules(Hook):
 
     order, is_inline = 45, True
 
-    def after_log(self, training: Training, moment: Moment) -> None:
+    def after_log(self, training: TrainingHandle, moment: Moment) -> None:
         self._tell(training, moment, "train")
 
-    def after_validation(self, training: Training, moment: Moment) -> None:
+    def after_validation(self, training: TrainingHandle, moment: Moment) -> None:
         self._tell(training, moment, "valid")
 
-    def _tell(self, training: Training, moment: Moment, split: str) -> None:
-        for optimizer in training.parts.optimizers.values():
+    def _tell(self, training: TrainingHandle, moment: Moment, split: str) -> None:
+        for optimizer in training.optimizers.values():
             for rate in optimizer.learning_rates().values():
                 for metric in rate.awaited_metrics():
                     if metric.startswith(f"{split}/") and metric not in moment.measured:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from trainer.learner.hooks.hook import Hook, Moment
-
-if TYPE_CHECKING:
-    from trainer.learner.training import Training
+from trainer.learner.hooks.handle import Moment, TrainingHandle
+from trainer.learner.hooks.hook import Hook
+from trainer.learner.verdict import Verdict
 
 
 class AnswerRequests(Hook):
@@ -15,12 +12,13 @@ class AnswerRequests(Hook):
 
     order, is_inline = 0, True
 
-    def before_step(self, training: Training, moment: Moment) -> None:
+    def before_step(self, training: TrainingHandle, moment: Moment) -> Verdict | None:
         inbox = training.inbox
         inbox.check()
         while (request := inbox.next("evaluate")) is not None:
-            training.validate()
+            if (verdict := training.validate()) is not None:
+                return verdict
             inbox.done(request)
-        if training.progress.best_is_unsaved:
-            training.saving.save("best")
-        training.save_as_asked()
+        if training.progress.best_is_unsaved and (verdict := training.saving.save("best")) is not None:
+            return verdict
+        return training.save_as_asked()

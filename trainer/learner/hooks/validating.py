@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trainer.learner.hooks.hook import Hook, Moment, is_due
+from trainer.learner.hooks.handle import Moment, TrainingHandle
+from trainer.learner.hooks.hook import Hook, is_due
+from trainer.learner.verdict import Verdict
 
 if TYPE_CHECKING:
     from trainer.configs import RunConfig
-    from trainer.learner.training import Training
 
 
 class Validate(Hook):
@@ -23,12 +24,11 @@ class Validate(Hook):
     def for_config(cls, config: RunConfig) -> Validate:
         return cls(config.validate.every_steps, config.validate.every_epochs)
 
-    def on_start(self, training: Training, moment: Moment) -> None:
+    def on_start(self, training: TrainingHandle, moment: Moment) -> Verdict | None:
         """A run that was stopped between a step and its validation makes up for it."""
-        if moment.step:
-            self.after_step(training, moment)
+        return self.after_step(training, moment) if moment.step else None
 
-    def after_step(self, training: Training, moment: Moment) -> None:
+    def after_step(self, training: TrainingHandle, moment: Moment) -> Verdict | None:
         progress, plan = training.progress, training.plan
         due = is_due(
             moment.step,
@@ -36,6 +36,9 @@ class Validate(Hook):
             every_epochs=self.every_epochs,
             steps_per_epoch=plan.steps_per_epoch,
         )
-        if progress.validated_step != moment.step and (due or progress.is_over(plan)):
-            training.validate()
-            training.show_samples()
+        if progress.validated_step == moment.step or not (due or progress.is_over(plan)):
+            return None
+        if (verdict := training.validate()) is not None:
+            return verdict
+        training.show_samples()
+        return None

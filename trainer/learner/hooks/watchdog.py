@@ -7,12 +7,12 @@ import threading
 import traceback
 from typing import TYPE_CHECKING
 
-from trainer.learner.hooks.hook import Hook, Moment
+from trainer.learner.hooks.handle import Moment, TrainingHandle
+from trainer.learner.hooks.hook import Hook
 from trainer.rundir import Event, EventSink, WarningEvent
 
 if TYPE_CHECKING:
     from trainer.configs import RunConfig
-    from trainer.learner.training import Training
 
 
 class Watchdog(Hook):
@@ -34,7 +34,7 @@ class Watchdog(Hook):
         minutes = config.train.watchdog_minutes
         return None if minutes is None else cls(60 * minutes)
 
-    def on_start(self, training: Training, moment: Moment) -> None:
+    def on_start(self, training: TrainingHandle, moment: Moment) -> None:
         self._watched = threading.get_ident()
         if self._thread is None:
             self._thread = threading.Thread(target=self._watch, args=(training.tell,), daemon=True, name="watchdog")
@@ -45,10 +45,10 @@ class Watchdog(Hook):
         """An event is a sign of life."""
         self._alive.set()
 
-    def after_step(self, training: Training, moment: Moment) -> None:
+    def after_step(self, training: TrainingHandle, moment: Moment) -> None:
         self._alive.set()
 
-    def on_end(self, training: Training, moment: Moment) -> None:
+    def on_end(self, training: TrainingHandle, moment: Moment) -> None:
         self._ended.set()
         self._alive.set()
 

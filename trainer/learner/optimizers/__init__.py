@@ -22,7 +22,7 @@ from trainer.learner.schedules import learning_rate_for
 
 if TYPE_CHECKING:
     from trainer.configs import OptimizerConfig, ScheduleConfig
-    from trainer.learner.task import Plan
+    from trainer.learner.plan import Plan
 
 __all__ = [
     "LAMB",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tokenize
 import zipfile
 import zlib
 from pathlib import Path
@@ -52,6 +53,8 @@ def read_numpy(path: Path) -> dict[str, Array]:
         zlib.error,
         NotImplementedError,
         ValueError,
+        SyntaxError,
+        tokenize.TokenError,
         OverflowError,
         EOFError,
         RuntimeError,

@@ -1,4 +1,4 @@
-"""What can be set under `options:` of the clothes recipe."""
+"""What can be set under `options:` of the clothes recipe, and what the task needs and gives."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from trainer.configs import Section
+from trainer.configs import Declaration, Returns, Section
 
 
 class Options(Section):
@@ -19,3 +19,10 @@ class Options(Section):
         "standard", description="standard: a quarter of the size before the first stage; small: a half."
     )
     cutmix: float = Field(0.5, ge=0, le=1, description="Share of training pictures that get a piece of another.")
+
+
+DECLARATION = Declaration(
+    fields=("image", "label"),
+    train=Returns(("loss",)),
+    valid=Returns(("loss",), {"classes": ("logits", "labels")}),
+)

@@ -12,7 +12,7 @@ import numpy as np
 from trainer import engine
 from trainer.datasets import loaders
 from trainer.engine import Tensor, float32, nn
-from trainer.learner import Batch, DataSplits, Sample, Task
+from trainer.learner import Batch, DataSplits, Sample, Task, inference
 from trainer.metrics import Mean, Predictions
 from trainer.recipes.parts.cutmix import cutmix
 from trainer.recipes.parts.resnet import ResNet
@@ -56,6 +56,15 @@ class Clothes(Task):
         losses = nn.cross_entropy(logits, batch["label"], reduction="none")
         classes = Predictions(logits=logits, labels=batch["label"], weight=batch["weight"])
         return {"loss": Mean(losses, batch["weight"]), "classes": classes}
+
+    def pipeline(self) -> inference.Pipeline:
+        return inference.Pipeline(
+            "classification",
+            tuple(self.class_names),
+            prepare=inference.preparation(self.config),
+            network=lambda images: {"logits": self.classify(images)},
+            finish=(inference.Softmax(),),
+        )
 
     def classify(self, images: Tensor) -> Tensor:
         """Logits [N, classes] of pictures, the mean of those of each and of its mirror image."""

@@ -1,10 +1,10 @@
-"""What can be set under `options:` of the detection recipe."""
+"""What can be set under `options:` of the detection recipe, and what the task needs and gives."""
 
 from __future__ import annotations
 
 from pydantic import Field
 
-from trainer.configs import Section
+from trainer.configs import Declaration, Returns, Section
 
 
 class Options(Section):
@@ -26,3 +26,13 @@ class Options(Section):
         0.6, gt=0, le=1, description="A detection is dropped if a better one overlaps it more."
     )
     detections: int = Field(100, gt=0, description="At most so many a picture.")
+
+
+_LOSSES = ("loss", "class_loss", "box_loss")
+_OBJECTS = ("image_id", "classes", "scores", "boxes", "true_classes", "true_boxes")
+
+DECLARATION = Declaration(
+    fields=("image", "boxes", "labels", "image_id", "size"),
+    train=Returns(_LOSSES),
+    valid=Returns(_LOSSES, {"objects": _OBJECTS}),
+)

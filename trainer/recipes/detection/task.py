@@ -9,7 +9,7 @@ import numpy as np
 from trainer import engine
 from trainer.datasets import loaders
 from trainer.engine import Tensor, float32, nn
-from trainer.learner import Batch, DataSplits, Task
+from trainer.learner import Batch, DataSplits, Task, inference
 from trainer.learner.samples import Sample
 from trainer.metrics import Mean, Predictions
 from trainer.recipes.parts.boxes import Locations, boxes_from_distances, locations
@@ -20,6 +20,9 @@ from trainer.recipes.parts.resnet import ResNet
 from .options import Options
 
 STRIDES = (8, 16, 32)
+
+SHOWN_SCORE = 0.4
+"""From which score on detections are shown."""
 
 
 class Detector(nn.Module):
@@ -99,6 +102,15 @@ class Detection(Task):
             most=options.detections,
         )
 
+    def pipeline(self) -> inference.Pipeline:
+        return inference.Pipeline(
+            "detections",
+            self.class_names,
+            prepare=inference.preparation(self.config),
+            network=lambda images: vars(self.detections(images)),
+            finish=(inference.BoxesToPicture(), inference.SelectByScore(SHOWN_SCORE)),
+        )
+
     def places(self, images: Tensor) -> Locations:
         """Where the network looks in pictures of this size."""
         height, width = images.shape[2:]
@@ -109,7 +121,7 @@ class Detection(Task):
         found = self.detections(batch["image"][:4])
         engine.evaluate(found.boxes, found.scores, found.classes)  # the network runs once for all of them
         for row, image in enumerate(batch["image"].numpy()[:4]):
-            good = found.scores.numpy()[row] >= 0.4
+            good = found.scores.numpy()[row] >= SHOWN_SCORE
             classes = [self.class_names[number] for number in found.classes.numpy()[row][good]]
             scores = np.round(found.scores.numpy()[row][good], 3).tolist()
             boxes = np.round(found.boxes.numpy()[row][good], 1).tolist()

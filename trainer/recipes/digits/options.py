@@ -1,10 +1,10 @@
-"""What can be set under `options:` of the digits recipe."""
+"""What can be set under `options:` of the digits recipe, and what the task needs and gives."""
 
 from __future__ import annotations
 
 from pydantic import Field
 
-from trainer.configs import Section
+from trainer.configs import Declaration, Returns, Section
 
 
 class Options(Section):
@@ -15,3 +15,10 @@ class Options(Section):
     )
     shift: int = Field(2, ge=0, le=256, description="Maximum shift of training images in pixels, in every direction.")
     dropout: float = Field(0.3, ge=0, lt=1, description="Share of features left out in training.")
+
+
+DECLARATION = Declaration(
+    fields=("image", "label"),
+    train=Returns(("loss",), {"classes": ("logits", "labels")}),
+    valid=Returns(("loss",), {"classes": ("logits", "labels")}),
+)

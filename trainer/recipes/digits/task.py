@@ -10,7 +10,7 @@ from trainer.datasets import Pipeline, RandomShift, loaders
 from trainer.datasets.dataset import gives_batches
 from trainer.datasets.transforms import Resize
 from trainer.engine import Tensor, float32, nn
-from trainer.learner import Batch, DataSplits, Sample, Task
+from trainer.learner import Batch, DataSplits, Sample, Task, inference
 from trainer.metrics import Mean, Predictions
 
 from .options import Options
@@ -61,9 +61,26 @@ class Digits(Task):
         loss, classes = self.measure(batch)
         return {"loss": loss, "classes": classes}
 
+    def pipeline(self) -> inference.Pipeline:
+        return inference.Pipeline(
+            "classification",
+            tuple(self.class_names),
+            prepare=inference.preparation(
+                self.config,
+                channels=self.image_shape[0],
+                default=(inference.TransformPicture("resize", {"size": tuple(self.image_shape[1:])}),),
+            ),
+            network=lambda images: {"logits": self.logits(images)},
+            finish=(inference.Softmax(),),
+        )
+
+    def logits(self, images: Tensor) -> Tensor:
+        """[N, classes] of pictures."""
+        return self.network(pixels_to_floats(images))
+
     def samples(self, batch: Batch) -> Iterable[Sample]:
         """The first few digits, and what the network says they are."""
-        logits = self.network(pixels_to_floats(batch["image"])).numpy()
+        logits = self.logits(batch["image"]).numpy()
         names = self.class_names
         for index in range(min(SHOWN_SAMPLES, len(logits))):
             said, true = names[int(logits[index].argmax())], names[int(batch["label"][index])]
@@ -72,7 +89,7 @@ class Digits(Task):
 
     def measure(self, batch: Batch) -> tuple[Mean, Predictions]:
         """The loss of a batch, and what metrics are computed from; rows of weight 0 only fill it."""
-        logits = self.network(pixels_to_floats(batch["image"]))
+        logits = self.logits(batch["image"])
         losses = nn.cross_entropy(logits, batch["label"], reduction="none")
         classes = Predictions(logits=logits, labels=batch["label"], weight=batch["weight"])
         return Mean(losses, batch["weight"]), classes

@@ -1,10 +1,10 @@
-"""What can be set under `options:` of the lsgan recipe."""
+"""What can be set under `options:` of the lsgan recipe, and what the task needs and gives."""
 
 from __future__ import annotations
 
 from pydantic import Field
 
-from trainer.configs import Section
+from trainer.configs import Declaration, Returns, Section
 
 
 class Options(Section):
@@ -16,3 +16,11 @@ class Options(Section):
     fake: float = Field(0.0, description="What the discriminator is to say of pictures that were made (a).")
     real: float = Field(1.0, description="What it is to say of photos (b).")
     wished: float = Field(1.0, description="What the generator wants it to say of what it made (c).")
+
+
+DECLARATION = Declaration(
+    optimizers=("generator", "discriminator"),
+    fields=("image",),
+    train=Returns(("discriminator_loss", "generator_loss")),
+    valid=Returns(("judgement",), {"pictures": ("predicted", "target")}),
+)

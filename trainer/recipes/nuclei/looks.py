@@ -11,10 +11,8 @@ import numpy as np
 
 from trainer import TrainerError
 from trainer.datasets import Dataset, Item, Subset, Wrapped
+from trainer.datasets.grey import is_bright, stretched
 from trainer.datasets.readers import Opening
-
-DARK, BRIGHT = 1.0, 99.8
-"""Per cent of the pixels that become black at most, and that stay below white."""
 
 
 class Alike(Wrapped):
@@ -23,19 +21,6 @@ class Alike(Wrapped):
     def __getitem__(self, index: int) -> Item:
         item = self.dataset[index]
         return {**item, "image": stretched(item["image"])}
-
-
-def stretched(image: np.ndarray) -> np.ndarray:
-    """uint8 [H, W, 1] likewise; a picture is bright where half of its pixels are lighter than middle grey."""
-    grey = 255 - image if is_bright(image) else image
-    low, high = np.percentile(grey, (DARK, BRIGHT))
-    table = np.clip((np.arange(256) - low) * (255 / max(high - low, 1)), 0, 255)
-    return np.rint(table).astype(np.uint8)[grey]
-
-
-def is_bright(image: np.ndarray) -> bool:
-    """Whether half of the picture's pixels are lighter than middle grey: nuclei are dark in it."""
-    return bool(np.median(image) > 127)
 
 
 def balanced(dataset: Dataset, times: int, opening: Opening) -> Subset:

@@ -1,4 +1,4 @@
-"""What can be set under `options:` of the nuclei recipe."""
+"""What can be set under `options:` of the nuclei recipe, and what the task needs and gives."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from trainer.configs import Section
+from trainer.configs import Declaration, Returns, Section
 
 Width = Annotated[int, Field(gt=0)]
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -28,3 +28,12 @@ class Options(Section):
     reach: float = Field(8.0, gt=0, description="How many pixels a pixel may point past the middle that it goes to.")
     apart: float = Field(1.2, ge=0, description="Two that aim at places less than so many radii apart are one.")
     flips: bool = Field(True, description="Validate with the mean over the eight ways to turn and mirror a picture.")
+
+
+_LOSSES = ("loss", "foreground", "dice", "nearness", "offsets")
+
+DECLARATION = Declaration(
+    fields=("image", "masks", "labels", "crowd", "image_id"),
+    train=Returns(_LOSSES),
+    valid=Returns((*_LOSSES, "objects"), {"pixels": ("scores", "labels")}),
+)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import fields
+from dataclasses import asdict, fields
 
 import numpy as np
 
@@ -12,10 +12,11 @@ from trainer import engine
 from trainer.datasets import loaders
 from trainer.datasets.fields import IGNORED
 from trainer.engine import Tensor, float32, int64, nn
-from trainer.learner import Batch, DataSplits, Sample, Task
+from trainer.learner import Batch, DataSplits, Sample, Task, inference
+from trainer.learner.inference.grouping import PER_CLASS, Grouping
 from trainer.metrics import Mean, Measured, Predictions
 from trainer.recipes.parts.instance_figures import InstanceFigures
-from trainer.recipes.parts.instances import PER_CLASS, Grouping, InstanceMaps, targets, told_of
+from trainer.recipes.parts.instances import InstanceMaps, targets, told_of
 from trainer.recipes.parts.unet import UNet
 
 from .looks import Alike, balanced
@@ -47,7 +48,8 @@ class Nuclei(Task):
         self.network = UNet(2, 4, options.widths)
         self.optimizer = self.optimizer_for(self.network)
         rules = {rule.name: getattr(options, rule.name) for rule in fields(Grouping)}
-        self.figures = InstanceFigures(Grouping(**rules), self.class_name)
+        self.grouping = Grouping(**rules)
+        self.figures = InstanceFigures(self.grouping, self.class_name)
 
     def train_step(self, batch: Batch) -> dict[str, Measured | Predictions]:
         losses = self.losses(self.network(normalized(batch["image"])), batch)
@@ -62,6 +64,20 @@ class Nuclei(Task):
         objects = self.figures.on(image_id=batch["image_id"], maps=maps, segments=segments, weight=rows)
         pixels = Predictions(scores=maps[:, 0], labels=labels, weight=rows)
         return {**self.losses(outputs, batch), "objects": objects, "pixels": pixels}
+
+    def pipeline(self) -> inference.Pipeline:
+        def network(images: Tensor) -> dict[str, Tensor]:
+            image = normalized(images)
+            return {"maps": self.averaged(image, self.network(image))}
+
+        decode, *transforms = inference.preparation(self.config, channels=1, scales=False)
+        return inference.Pipeline(
+            "instances",
+            (self.class_name,),
+            prepare=(decode, inference.StretchGrey(), *transforms),
+            network=network,
+            finish=(inference.GroupInstances(asdict(self.grouping)), inference.SelectByScore()),
+        )
 
     def samples(self, batch: Batch) -> Iterator[Sample]:
         """Pictures with the nuclei that were found, and with those that are there."""

@@ -8,10 +8,10 @@ import numpy as np
 
 from trainer.datasets.fields import IGNORED
 from trainer.engine import Tensor
+from trainer.learner.inference.grouping import PER_CLASS, Grouping
 from trainer.metrics import Predictions
 from trainer.metrics.detection import CocoFigures
 from trainer.metrics.metric import WEIGHT, Part, State
-from trainer.recipes.parts.instances import PER_CLASS, Grouping
 
 
 class InstanceFigures(CocoFigures):

@@ -10,7 +10,7 @@ from trainer import engine
 from trainer.datasets import Dataset, loaders
 from trainer.datasets.readers import mark_read
 from trainer.engine import Tensor, float32, nn, uint8
-from trainer.learner import Batch, DataSplits, Sample, Task
+from trainer.learner import Batch, DataSplits, Sample, Task, inference
 from trainer.metrics import Mean, Predictions
 from trainer.recipes.parts.normal_weights import with_normal_weights
 from trainer.recipes.parts.patchgan import PatchDiscriminator
@@ -61,14 +61,27 @@ class Pix2Pix(Task):
 
     def valid_step(self, batch: Batch) -> dict[str, Mean | Predictions]:
         target = to_floats(batch["target"])
-        made = self.generator(to_floats(batch["image"]))
+        made = self.made(batch["image"])
         l1 = Mean(nn.l1_loss(made, target, reduction="none"), batch["weight"])
         pictures = Predictions(predicted=to_shares(made), target=to_shares(target), weight=batch["weight"])
         return {"l1": l1, "pictures": pictures}
 
+    def pipeline(self) -> inference.Pipeline:
+        return inference.Pipeline(
+            "image",
+            (),
+            prepare=inference.preparation(self.config),
+            network=lambda images: {"picture": self.made(images)},
+            finish=(inference.ToPixels(),),
+        )
+
+    def made(self, images: Tensor) -> Tensor:
+        """The generator's pictures [N, 3, H, W] in (-1, 1) of uint8 pictures."""
+        return self.generator(to_floats(images))
+
     def samples(self, batch: Batch) -> Iterable[Sample]:
         """Input, output and target side by side."""
-        made = to_pixels(self.generator(to_floats(batch["image"]))).numpy()
+        made = to_pixels(self.made(batch["image"])).numpy()
         for number in range(min(self.options.samples, len(made))):
             row = [batch["image"].numpy()[number], made[number], batch["target"].numpy()[number]]
             picture = np.concatenate(row, axis=2).transpose(1, 2, 0)

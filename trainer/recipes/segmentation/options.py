@@ -1,4 +1,4 @@
-"""What can be set under `options:` of the segmentation recipe."""
+"""What can be set under `options:` of the segmentation recipe, and what the task needs and gives."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from trainer.configs import Section
+from trainer.configs import Declaration, Returns, Section
 
 Width = Annotated[int, Field(gt=0)]
 
@@ -25,3 +25,12 @@ class Options(Section):
     tile: int = Field(512, gt=0, description="Pixels of the windows in which pictures are validated, each way.")
     margin: int = Field(64, ge=0, description="Pixels at the windows' inner edges that give context only.")
     flips: bool = Field(True, description="Validate with the mean over a window and its three mirror images.")
+
+
+_LOSSES = ("loss", "cross_entropy", "dice")
+
+DECLARATION = Declaration(
+    fields=("image", "mask"),
+    train=Returns(_LOSSES, {"pixels": ("logits", "labels")}),
+    valid=Returns(_LOSSES, {"pixels": ("scores", "labels")}),
+)

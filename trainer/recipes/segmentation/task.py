@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trainer import engine
+from trainer import TrainerError, engine
 from trainer.datasets import loaders
 from trainer.datasets.fields import IGNORED
 from trainer.engine import Tensor, float32, nn
-from trainer.learner import Batch, DataSplits, Sample, Task
+from trainer.learner import Batch, DataSplits, Sample, Task, inference
+from trainer.learner.inference.tiles import Tiles
 from trainer.metrics import Mean, Predictions
-from trainer.recipes.parts.tiles import Tiles
 from trainer.recipes.parts.unet import UNet
 
 from .options import Options
@@ -49,6 +49,26 @@ class Segmentation(Task):
         logits = self.network(image)
         pixels = Predictions(scores=self.scores(image, logits), labels=batch["mask"], weight=batch["weight"])
         return {**self.losses(logits, batch), "pixels": pixels}
+
+    def pipeline(self) -> inference.Pipeline:
+        def network(images: Tensor) -> dict[str, Tensor]:
+            image = normalized(images)
+            return {"scores": self.scores(image, self.network(image))}
+
+        decode, *transforms = inference.preparation(self.config, scales=False)
+        if transforms:
+            raise TrainerError(
+                "transforms of validation are applied to windows, which can't be put together again then",
+                where="data.transforms.valid", found=", ".join(str(step.to_json()) for step in transforms),
+                expected="none",
+            )  # fmt: skip
+        return inference.Pipeline(
+            "semantic",
+            tuple(self.class_names),
+            prepare=(decode, inference.Tile(self.options.tile, self.options.margin)),
+            network=network,
+            finish=(inference.LabelPixels(),),
+        )
 
     def scores(self, image: Tensor, logits: Tensor) -> Tensor:
         """How likely each class is at each pixel, [B, C, H, W]: the mean of pictures and of their mirror images."""

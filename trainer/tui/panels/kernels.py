@@ -1,8 +1,8 @@
-"""The kernels screen: what tuning decided for each kernel, and what that gains."""
+"""The kernels screen: what autotuning decided for each kernel, and what that gains."""
 
 from __future__ import annotations
 
-from trainer.rundir import TuneEvent
+from trainer.rundir import AutotuneEvent
 from trainer.tui.frame import Frame
 from trainer.tui.listing import Column, Row, TableState, draw_table
 from trainer.tui.numbers import duration
@@ -37,8 +37,8 @@ def kernel_rows(view: View, text: str = "") -> list[Row]:
     Decisions come in the order in which they were made.
     """
     shares = shares_of(view.steps.values())
-    rows = [_row(event, shares.of(event)) for event in view.tunes.values()]
-    told = {name_of(event) for event in view.tunes.values()
+    rows = [_row(event, shares.of(event)) for event in view.decisions.values()]
+    told = {name_of(event) for event in view.decisions.values()
             if event.key not in shares.kernels and shares.of(event) is not None}  # fmt: skip
     rows += [_other(name, share) for name, share in shares.others.items() if name not in told]
     return [row for row in rows if text.lower() in " ".join(row.cells[:2]).lower()]
@@ -48,9 +48,13 @@ def draw_kernels(frame: Frame, width: int, height: int, state: TableState, text:
     """A line that sums up, and the table."""
     rows = kernel_rows(frame.view, text)
     if not rows:
-        phase = frame.view.phases.get("tune")
+        phase = frame.view.phases.get("autotune")
         nothing = (
-            "no such kernel" if text else "nothing decided yet" if phase is not None else "nothing tuned in this run"
+            "no such kernel"
+            if text
+            else "nothing decided yet"
+            if phase is not None
+            else "nothing autotuned in this run"
         )
         return [((nothing, "dim"),)]
     head = crop_line(((summary(frame.view), "text"),), width, frame.glyphs.ellipsis)
@@ -59,18 +63,18 @@ def draw_kernels(frame: Frame, width: int, height: int, state: TableState, text:
 
 def summary(view: View) -> str:
     """How much is decided, and the speed-up so far over all kernels that were measured."""
-    phase = view.phases.get("tune")
-    told = [f"{len(view.tunes)} decided"]
+    phase = view.phases.get("autotune")
+    told = [f"{len(view.decisions)} decided"]
     if phase is not None and phase.is_active and phase.total:
         told = [f"{phase.done or 0:g} of {phase.total:g} decided"]
-    gain = speed_up(view.tunes.values())
+    gain = speed_up(view.decisions.values())
     told += [f"{gain:.2f}x over all kernels measured, each counted once"] if gain is not None else []
-    cached = sum(event.source == "cache" for event in view.tunes.values())
+    cached = sum(event.source == "cache" for event in view.decisions.values())
     told += [f"{cached} from the cache"] if cached else []
     shares = shares_of(view.steps.values())
-    known = [share for event in view.tunes.values() if (share := shares.of(event)) is not None]
+    known = [share for event in view.decisions.values() if (share := shares.of(event)) is not None]
     told += [f"{sum(known):.0%} of a step of {shares.ms:.3g} ms"] if known else []
-    skipped = sum(sum((event.skipped or {}).values()) for event in view.tunes.values())
+    skipped = sum(sum((event.skipped or {}).values()) for event in view.decisions.values())
     told += [f"{skipped:g} candidates skipped"] if skipped else []
     return ", ".join(told)
 
@@ -82,7 +86,7 @@ def _other(label: str, share: float) -> Row:
     return Row((operation, shape, f"{share:.1%}", *["-"] * rest), (operation, shape, share, *[None] * rest), "dim")
 
 
-def _row(event: TuneEvent, share: float | None) -> Row:
+def _row(event: AutotuneEvent, share: float | None) -> Row:
     gain = speed_up([event])
     skipped = event.skipped or {}
     cells = (

@@ -48,7 +48,7 @@ def _lines(phase: Phase, frame: Frame, width: int) -> list[Line]:
         (f" {took}", "dim"),
     )
     lines = [crop_line(line, width, glyphs.ellipsis)]
-    gain = speed_up(frame.view.tunes.values()) if phase.name == "tune" else None
+    gain = speed_up(frame.view.decisions.values()) if phase.name == "autotune" else None
     told = [f"{gain:.2f}x" if phase.is_active else f"{gain:.2f}x as fast"] if gain is not None else []
     told += [phase.now] if phase.now and phase.is_active else []
     if told:

@@ -1,4 +1,4 @@
-"""What tuning decided."""
+"""What autotuning decided."""
 
 from __future__ import annotations
 

@@ -91,3 +91,16 @@ def test_weights_are_transformed_once_for_all_levels_of_a_pyramid() -> None:
 def test_another_class_is_refused() -> None:
     with pytest.raises(TrainerError, match="no such numerics class"):
         CpuDevice(threads=1, numerics="loose")  # type: ignore[arg-type]
+
+
+def test_an_item_s_bits_do_not_depend_on_its_batch_within_per_item() -> None:
+    layer = nn.Conv2d(64, 64, 3, padding=1)
+    images = np.random.default_rng(3).standard_normal((8, 64, 9, 12), np.float32)
+
+    def convolved(count: int) -> bytes:
+        return np.asarray(engine.trace(lambda x: layer(x))(images[:count]))[0].tobytes()
+
+    with engine.device(CpuDevice(threads=1, numerics="fast")):
+        assert len({convolved(count) for count in (1, 3, 8)}) > 1  # the algorithm depends on the batch
+        with engine.per_item():
+            assert len({convolved(count) for count in (1, 3, 8)}) == 1

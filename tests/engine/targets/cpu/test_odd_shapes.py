@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from trainer.engine.graph import bfloat16, dtypes
+from trainer.engine.graph import dtypes, half
 from trainer.engine.graph import primitives as p
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.node import Node
@@ -90,7 +90,7 @@ FULL = {
 
 
 def leaf(values: np.ndarray, dtype: DType) -> Node:
-    stored = bfloat16.to_bits(bfloat16.rounded(values)) if dtype is dtypes.bfloat16 else values.astype(dtype.storage)
+    stored = half.stored(values, dtype).astype(dtype.storage)
     return p.buffer(Storage.of(stored, dtype))
 
 

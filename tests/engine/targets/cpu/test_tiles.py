@@ -18,7 +18,7 @@ from tests.engine.targets.kernels import amx
 from trainer import TrainerError, engine
 from trainer.engine import nn
 from trainer.engine.program.work import KernelSource
-from trainer.engine.targets.cpu import defaults, native, permission
+from trainer.engine.targets.cpu import defaults, features, native
 from trainer.engine.targets.cpu.device import CpuDevice
 from trainer.engine.targets.cpu.loaded import Kernels
 from trainer.engine.targets.cpu.machine import AVX512
@@ -117,7 +117,7 @@ def test_an_unknown_class_is_refused() -> None:
 def test_without_the_systems_permission_there_is_no_amx(permitted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     names = ("avx2", "fma", "amx-tile", "amx-bf16", "amx-int8")
     monkeypatch.setattr(llvm, "get_host_cpu_features", lambda: dict.fromkeys(names, True))
-    monkeypatch.setattr(native, "tiles_permitted", lambda: permitted)
+    monkeypatch.setattr(features, "tiles_permitted", lambda: permitted)
     monkeypatch.delenv("TRAINER_CPU_FEATURES", raising=False)
     found = native.host_features.__wrapped__()
     assert [name for name in names if found[name]] == list(names if permitted else names[:2])
@@ -126,6 +126,6 @@ def test_without_the_systems_permission_there_is_no_amx(permitted: bool, monkeyp
 def test_permission_is_what_the_system_answers() -> None:
     """A processor without tiles has none to give."""
     if not dict(llvm.get_host_cpu_features()).get("amx-tile"):
-        assert permission.tiles_permitted() is False
+        assert features.tiles_permitted() is False
     else:
-        assert permission.tiles_permitted() is bool(native.host_features().get("amx-tile"))
+        assert features.tiles_permitted() is bool(native.host_features().get("amx-tile"))

@@ -12,8 +12,7 @@ import pytest
 from tests.engine.targets.kernels.conftest import KernelRunner
 from trainer.engine.graph import dtypes
 from trainer.engine.graph.dtypes import DType
-from trainer.engine.program.epilogue import Epilogue, EpilogueOperand
-from trainer.engine.program.spec import Instruction
+from trainer.engine.program.spec import Epilogue, EpilogueOperand, Instruction
 from trainer.engine.targets.cpu import defaults, native
 from trainer.engine.targets.cpu.kernels.geometry import ConvolutionSpec, Direction
 from trainer.engine.targets.cpu.machine import AVX512, NARROW

@@ -11,7 +11,7 @@ from tests.engine.targets.kernels.conftest import KernelRunner
 from tests.engine.targets.kernels.test_convolution import RECTIFIED, channels_last, correlate, draw, trilinear, weigh
 from trainer.engine.graph import dtypes
 from trainer.engine.graph.dtypes import DType
-from trainer.engine.program.epilogue import Epilogue, EpilogueOperand
+from trainer.engine.program.spec import Epilogue, EpilogueOperand
 from trainer.engine.targets.cpu import defaults, native
 from trainer.engine.targets.cpu.kernels.geometry import ConvolutionSpec, Direction
 from trainer.engine.targets.cpu.machine import NARROW

@@ -149,13 +149,6 @@ def test_floats_beyond_an_integers_range_saturate() -> None:
     np.testing.assert_array_equal(apply("cast", [(float32, x)], uint8), [0, 255, 0, 255, 0, 255, 0])
 
 
-def test_bitcast_keeps_the_bits() -> None:
-    x = sample(float32)
-    np.testing.assert_array_equal(apply("bitcast", [(float32, x)], int32), x.view(np.int32))
-    y = sample(int64)
-    np.testing.assert_array_equal(apply("bitcast", [(int64, y)], float64).view(np.int64), y)
-
-
 def test_bfloat16_computes_in_float32_and_rounds_every_operation_to_even() -> None:
     random = np.random.default_rng(0)
     x, y = (to_bfloat16(random.standard_normal(COUNT).astype(np.float32) * 10) for _ in range(2))

@@ -10,7 +10,7 @@ import pytest
 from tests.engine.targets.kernels.conftest import KernelRunner
 from tests.engine.targets.kernels.test_convolution import RECTIFIED, channels_last, correlate, draw, trilinear
 from trainer.engine.graph import dtypes
-from trainer.engine.program.epilogue import Epilogue, EpilogueOperand
+from trainer.engine.program.spec import Epilogue, EpilogueOperand
 from trainer.engine.targets.cpu import defaults, native
 from trainer.engine.targets.cpu.kernels.geometry import ConvolutionSpec
 from trainer.engine.targets.cpu.machine import AVX512, NARROW

@@ -13,7 +13,7 @@ import pytest
 
 from tests.engine.targets.kernels.conftest import KernelRunner
 from tests.engine.targets.kernels.test_contraction import multiply
-from trainer.engine.graph import bfloat16, dtypes
+from trainer.engine.graph import dtypes, half
 from trainer.engine.graph import primitives as p
 from trainer.engine.graph.node import Node
 from trainer.engine.graph.storage import Storage
@@ -31,11 +31,11 @@ def draw(shape: tuple[int, ...], seed: int = 0) -> np.ndarray:
     """bfloat16 values of magnitude 2^-5 to 2^5, as float32: their products span so many bits that sums round."""
     random = np.random.default_rng(seed)
     values = np.ldexp(random.uniform(0.5, 1, shape), random.integers(-4, 6, shape))
-    return bfloat16.rounded(values * random.choice([-1, 1], shape))
+    return half.rounded(values * random.choice([-1, 1], shape), dtypes.bfloat16)
 
 
 def leaf(values: np.ndarray) -> Node:
-    return p.buffer(Storage.of(bfloat16.to_bits(values), dtypes.bfloat16))
+    return p.buffer(Storage.of(half.to_bits(values), dtypes.bfloat16))
 
 
 def add(total: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -187,7 +187,7 @@ def test_a_weight_gradient_is_a_chain_over_pairs_of_images_and_pixels(device: Cp
 def test_errors_stay_within_the_rounding_of_float32(depth: int) -> None:
     """|y − y64| <= 4 eps sqrt(K) (|A||B|): operands are exact, so only sums round."""
     random = np.random.default_rng(0)
-    a, b = (bfloat16.rounded(random.standard_normal(shape)) for shape in ((9, depth), (depth, 21)))
+    a, b = (half.rounded(random.standard_normal(shape), dtypes.bfloat16) for shape in ((9, depth), (depth, 21)))
     found = evaluated(DEVICES["host"], p.matmul(leaf(a), leaf(b), dtypes.bfloat16))
     bound = 4 * 2.0**-24 * np.sqrt(depth) * (np.abs(a).astype(np.float64) @ np.abs(b))
     assert (np.abs(found - a.astype(np.float64) @ b) <= bound).all()
@@ -195,7 +195,7 @@ def test_errors_stay_within_the_rounding_of_float32(depth: int) -> None:
 
 def test_weight_gradients_of_many_blocks_stay_within_the_rounding_of_float32() -> None:
     random = np.random.default_rng(0)
-    x, dy = (bfloat16.rounded(random.standard_normal((5, channels, 40, 30))) for channels in (6, 20))
+    x, dy = (half.rounded(random.standard_normal((5, channels, 40, 30)), dtypes.bfloat16) for channels in (6, 20))
     node = p.convolution_weight_gradient(
         leaf(x), leaf(dy), (1, 1), ((0, 0), (0, 0)), (1, 1), 1, (1, 1), dtypes.bfloat16
     )
@@ -213,8 +213,7 @@ def test_parameters_leave_the_bits_alone(run_kernel: KernelRunner, native_produc
     spec = MatmulSpec(dtypes.float32, rows, columns, depth, (depth, 1), (columns, 1), pairs=True)
     random = np.random.default_rng(0)
     a, b = (
-        run_kernel.aligned(bfloat16.to_bits(random.standard_normal(shape)))
-        for shape in ((rows, depth), (depth, columns))
+        run_kernel.aligned(half.to_bits(random.standard_normal(shape))) for shape in ((rows, depth), (depth, columns))
     )
     parameters = [MatmulParameters(5, 3, 10, 3, unroll=3), MatmulParameters(28, 1, 28, 2, pack_rows=True)]
     machine = replace(AVX512, bfloat16=True) if native_product else NARROW
@@ -235,10 +234,10 @@ def test_subnormal_numbers_are_flushed_alike_where_a_program_flushes() -> None:
     """Operands, products and sums around the least normal number, 2^-126."""
     random = np.random.default_rng(0)
     a, b = (
-        bfloat16.rounded(np.ldexp(random.standard_normal((40, 40)), random.integers(-70, -56, (40, 40))))
+        half.rounded(np.ldexp(random.standard_normal((40, 40)), random.integers(-70, -56, (40, 40))), dtypes.bfloat16)
         for _ in range(2)
     )
-    a[:, :4], b[:4] = 1.0, bfloat16.rounded(np.ldexp(random.standard_normal((4, 40)), -128))
+    a[:, :4], b[:4] = 1.0, half.rounded(np.ldexp(random.standard_normal((4, 40)), -128), dtypes.bfloat16)
     node = p.matmul(leaf(a), leaf(b), dtypes.bfloat16)
     found = [device.compile([node], flush=True).run([])[0].view() for device in DEVICES.values()]
     assert (found[0] != 0).any()

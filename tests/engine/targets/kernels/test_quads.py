@@ -14,8 +14,7 @@ from tests.engine.targets.kernels.conftest import KernelRunner
 from tests.engine.targets.kernels.test_contraction import multiply
 from tests.engine.targets.kernels.test_convolution import correlate, trilinear
 from trainer.engine.graph.dtypes import DType, float32, int8, int32, uint8
-from trainer.engine.program.epilogue import Epilogue, EpilogueOperand
-from trainer.engine.program.spec import Instruction
+from trainer.engine.program.spec import Epilogue, EpilogueOperand, Instruction
 from trainer.engine.targets.cpu import defaults, native
 from trainer.engine.targets.cpu.kernels.geometry import ConvolutionSpec
 from trainer.engine.targets.cpu.kernels.products import Quads
@@ -152,4 +151,4 @@ def test_vnni_is_used_where_it_is(run_kernel: KernelRunner) -> None:
         pytest.skip("this processor has no AVX-512-VNNI")
     spec = product_spec(32, 64, 64, "signed")
     ir = contraction.TEMPLATE.render(spec, defaults.choose(spec), "kernel")
-    assert "vpdpbusd" in native.assembly(ir)
+    assert "vpdpbusd" in ir

@@ -17,9 +17,8 @@ from tests.engine.targets.kernels.conftest import KernelRunner
 from tests.engine.targets.kernels.test_contraction import multiply
 from tests.engine.targets.kernels.test_convolution import correlate
 from tests.engine.targets.kernels.test_pairs import add, draw, places
-from trainer.engine.graph import bfloat16, dtypes
-from trainer.engine.program.epilogue import Epilogue, EpilogueOperand
-from trainer.engine.program.spec import Instruction
+from trainer.engine.graph import dtypes, half
+from trainer.engine.program.spec import Epilogue, EpilogueOperand, Instruction
 from trainer.engine.targets.cpu import defaults, native
 from trainer.engine.targets.cpu.kernels import tile_registers
 from trainer.engine.targets.cpu.kernels.geometry import ConvolutionSpec
@@ -79,7 +78,7 @@ OTHERS = [
 def test_a_matrix_product_is_chains_of_even_and_odd_terms_by_blocks(run: KernelRunner, m: int, k: int, n: int) -> None:
     a, b = draw((m, k)), draw((k, n), 1)
     spec = product_spec(m, k, n)
-    stored = [run.aligned(bfloat16.to_bits(each)) for each in (a, b)]
+    stored = [run.aligned(half.to_bits(each)) for each in (a, b)]
     expected = product(a, b)
     for parameters in (*defaults.candidates(spec, MACHINE)[:3], *OTHERS):
         np.testing.assert_array_equal(multiply(run, spec, parameters, stored[0], stored[1]), expected)
@@ -100,9 +99,9 @@ def test_an_epilogue_works_on_the_sums(run: KernelRunner) -> None:
         Instruction("cast", (2,), dtypes.bfloat16, (dtypes.bfloat16,)),
     )
     spec = product_spec(21, 40, 35, epilogue=Epilogue((EpilogueOperand(dtypes.float32, "same"),), body))
-    stored = [run.aligned(bfloat16.to_bits(each)) for each in (a, b)]
+    stored = [run.aligned(half.to_bits(each)) for each in (a, b)]
     found = multiply(run, spec, defaults.choose(spec, MACHINE), stored[0], stored[1], [run.aligned(residual)])
-    np.testing.assert_array_equal(found, bfloat16.to_bits(plus(product(a, b), residual)))
+    np.testing.assert_array_equal(found, half.to_bits(plus(product(a, b), residual)))
 
 
 GEOMETRIES = {
@@ -145,7 +144,7 @@ def test_a_convolution_sums_each_tap_by_blocks_of_channels(run: KernelRunner, na
     w = draw((spec.filters, spec.channels // spec.groups, *spec.window), 1)
     expected = forward(name, x, w)
     for parameters in (*defaults.candidates(spec, MACHINE)[:2], *SHAPES):
-        found = correlate(run, spec, parameters, bfloat16.to_bits(x), bfloat16.to_bits(w))
+        found = correlate(run, spec, parameters, half.to_bits(x), half.to_bits(w))
         np.testing.assert_array_equal(found, expected)
 
 
@@ -171,7 +170,7 @@ def test_an_input_gradient_sums_each_pixel_by_blocks_of_filters(run: KernelRunne
     (top, _), (left, _) = spec.padding
     expected = whole[:, :, top : top + spec.spatial[0], left : left + spec.spatial[1]]
     for parameters in (*defaults.candidates(spec, MACHINE)[:2], SHAPES[0]):
-        found = correlate(run, spec, parameters, bfloat16.to_bits(dy), bfloat16.to_bits(w))
+        found = correlate(run, spec, parameters, half.to_bits(dy), half.to_bits(w))
         np.testing.assert_array_equal(found, expected)
 
 
@@ -180,7 +179,7 @@ def test_subnormal_operands_and_sums_count_as_zero(run: KernelRunner) -> None:
     a = np.array([[2.0**-130, 2.0**-100, 2.0**-60, 2.0**-63]], np.float32)
     b = np.array([[2.0**100], [2.0**-30], [2.0**-66], [2.0**-63]], np.float32)
     spec = product_spec(1, 4, 1)
-    stored = [run.aligned(bfloat16.to_bits(each)) for each in (a, b)]
+    stored = [run.aligned(half.to_bits(each)) for each in (a, b)]
     # even: a subnormal operand, then 2^-126; odd: 2^-130 is flushed, then 2^-126
     found = multiply(run, spec, defaults.choose(spec, MACHINE), stored[0], stored[1])
     np.testing.assert_array_equal(found, np.array([[2.0**-125]], np.float32))

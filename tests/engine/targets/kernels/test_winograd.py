@@ -12,7 +12,7 @@ from tests.engine.targets.kernels.conftest import KernelRunner
 from tests.engine.targets.kernels.test_convolution import RECTIFIED, channels_last, draw, trilinear
 from tests.engine.targets.kernels.winograd_matrices import growth, matrices
 from trainer.engine.graph.dtypes import float32
-from trainer.engine.program.epilogue import Epilogue, EpilogueOperand
+from trainer.engine.program.spec import Epilogue, EpilogueOperand
 from trainer.engine.targets.cpu import defaults, native
 from trainer.engine.targets.cpu.kernels import winograd_choice
 from trainer.engine.targets.cpu.kernels.geometry import ConvolutionSpec, Direction

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from trainer.engine.graph import bfloat16, dtypes
+from trainer.engine.graph import dtypes, half
 from trainer.engine.graph import primitives as p
 from trainer.engine.graph.node import Node
 from trainer.engine.graph.storage import Layout, Storage
@@ -13,14 +13,14 @@ from trainer.engine.targets.reference import ReferenceDevice, evaluate
 
 def leaf(values: object, dtype: dtypes.DType = dtypes.float32) -> Node:
     array = np.asarray(values)
-    return p.buffer(Storage.of(bfloat16.to_bits(array) if dtype is dtypes.bfloat16 else array, dtype))
+    return p.buffer(Storage.of(half.to_bits(array) if dtype is dtypes.bfloat16 else array, dtype))
 
 
 def test_bfloat16_rounds_to_nearest_even() -> None:
     halfway_down, halfway_up, above = 1 + 2.0**-8, 1 + 3 * 2.0**-8, 1 + 2.0**-8 + 2.0**-20
     values = np.array([halfway_down, halfway_up, above, -halfway_up, 3.5e38, np.inf, np.nan])
     expected = [1.0, 1 + 2.0**-6, 1 + 2.0**-7, -1 - 2.0**-6, np.inf, np.inf, np.nan]
-    np.testing.assert_array_equal(bfloat16.rounded(values), np.array(expected, np.float32))
+    np.testing.assert_array_equal(half.rounded(values, dtypes.bfloat16), np.array(expected, np.float32))
 
 
 def test_every_node_rounds_to_its_dtype() -> None:

@@ -173,7 +173,6 @@ _PLAIN: dict[str, Callable[..., Any]] = {
     "erf": scipy.special.erf,
     "logistic": scipy.special.expit,
     "cast": _cast,
-    "bitcast": lambda dtype, x: np.frombuffer(np.ascontiguousarray(x).tobytes(), dtype.storage).reshape(x.shape),
     "barrier": lambda tag, x: x,
     "stop_gradient": lambda x: x,
     "anchor": lambda x, origin: x,

@@ -101,6 +101,6 @@ GRADIENTS: dict[str, Gradient | None] = {
     "where": _where,
     **dict.fromkeys(("equal", "not_equal", "less", "less_equal", "isfinite", "isnan", "isinf")),
     **dict.fromkeys(("logical_not", "logical_and", "logical_or", "logical_xor")),
-    **dict.fromkeys(("bitcast", "bitwise_invert", "bitwise_and", "bitwise_or", "bitwise_xor")),
+    **dict.fromkeys(("bitwise_invert", "bitwise_and", "bitwise_or", "bitwise_xor")),
     **dict.fromkeys(("shift_left", "shift_right", "shift_right_logical")),
 }

@@ -207,29 +207,17 @@ def _weight_gradient_reference(attributes: tuple[Any, ...], x: np.ndarray, dy: n
 
 
 _CONVOLUTION = register(
-    "convolution",
-    "contraction",
-    _convolution_shape,
-    _result_dtype("convolution", FLOAT, 4),
-    _convolution_reference,
+    "convolution", "contraction", _convolution_shape, _result_dtype("convolution", FLOAT, 4), _convolution_reference,
     _GEOMETRY,
-)
+)  # fmt: skip
 _INPUT_GRADIENT = register(
-    "convolution_input_gradient",
-    "contraction",
-    _input_gradient_shape,
-    _result_dtype("convolution_input_gradient", FLOAT, 4),
-    _input_gradient_reference,
-    (*_GEOMETRY, "spatial"),
-)
+    "convolution_input_gradient", "contraction", _input_gradient_shape,
+    _result_dtype("convolution_input_gradient", FLOAT, 4), _input_gradient_reference, (*_GEOMETRY, "spatial"),
+)  # fmt: skip
 _WEIGHT_GRADIENT = register(
-    "convolution_weight_gradient",
-    "contraction",
-    _weight_gradient_shape,
-    _result_dtype("convolution_weight_gradient", FLOAT, 4),
-    _weight_gradient_reference,
-    (*_GEOMETRY, "window"),
-)
+    "convolution_weight_gradient", "contraction", _weight_gradient_shape,
+    _result_dtype("convolution_weight_gradient", FLOAT, 4), _weight_gradient_reference, (*_GEOMETRY, "window"),
+)  # fmt: skip
 
 
 def convolution(
@@ -240,28 +228,16 @@ def convolution(
 
 
 def convolution_input_gradient(
-    dy: Node,
-    w: Node,
-    strides: Pair,
-    padding: Padding,
-    dilation: Pair,
-    groups: int,
-    spatial: Shape,
+    dy: Node, w: Node, strides: Pair, padding: Padding, dilation: Pair, groups: int, spatial: Shape,
     precision: DType | None = None,
-) -> Node:
+) -> Node:  # fmt: skip
     """The cotangent of `convolution`'s x of extents `spatial`; also the transposed convolution of dy."""
     return make_node(_INPUT_GRADIENT, (dy, w), (strides, padding, dilation, groups, precision, spatial))
 
 
 def convolution_weight_gradient(
-    x: Node,
-    dy: Node,
-    strides: Pair,
-    padding: Padding,
-    dilation: Pair,
-    groups: int,
-    window: Shape,
+    x: Node, dy: Node, strides: Pair, padding: Padding, dilation: Pair, groups: int, window: Shape,
     precision: DType | None = None,
-) -> Node:
+) -> Node:  # fmt: skip
     """The cotangent of `convolution`'s w [K, C/groups, *window]."""
     return make_node(_WEIGHT_GRADIENT, (x, dy), (strides, padding, dilation, groups, precision, window))

@@ -11,7 +11,7 @@ import numpy as np
 from trainer.engine.graph import dtypes
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.errors import check_dtype, describe, refusal
-from trainer.engine.graph.node import Node, Shape, make_node
+from trainer.engine.graph.node import Node, make_node
 from trainer.engine.graph.primitives.table import (
     ANY,
     BOOLEAN,
@@ -182,24 +182,9 @@ def cast_values(x: np.ndarray, dtype: DType) -> np.ndarray:
     return x.astype(dtype.storage)
 
 
-def _bitcast_shape(inputs: Any, attributes: tuple[Any, ...]) -> Shape:
-    (x,), (dtype,) = inputs, attributes
-    is_of_values = "bool" in (x.dtype.kind, dtype.kind) or dtype.is_half  # which are no whole words when computed with
-    if x.dtype.itemsize != dtype.itemsize or (is_of_values and x.dtype != dtype):
-        raise refusal("bitcast", "widths differ", found=f"{describe([x])} to {dtype}", expected="dtypes of one width")
-    return x.shape
-
-
-def _bitcast_reference(attributes: tuple[Any, ...], x: np.ndarray) -> np.ndarray:
-    """`x` arrives widened where it has 16 bits; the only such bitcast is to itself."""
-    (dtype,) = attributes
-    return x if dtype.is_half else np.ascontiguousarray(x).view(dtype.storage).reshape(x.shape)
-
-
 _CAST = register(
     "cast", "elementwise", first_shape, _given_dtype, lambda attributes, x: cast_values(x, attributes[0]), ("dtype",)
 )
-_BITCAST = register("bitcast", "elementwise", _bitcast_shape, _given_dtype, _bitcast_reference, ("dtype",))
 
 
 def cast(x: Node, dtype: DType) -> Node:
@@ -208,8 +193,3 @@ def cast(x: Node, dtype: DType) -> Node:
     Floats to integers truncate and saturate (NaN gives 0), integers wrap, and anything but zero is True.
     """
     return make_node(_CAST, (x,), (dtype,))
-
-
-def bitcast(x: Node, dtype: DType) -> Node:
-    """The bits of `x` read as another dtype of the same width."""
-    return make_node(_BITCAST, (x,), (dtype,))

@@ -109,15 +109,9 @@ def _reference(attributes: tuple[Any, ...], *arrays: np.ndarray) -> tuple[np.nda
 
 def _primitive(name: str, *, effect: bool) -> Primitive:
     return Primitive(
-        name,
-        "bundle",
-        lambda inputs, attributes: (),
-        lambda inputs, attributes: bundle_dtype(_outputs(inputs, attributes)),
-        _reference,
-        ("call",),
-        _outputs,
-        effect,
-    )
+        name, "bundle", lambda inputs, attributes: (),
+        lambda inputs, attributes: bundle_dtype(_outputs(inputs, attributes)), _reference, ("call",), _outputs, effect,
+    )  # fmt: skip
 
 
 _HOST_CALL, _HOST_EFFECT = _primitive("host_call", effect=False), _primitive("host_effect", effect=True)

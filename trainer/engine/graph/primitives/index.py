@@ -66,10 +66,6 @@ def _scatter_shape(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> Shape
     return (*updates.shape[:axis], size, *updates.shape[end:])
 
 
-def _gather_reference(attributes: tuple[Any, ...], x: np.ndarray, indices: np.ndarray) -> np.ndarray:
-    return np.take(x, indices, attributes[0], mode="clip")
-
-
 def _scatter_reference(attributes: tuple[Any, ...], updates: np.ndarray, indices: np.ndarray) -> np.ndarray:
     axis, size = attributes
     before, after = updates.shape[:axis], updates.shape[axis + indices.ndim :]
@@ -80,7 +76,10 @@ def _scatter_reference(attributes: tuple[Any, ...], updates: np.ndarray, indices
     return _accumulated(_wide_zeros((*before, size, *after), updates), places, kept)
 
 
-_GATHER = register("gather", "index", _gather_shape, _dtype, _gather_reference, ("axis",))
+_GATHER = register(
+    "gather", "index", _gather_shape, _dtype,
+    lambda attributes, x, indices: np.take(x, indices, attributes[0], mode="clip"), ("axis",),
+)  # fmt: skip
 _SCATTER_ADD = register("scatter_add", "index", _scatter_shape, _summed_dtype, _scatter_reference, ("axis", "size"))
 
 

@@ -164,13 +164,10 @@ def _slice_shape(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> Shape:
 
 
 SLICE = register(
-    "slice",
-    "movement",
-    _slice_shape,
-    ANY,
+    "slice", "movement", _slice_shape, ANY,
     lambda attributes, x: x[tuple(slice(*bounds) for bounds in zip(*attributes, strict=True))],
     ("start", "stop", "step"),
-)
+)  # fmt: skip
 
 
 def slice_(x: Node, start: Ints, stop: Ints, step: Ints) -> Node:
@@ -207,13 +204,9 @@ def _concatenate_shape(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> S
 
 
 _CONCATENATE = register(
-    "concatenate",
-    "movement",
-    _concatenate_shape,
-    ANY,
-    lambda attributes, *parts: np.concatenate(parts, attributes[0]),
+    "concatenate", "movement", _concatenate_shape, ANY, lambda attributes, *parts: np.concatenate(parts, attributes[0]),
     ("axis",),
-)
+)  # fmt: skip
 
 
 def concatenate(parts: Sequence[Node], axis: int) -> Node:

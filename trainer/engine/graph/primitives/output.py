@@ -16,13 +16,10 @@ def _kind(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> tuple[Shape, D
 
 
 _OUTPUT = Primitive(
-    "output",
-    "output",
-    lambda inputs, attributes: _kind(inputs, attributes)[0],
-    lambda inputs, attributes: _kind(inputs, attributes)[1],
-    lambda attributes, arrays: arrays[attributes[0]],
+    "output", "output", lambda inputs, attributes: _kind(inputs, attributes)[0],
+    lambda inputs, attributes: _kind(inputs, attributes)[1], lambda attributes, arrays: arrays[attributes[0]],
     ("index",),
-)
+)  # fmt: skip
 
 
 def output(bundle: Node, index: int) -> Node:

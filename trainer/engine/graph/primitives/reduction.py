@@ -16,29 +16,20 @@ from trainer.engine.graph import dtypes
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.errors import describe, refusal
 from trainer.engine.graph.node import Node, Shape, make_node
+from trainer.engine.graph.primitives import table
 from trainer.engine.graph.primitives.elementwise import subtract
-from trainer.engine.graph.primitives.table import (
-    NUMERIC,
-    DTypeRule,
-    ShapeRule,
-    along_axes,
-    axes_of,
-    check_axis,
-    named,
-    register,
-)
 
 Axes = tuple[int, ...]
 
 
-def _reduced_shape(name: str, *, needs_elements: bool) -> ShapeRule:
+def _reduced_shape(name: str, *, needs_elements: bool) -> table.ShapeRule:
     """The rule that the axes of attribute 0 (rising) are dropped."""
 
     def rule(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> Shape:
-        x, axes = inputs[0], axes_of(attributes)
+        x, axes = inputs[0], table.axes_of(attributes)
         last = -1
         for axis in axes:
-            check_axis(name, axis, len(x.shape))
+            table.check_axis(name, axis, len(x.shape))
             if axis <= last:
                 raise refusal(name, "axes repeat or are not in order", found=list(axes), expected="rising axes")
             last = axis
@@ -49,7 +40,7 @@ def _reduced_shape(name: str, *, needs_elements: bool) -> ShapeRule:
     return rule
 
 
-def _single_or_double(name: str) -> DTypeRule:
+def _single_or_double(name: str) -> table.DTypeRule:
     """The rule that the input is float32 or float64, as the result."""
 
     def rule(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> DType:
@@ -62,16 +53,16 @@ def _single_or_double(name: str) -> DTypeRule:
 
 
 def _reduction(
-    name: str, reference: Callable[..., Any], *, needs_elements: bool = True, dtype: DTypeRule | None = None,
+    name: str, reference: Callable[..., Any], *, needs_elements: bool = True, dtype: table.DTypeRule | None = None,
     result: DType | None = None, attribute: str = "axes", of_no_axes: Callable[[Node], Node] = lambda x: x,
 ) -> Callable[[Node, Any], Node]:  # fmt: skip
     """A reduction along `axes`, or along the one `axis`. `of_no_axes` is what it makes where there is none."""
     shape = _reduced_shape(name, needs_elements=needs_elements)
-    primitive = register(
-        name, "reduction", shape, dtype or NUMERIC, lambda attributes, x: reference(x, axis=attributes[0]),
+    primitive = table.register(
+        name, "reduction", shape, dtype or table.NUMERIC, lambda attributes, x: reference(x, axis=attributes[0]),
         (attribute,), result=result,
     )  # fmt: skip
-    return named(name, lambda x, axes: of_no_axes(x) if axes == () else make_node(primitive, (x,), (axes,)))
+    return table.named(name, lambda x, axes: of_no_axes(x) if axes == () else make_node(primitive, (x,), (axes,)))
 
 
 def _wide(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -95,8 +86,8 @@ reduce_deviations = _reduction(  # over no axes 0, or NaN where x is not finite
 argmax = _reduction("argmax", np.argmax, result=dtypes.int64, attribute="axis")  # the first of equals, or NaN
 argmin = _reduction("argmin", np.argmin, result=dtypes.int64, attribute="axis")
 
-_SUMS = register(
-    "cumulative_sum", "reduction", along_axes("cumulative_sum"), NUMERIC,
+_SUMS = table.register(
+    "cumulative_sum", "reduction", table.along_axes("cumulative_sum"), table.NUMERIC,
     lambda attributes, x: _wide(np.cumsum)(x, axis=attributes[0]), ("axis",),
 )  # fmt: skip
 

@@ -64,13 +64,10 @@ BUFFER = register(
 )  # fmt: skip
 
 CONSTANT = register(
-    "constant",
-    "source",
-    lambda inputs, attributes: (),
-    lambda inputs, attributes: attributes[1],
+    "constant", "source", lambda inputs, attributes: (), lambda inputs, attributes: attributes[1],
     lambda attributes: np.asarray(attributes[0], np.float64 if attributes[1].is_float else attributes[1].storage),
     ("value", "dtype"),
-)
+)  # fmt: skip
 
 
 def _iota_shape(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> Shape:
@@ -108,13 +105,9 @@ def _bits_shape(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> Shape:
 
 
 RANDOM_BITS = register(
-    "random_bits",
-    "source",
-    _bits_shape,
-    lambda inputs, attributes: dtypes.int32,
-    lambda attributes, key, counter: philox.random_bits(key, counter, *attributes),
-    ("shape", "word"),
-)
+    "random_bits", "source", _bits_shape, lambda inputs, attributes: dtypes.int32,
+    lambda attributes, key, counter: philox.random_bits(key, counter, *attributes), ("shape", "word"),
+)  # fmt: skip
 
 
 def buffer(storage: Storage) -> Node:

@@ -35,9 +35,7 @@ def register(
     name: str, family: Family, shape: ShapeRule, dtype: DTypeRule | tuple[str, ...], reference: Callable[..., Any],
     attributes: tuple[str, ...] = (), *, result: DType | None = None,
 ) -> Primitive:  # fmt: skip
-    """Enter a primitive in the table; its name must be free. `dtype` is a rule, or the kinds of `first_dtype`, whose
-    `result` this is then.
-    """
+    """Enter a primitive under a free name. `dtype` is a rule, or the kinds of `first_dtype` with `result`."""
     if name in TABLE:
         raise ValueError(f"{name} is in the table already")
     rule = first_dtype(name, dtype, result) if isinstance(dtype, tuple) else dtype

@@ -14,9 +14,7 @@ SLOWER = 1.6
 """How much longer than at its best a program must take before running alone is tried."""
 
 PROBE, TRIAL, STAY, STAY_SECONDS = 4, 3, 64, 1.0
-"""Launches over which a program is judged, that are tried alone, and for which the decision then holds, but hardly
-longer than a second: 64 steps of pix2pix, 0.3 s each, would cost 15 s more after whatever held it up had gone.
-"""
+"""Launches to judge a program by, to try alone, and for which a decision holds, a second at most."""
 
 FORGETTING = 1.0005
 """By how much the best time is let go each launch: what a program did long ago may be out of reach."""

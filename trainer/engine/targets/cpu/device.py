@@ -8,6 +8,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from trainer import TrainerError
@@ -20,7 +21,7 @@ from trainer.engine.program.build import Request
 from trainer.engine.program.legalise import legalise
 from trainer.engine.program.partition import Policy
 from trainer.engine.program.states import settle_layouts
-from trainer.engine.targets import Device, Run
+from trainer.engine.targets import Device, Run, is_per_item
 from trainer.engine.targets.cpu import choices, describe, native
 from trainer.engine.targets.cpu.arena import Arena
 from trainer.engine.targets.cpu.eager import EagerProgram
@@ -52,16 +53,10 @@ class CpuDevice(Device):
     name = "cpu"
 
     def __init__(
-        self,
-        *,
-        threads: int | None = None,
-        policy: Policy | None = None,
-        poison: bool | None = None,
-        narrow: bool = False,
-        choose: Callable[[Any], Any] | None = None,
-        numerics: Numerics = "exact",
+        self, *, threads: int | None = None, policy: Policy | None = None, poison: bool | None = None,
+        narrow: bool = False, choose: Callable[[Any], Any] | None = None, numerics: Numerics = "exact",
         bfloat16: Bfloat16 = "pairs",
-    ) -> None:
+    ) -> None:  # fmt: skip
         native.check_host()
         self.pool: Pool = shared_pool() if threads is None else Pool(threads)
         self.policy = policy or Policy()
@@ -93,48 +88,33 @@ class CpuDevice(Device):
     # Programs
 
     def compile(
-        self,
-        results: Sequence[Node],
-        updates: Sequence[tuple[Storage, Node]] = (),
-        inputs: Sequence[Node] = (),
-        *,
-        flush: bool = False,
-        progress: Progress | None = None,
-    ) -> Program:
-        """A program that computes `results` and stores `updates` in place; `inputs` are leaves whose address is given
-        to each run.
-        """
+        self, results: Sequence[Node], updates: Sequence[tuple[Storage, Node]] = (), inputs: Sequence[Node] = (), *,
+        flush: bool = False, progress: Progress | None = None,
+    ) -> Program:  # fmt: skip
+        """A program for `results` that stores `updates` in place; each run gives the addresses of `inputs`."""
         with self.pool.lock:
-            return self._compile(results, updates, inputs, flush, progress)
-
-    def _compile(
-        self,
-        results: Sequence[Node],
-        updates: Sequence[tuple[Storage, Node]],
-        inputs: Sequence[Node],
-        flush: bool,
-        progress: Progress | None,
-    ) -> Program:
-        began, compiled, cached = time.perf_counter(), *native.object_counts()
-        outputs = simplify([*results, *(node for _, node in updates)])
-        outputs = legalise(outputs, self.target.features.wide_groups)
-        values, targets = outputs[: len(results)], outputs[len(results) :]
-        news = [(storage, node) for (storage, _), node in zip(updates, targets, strict=True)]
-        if updates or flush:
-            settle_layouts(topological(outputs), news)
-        varying = {*(node.attributes[0] for node in inputs), *(storage for storage, _ in updates)} if flush else None
-        lowered = self.target.lower(Request(tuple(values), tuple(news)), self.policy, self.choose, progress, varying)
-        if self.poison:
-            lowered.launches = poisoned(lowered.launches)
-        kernels = self.kernels.of(lowered.launches, progress)
-        program = Program(self, lowered, kernels, inputs, [node.shape for node in results], flush=flush)
-        now_compiled, now_cached = native.object_counts()
-        spent = 1000 * (time.perf_counter() - began)
-        program.compilation = describe.Compilation(now_compiled - compiled, now_cached - cached, spent)
-        describe.report(program)
-        if flush and self.tuner is not None:
-            self.tuner.adopt(program)
-        return program
+            began, compiled, cached = time.perf_counter(), *native.object_counts()
+            outputs = simplify([*results, *(node for _, node in updates)])
+            outputs = legalise(outputs, self.target.features.wide_groups)
+            values, targets = outputs[: len(results)], outputs[len(results) :]
+            news = [(storage, node) for (storage, _), node in zip(updates, targets, strict=True)]
+            if updates or flush:
+                settle_layouts(topological(outputs), news)
+            varying = {*(node.attributes[0] for node in inputs), *dict(updates)} if flush else None
+            request = Request(tuple(values), tuple(news))
+            target = replace(self.target, per_item=is_per_item())
+            lowered = target.lower(request, self.policy, self.choose, progress, varying)
+            if self.poison:
+                lowered.launches = poisoned(lowered.launches)
+            kernels = self.kernels.of(lowered.launches, progress)
+            program = Program(self, lowered, kernels, inputs, [node.shape for node in results], flush=flush)
+            now_compiled, now_cached = native.object_counts()
+            spent = 1000 * (time.perf_counter() - began)
+            program.compilation = describe.Compilation(now_compiled - compiled, now_cached - cached, spent)
+            describe.report(program)
+            if flush and self.tuner is not None:
+                self.tuner.adopt(program)
+            return program
 
     def choose(self, spec: Any) -> Any:
         """The parameters of a template to begin with: decided by tuning, or else by the cost model."""
@@ -143,6 +123,7 @@ class CpuDevice(Device):
     def evaluate(self, nodes: Sequence[Node]) -> Run:
         """The values of `nodes`, computed now; equal graphs share a compiled program."""
         key, arguments = signature(nodes)
+        key = key, is_per_item()
         with self.pool.lock:
             program = self._programs.get(key)
             if program is None:

@@ -17,9 +17,7 @@ from trainer.engine.targets import Run
 from trainer.engine.targets.cpu.executable import Program
 
 Path = tuple[int, list[tuple[int, list[int]]]]
-"""How a slice is reached: the number of its leaf; for each slice from there on, its number, and the bytes between
-neighbors along each axis of what it slices.
-"""
+"""A slice's path: its leaf's number; for each slice on the way its number and the bytes along each axis."""
 
 
 class EagerProgram:
@@ -77,9 +75,7 @@ def _place_numbers(constants: Sequence[Node], instead: dict[Node, Node]) -> list
 
 
 def _from_the_start(node: Node, leaves: list[Node], slices: list[Node]) -> tuple[Node, Path, Node]:
-    """A leaf, the path to the slice `node`, and what equals it where the leaf's address is moved to its beginning: the
-    same movement by slices that begin at 0.
-    """
+    """A leaf, the path to slice `node`, and its equal on a leaf that begins there: slices that begin at 0."""
     moves = []
     while node.value is None:
         moves.append(node)

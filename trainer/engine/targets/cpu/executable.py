@@ -100,15 +100,9 @@ class Program:
     """Compiled code and its argument blocks. `run` patches the addresses of inputs and results and walks the tape."""
 
     def __init__(
-        self,
-        device: ProgramDevice,
-        lowered: Lowered,
-        kernels: Sequence[Kernel],
-        inputs: Sequence[Node],
-        shapes: Sequence[tuple[int, ...]],
-        *,
-        flush: bool,
-    ) -> None:
+        self, device: ProgramDevice, lowered: Lowered, kernels: Sequence[Kernel], inputs: Sequence[Node],
+        shapes: Sequence[tuple[int, ...]], *, flush: bool,
+    ) -> None:  # fmt: skip
         self.device, self.flush = device, flush
         self.compilation: Compilation | None = None
         self.launches: list[Launch] = lowered.launches

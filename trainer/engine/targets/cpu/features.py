@@ -5,6 +5,10 @@
 
 from __future__ import annotations
 
+import ctypes
+import functools
+import platform
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -12,6 +16,9 @@ from trainer import TrainerError
 
 FEATURES_VARIABLE = "TRAINER_CPU_FEATURES"
 NATIVE = "native"
+
+_ARCH_PRCTL, _REQUEST, _TILE_DATA = 158, 0x1023, 18
+"""The system call's number on x86-64, ARCH_REQ_XCOMP_PERM and XFEATURE_XTILEDATA of Linux' asm/prctl.h."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +45,19 @@ LEVELS: dict[str, Level] = {
 def without_tiles(features: Mapping[str, bool]) -> dict[str, bool]:
     """`features` of a processor whose tile registers (AMX) can't be used."""
     return {name: present and not name.startswith("amx") for name, present in features.items()}
+
+
+@functools.cache
+def tiles_permitted() -> bool:
+    """Whether Linux keeps the 8 KiB of AMX's tiles for this process: asked once, before the pool starts any thread.
+
+    It refuses where a thread's alternative signal stack is too small for them. Other systems were not asked: no.
+    """
+    if sys.platform != "linux" or platform.machine() != "x86_64":
+        return False
+    call = ctypes.CDLL(None).syscall
+    call.restype = ctypes.c_long
+    return int(call(ctypes.c_long(_ARCH_PRCTL), ctypes.c_long(_REQUEST), ctypes.c_long(_TILE_DATA))) == 0
 
 
 def limited(features: Mapping[str, bool], level: str) -> dict[str, bool]:

@@ -40,12 +40,8 @@ class Kernels:
     def __init__(self, target: native.Target, largest_bytes: int = LARGEST_BYTES) -> None:
         self.target, self._largest_bytes = target, largest_bytes
         self._loaded: OrderedDict[KernelSource, Kernel] = OrderedDict()
-        self._nbytes = 0
-
-    @property
-    def loaded_bytes(self) -> int:
+        self.nbytes = 0
         """Object code of the kernels that are remembered."""
-        return self._nbytes
 
     def of(self, launches: Sequence[Launch], progress: Progress | None = None) -> list[Kernel]:
         """The kernel of each launch; of a repeat those of its body instead."""
@@ -96,11 +92,11 @@ class Kernels:
         library = native.link(objects)
         for source, name in names.items():
             self._loaded[source] = Kernel(library[name], library, len(objects[name]))
-            self._nbytes += len(objects[name])
+            self.nbytes += len(objects[name])
 
     def _forget(self) -> None:
-        while self._nbytes > self._largest_bytes and self._loaded:
-            self._nbytes -= self._loaded.popitem(last=False)[1].nbytes
+        while self.nbytes > self._largest_bytes and self._loaded:
+            self.nbytes -= self._loaded.popitem(last=False)[1].nbytes
 
 
 def rendered(source: KernelSource) -> tuple[str, str]:

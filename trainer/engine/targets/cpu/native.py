@@ -21,7 +21,6 @@ import llvmlite.binding as llvm
 
 from trainer import TrainerError
 from trainer.engine.targets.cpu import features, lookups
-from trainer.engine.targets.cpu.permission import tiles_permitted
 
 CACHE_VARIABLE = "TRAINER_CACHE_DIR"
 OBJECT = ".o"
@@ -65,7 +64,7 @@ def host_features() -> dict[str, bool]:
     """
     _initialise()
     found = features.limited(dict(llvm.get_host_cpu_features()), os.environ.get(features.FEATURES_VARIABLE, ""))
-    if found.get("amx-tile") and not tiles_permitted():
+    if found.get("amx-tile") and not features.tiles_permitted():
         return features.without_tiles(found)
     return found
 
@@ -141,13 +140,6 @@ _counts = {"compiled": 0, "cached": 0}
 def object_counts() -> tuple[int, int]:
     """How many objects this process has compiled, and how many it has read from the cache."""
     return _counts["compiled"], _counts["cached"]
-
-
-def assembly(ir: str, target: Target | None = None) -> str:
-    """The assembly text of a module, to look at what a kernel became."""
-    target = target or host_target()
-    with llvm.parse_assembly(_for_target(ir, target)) as module:
-        return str(_machine(target).emit_assembly(module))
 
 
 def _for_target(ir: str, target: Target) -> str:

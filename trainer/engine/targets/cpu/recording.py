@@ -44,9 +44,7 @@ AnyProgram = TypeVar("AnyProgram", bound=Recorded)
 
 @dataclass(frozen=True, slots=True)
 class ProgramRun(Generic[AnyProgram]):
-    """One run of a program. `stamps` is int64 [threads][launches + 1][STAMPS], as `Pool.run` has it, or `NO_STAMPS`;
-    `begun` is on `time.perf_counter`, `seconds` what the run took from there.
-    """
+    """A run of a program: `stamps` as in `Pool.run` or NO_STAMPS, `begun` on `time.perf_counter`, and `seconds`."""
 
     program: AnyProgram
     stamps: np.ndarray

@@ -7,32 +7,13 @@ go) and `ticks` (the clock of time stamps). They share the pool's control block,
 
 from __future__ import annotations
 
-from trainer.engine.targets.cpu.control import (
-    ARRIVED,
-    BARRIER,
-    COUNT,
-    CPU,
-    FAILED,
-    FLUSH,
-    GENERATION,
-    LAUNCH,
-    PROFILE,
-    READY,
-    RECORD_WORDS,
-    REPEAT,
-    SINGLE,
-    SLEEPERS,
-    TAPE,
-    THREADS,
-)
+from trainer.engine.targets.cpu import control
 from trainer.engine.targets.cpu.repeats import repeat_ir
 from trainer.engine.targets.cpu.system import clock_ir, floating_point_ir, placement_ir, waiting_ir
 
 _SPIN = 500
 _CLASHES = 8
-"""Launches in a row that find a thread on the caller's core before it moves: beside a busy process it may be there
-rightly.
-"""
+"""Launches in a row that find a thread on the caller's core before it moves: by chance it may be there rightly."""
 
 
 def runtime_ir() -> str:
@@ -41,13 +22,13 @@ def runtime_ir() -> str:
     def field(name: str, word: int) -> str:
         return f"  %{name} = getelementptr i64, ptr %pool, i64 {word}\n"
 
-    handed = {"launch": LAUNCH, "p.tape": TAPE, "p.count": COUNT, "p.threads": THREADS}
-    handed |= {"p.flush": FLUSH, "p.profile": PROFILE, "p.cpu": CPU}
+    handed = {"launch": control.LAUNCH, "p.tape": control.TAPE, "p.count": control.COUNT, "p.threads": control.THREADS}
+    handed |= {"p.flush": control.FLUSH, "p.profile": control.PROFILE, "p.cpu": control.CPU}
     fields = "".join(field(name, word) for name, word in handed.items())
     wait = f"""
 define internal void @wait_past(ptr %pool, ptr %address, i32 %value) {{
 entry:
-{field("sleepers", SLEEPERS)}  br label %spin
+{field("sleepers", control.SLEEPERS)}  br label %spin
 spin:
   %i = phi i64 [ 0, %entry ], [ %next, %again ]
   %seen = load atomic i32, ptr %address acquire, align 4
@@ -76,7 +57,7 @@ done:
 }}
 define internal void @advance(ptr %pool, ptr %address) {{
   %old = atomicrmw add ptr %address, i32 1 seq_cst
-{field("sleepers", SLEEPERS)}  %asleep = load atomic i64, ptr %sleepers seq_cst, align 8
+{field("sleepers", control.SLEEPERS)}  %asleep = load atomic i64, ptr %sleepers seq_cst, align 8
   %any = icmp sgt i64 %asleep, 0
   br i1 %any, label %ring, label %done
 ring:
@@ -86,7 +67,8 @@ done:
   ret void
 }}
 define internal void @barrier(ptr %pool, i64 %threads) {{
-{field("generation", GENERATION)}{field("arrived", ARRIVED)}  %g = load atomic i32, ptr %generation acquire, align 4
+{field("generation", control.GENERATION)}{field("arrived", control.ARRIVED)}
+  %g = load atomic i32, ptr %generation acquire, align 4
   %before = atomicrmw add ptr %arrived, i64 1 acq_rel
   %count = add i64 %before, 1
   %last = icmp eq i64 %count, %threads
@@ -109,7 +91,7 @@ entry:
   br i1 %any, label %record, label %done
 record:
   %i = phi i64 [ 0, %entry ], [ %i.next, %after ]
-  %offset = mul i64 %i, {RECORD_WORDS}
+  %offset = mul i64 %i, {control.RECORD_WORDS}
   %r = getelementptr i64, ptr %tape, i64 %offset
   %p.arguments = getelementptr i64, ptr %r, i64 1
   %p.tasks = getelementptr i64, ptr %r, i64 2
@@ -119,7 +101,7 @@ record:
   %arguments = load ptr, ptr %p.arguments
   %tasks.all = load i64, ptr %p.tasks
   %flags = load i64, ptr %p.flags
-  %wants = and i64 %flags, {BARRIER}
+  %wants = and i64 %flags, {control.BARRIER}
   %waits0 = icmp ne i64 %wants, 0
   %together = xor i1 %alone, true
   %waits = and i1 %waits0, %together
@@ -130,13 +112,13 @@ meet:
   br label %begin
 begin:
   call void @stamp(i64 %profile, i64 %count, i64 %thread, i64 %i, i64 1)
-{field("failed", FAILED)}  %failure = load atomic i64, ptr %failed monotonic, align 8
+{field("failed", control.FAILED)}  %failure = load atomic i64, ptr %failed monotonic, align 8
   %goes.on = icmp eq i64 %failure, 0
   %tasks = select i1 %goes.on, i64 %tasks.all, i64 0
-  %s = and i64 %flags, {SINGLE}
+  %s = and i64 %flags, {control.SINGLE}
   %single0 = icmp ne i64 %s, 0
   %single = or i1 %single0, %alone
-  %again = and i64 %flags, {REPEAT}
+  %again = and i64 %flags, {control.REPEAT}
   %is.repeat = icmp ne i64 %again, 0
   br i1 %is.repeat, label %rounds, label %kernel
 rounds:
@@ -186,7 +168,7 @@ entry:
   %p.scratch = getelementptr i64, ptr %block, i64 2
   %p.clashes = getelementptr i64, ptr %block, i64 3
   %scratch = load ptr, ptr %p.scratch
-{fields}{field("ready", READY)}  %start = load atomic i32, ptr %launch acquire, align 4
+{fields}{field("ready", control.READY)}  %start = load atomic i32, ptr %launch acquire, align 4
   %r = atomicrmw add ptr %ready, i64 1 seq_cst
   br label %idle
 idle:
@@ -247,7 +229,7 @@ entry:
   br i1 %some, label %reset, label %ready
 reset:
   %i = phi i64 [ 0, %entry ], [ %i.next, %reset ]
-  %offset = mul i64 %i, {RECORD_WORDS}
+  %offset = mul i64 %i, {control.RECORD_WORDS}
   %word = add i64 %offset, 4
   %claimed = getelementptr i64, ptr %tape, i64 %word
   store i64 0, ptr %claimed
@@ -290,7 +272,7 @@ done:
 """
     leave = f"""
 define void @leave(ptr %pool) {{
-{field("launch", LAUNCH)}  call void @advance(ptr %pool, ptr %launch)
+{field("launch", control.LAUNCH)}  call void @advance(ptr %pool, ptr %launch)
   ret void
 }}
 """

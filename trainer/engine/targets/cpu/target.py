@@ -46,21 +46,21 @@ class Lowered:
 
 @dataclass(frozen=True)
 class CpuTarget:
-    """A machine and the numerics classes that programs are lowered in."""
+    """A machine and the numerics classes that programs are lowered in.
+
+    With `per_item` an image's bits in "fast" do not depend on how many there are in a batch.
+    """
 
     machine: Machine
     numerics: Numerics = "exact"
     bfloat16: Bfloat16 = "pairs"
+    per_item: bool = False
     features: Features = field(default=Features(scratch_bytes=SCRATCH_BYTES, wide_groups=SMALL_GROUPS))
 
     def lower(
-        self,
-        request: Request,
-        policy: Policy,
-        choose: Callable[[Any], Any] | None = None,
-        progress: Callable[[int, int, str], None] | None = None,
-        varying: Set[Storage] | None = None,
-    ) -> Lowered:
+        self, request: Request, policy: Policy, choose: Callable[[Any], Any] | None = None,
+        progress: Callable[[int, int, str], None] | None = None, varying: Set[Storage] | None = None,
+    ) -> Lowered:  # fmt: skip
         """The launches of a graph; `choose` picks the parameters of each template, by default the cost model. With
         `varying`, the memories whose values differ from run to run, what depends on none of them is computed once.
 
@@ -70,7 +70,7 @@ class CpuTarget:
         if self.numerics == "fast":
             policy = replace(policy, prologues=False)  # Winograd's kernels transform their input as it lies
         program = build(request, policy, self)
-        works = expand(program.works, self.machine, self.numerics, self.bfloat16)
+        works = expand(program.works, self.machine, self.numerics, self.bfloat16, per_item=self.per_item)
         constant, works = ([], works) if varying is None else constant_first(works, varying)
         constant = merged(constant, self.features)
         works = schedule(works, self.features, lambda work: lower(work, choose).tasks <= 1)

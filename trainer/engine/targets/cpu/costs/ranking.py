@@ -36,9 +36,7 @@ def sized(
     sizes: Callable[..., Iterable[tuple[Choice, int, float]]],
     variants: Callable[[Choice], Iterable[Choice]] = lambda choice: (),
 ) -> tuple[Choice, ...]:
-    """The parameters worth trying, best first: those of each tile that `sizes(cycles, *tile)` gives, with how many
-    tasks they make and the cycles of all, and `variants` of the choice right after it.
-    """
+    """Parameters worth trying, best first: tiles with (tasks, cycles) as `sizes` gives them, then `variants`."""
     options: list[tuple[float, Choice]] = []
     for cycles, tile in tiles:
         found = sizes(cycles, *tile)

@@ -36,9 +36,7 @@ def heights(total: int) -> list[int]:
 
 
 def cycles(cuts: Sequence[list[tuple[int, int]]], vectors: list[tuple[int, int]], steps: int, runs: float) -> float:
-    """Cycles of all tiles: `cuts` lists (size, how many) of the rows' parts along each axis, `vectors` of the columns'.
-    Each tile sums `runs` runs of so many steps.
-    """
+    """Cycles of tiles: `cuts` lists (size, how many) of each row axis, `vectors` of columns; `runs` of steps."""
     total = 0.0
     for shape in itertools.product(*cuts, vectors):
         sizes = tuple(size for size, _ in shape)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from trainer.engine.graph.dtypes import DType
-from trainer.engine.program.epilogue import Epilogue
+from trainer.engine.program.spec import Epilogue
 from trainer.engine.targets.cpu.kernels.access import load_vector, store_vector
 from trainer.engine.targets.cpu.kernels.epilogue import OperandPointers
 from trainer.engine.targets.cpu.kernels.expression import MEMORY
@@ -110,14 +110,9 @@ def inside(w: Writer, first: Integer, count: Integer, extent: int) -> tuple[Inte
 
 
 def copy_window(
-    w: Writer,
-    window: Window,
-    source: str,
-    images: tuple[Integer, Integer],
-    rows: tuple[Integer, Integer],
-    columns: tuple[Integer, Integer],
-    applied: OperandPointers | None = None,
-) -> None:
+    w: Writer, window: Window, source: str, images: tuple[Integer, Integer], rows: tuple[Integer, Integer],
+    columns: tuple[Integer, Integer], applied: OperandPointers | None = None,
+) -> None:  # fmt: skip
     """Copy images [start, stop), and of each the window of (first, count) rows and columns; zeros beyond the image.
 
     What lies inside goes through the prologue of `applied`, whose pointers belong to the element at `source`.

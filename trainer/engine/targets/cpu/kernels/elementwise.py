@@ -9,40 +9,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from trainer.engine.program.spec import Instruction
-from trainer.engine.targets.cpu.kernels import mathematics
+from trainer.engine.targets.cpu.kernels import loops, mathematics
 from trainer.engine.targets.cpu.kernels.access import load_inputs, load_operand, load_vector, row_values, store_operand
 from trainer.engine.targets.cpu.kernels.expression import LANES, render_body, widen
 from trainer.engine.targets.cpu.kernels.loop_kernel import LoopKernel
-from trainer.engine.targets.cpu.kernels.loops import (
-    Arguments,
-    Part,
-    Run,
-    bounds,
-    counted_loop,
-    each_row,
-    each_run,
-    load_arguments,
-    minimum,
-    place_at,
-    product,
-    vectors,
-    whole_vectors,
-)
 from trainer.engine.targets.cpu.kernels.transpose import transpose_tile
 from trainer.engine.targets.cpu.kernels.writer import Integer, Writer
 
 INTERLEAVED = 2 * LANES
-"""Elements that a loop past the caches takes at once. Each instruction stands twice, so that one waits less for
-another, and 2-byte elements are stored by whole cache lines, a third faster.
-"""
+"""Elements that a loop past the caches takes at once: two of each instruction, whole cache lines stored."""
 
 INTERLEAVED_APPROXIMATIONS = 4 * LANES
 """As INTERLEAVED, where a function is approximated: tanh in the first-level cache takes 2.9 ns for 16, not 3.1."""
 
 PREFETCHED_ARRAYS = 3
-"""Inputs from so many on are asked for ahead even by a short body: at 25 MB each, x * y + z runs at 0.89 of a copy's
-speed instead of 0.87, Adam's update at 1.07 instead of 1.03.
-"""
+"""Inputs from which on a short body prefetches too: Adam's update at 1.07 of a copy's speed instead of 1.03."""
 
 
 def render(kernel: LoopKernel, name: str) -> str:
@@ -52,22 +33,22 @@ def render(kernel: LoopKernel, name: str) -> str:
     if kernel.rank < 1:
         raise ValueError("a space without dimensions is passed as one dimension of size 1")
     writer = Writer()
-    arguments = load_arguments(writer, kernel)
+    arguments = loops.load_arguments(writer, kernel)
     if kernel.rank == 1:
-        first, last = bounds(writer, "%task", arguments.chunk, arguments.sizes[0])
+        first, last = loops.bounds(writer, "%task", arguments.chunk, arguments.sizes[0])
         _render_row(writer, kernel, arguments, arguments.bases, first, last)
     else:
         first = writer.value(f"mul i64 %task, {arguments.chunk}")
-        rows = product(writer, arguments.sizes[:-1])
-        last = minimum(writer, rows, writer.value(f"add i64 {first}, {arguments.chunk}"))
+        rows = loops.product(writer, arguments.sizes[:-1])
+        last = loops.minimum(writer, rows, writer.value(f"add i64 {first}, {arguments.chunk}"))
         tiled = _tiled_operands(kernel)
         scratch = {
             number: writer.value(f"alloca [{LANES * LANES} x {arguments.elements[number]}], align 64")
             for number in tiled
         }
-        with each_run(writer, arguments, kernel.rank - 1, first, last) as run:
+        with loops.each_run(writer, arguments, kernel.rank - 1, first, last) as run:
             rest = _render_tiles(writer, kernel, arguments, run, scratch) if tiled else run
-            with each_row(writer, arguments, rest) as places:
+            with loops.each_row(writer, arguments, rest) as places:
                 masked = bool(tiled) and len(kernel.body) > 8
                 _render_row(writer, kernel, arguments, places, 0, arguments.sizes[-1], masked)
     if kernel.streamed:
@@ -76,15 +57,15 @@ def render(kernel: LoopKernel, name: str) -> str:
 
 
 def _render_row(
-    writer: Writer, kernel: LoopKernel, arguments: Arguments, places: Sequence[str], start: Integer, stop: Integer,
-    masked: bool = False,
+    writer: Writer, kernel: LoopKernel, arguments: loops.Arguments, places: Sequence[str], start: Integer,
+    stop: Integer, masked: bool = False,
 ) -> None:  # fmt: skip
     """Positions [start, stop) of the row whose operands begin at `places`."""
 
     arrays = sum(operand.inner == "contiguous" and not operand.index for operand in kernel.inputs)
     prefetched = kernel.streamed and (approximates(kernel.body) or arrays >= PREFETCHED_ARRAYS)
 
-    def body(known: dict[int, str], part: Part) -> None:
+    def body(known: dict[int, str], part: loops.Part) -> None:
         loaded = load_inputs(writer, kernel.inputs, known, places, part, arguments.strides, prefetched=prefetched)
         _compute(writer, kernel, arguments, loaded, places, part)
 
@@ -92,13 +73,13 @@ def _render_row(
         o.inner == "broadcast" or (o.inner == "contiguous" and not o.index) for o in arguments.operands
     ):
         lanes = INTERLEAVED_APPROXIMATIONS if approximates(kernel.body) else INTERLEAVED
-        middle = whole_vectors(writer, start, stop, lanes)
+        middle = loops.whole_vectors(writer, start, stop, lanes)
         known = row_values(writer, kernel.inputs, places, lanes)
-        with counted_loop(writer, start, middle, lanes, "row.wide") as loop:
-            body(known, Part(loop.index, lanes=lanes))
+        with loops.counted_loop(writer, start, middle, lanes, "row.wide") as loop:
+            body(known, loops.Part(loop.index, lanes=lanes))
         start = middle
     known = row_values(writer, kernel.inputs, places)
-    for part in vectors(writer, start, stop, "row", masked=masked):
+    for part in loops.vectors(writer, start, stop, "row", masked=masked):
         body(known, part)
 
 
@@ -108,8 +89,9 @@ def approximates(body: Sequence[Instruction]) -> bool:
 
 
 def _compute(
-    writer: Writer, kernel: LoopKernel, arguments: Arguments, loaded: Sequence[str], places: Sequence[str], part: Part
-) -> None:
+    writer: Writer, kernel: LoopKernel, arguments: loops.Arguments, loaded: Sequence[str], places: Sequence[str],
+    part: loops.Part,
+) -> None:  # fmt: skip
     """The body on loaded operands, and the stores of its outputs."""
     values = render_body(writer, kernel.body, loaded, part.lanes)
     for number, (instruction, operand) in enumerate(kernel.outputs, len(kernel.inputs)):
@@ -124,7 +106,9 @@ def _tiled_operands(kernel: LoopKernel) -> list[int]:
     return [n for n, operand in enumerate(kernel.inputs) if operand.inner == "strided" and not operand.index]
 
 
-def _render_tiles(writer: Writer, kernel: LoopKernel, arguments: Arguments, run: Run, scratch: dict[int, str]) -> Run:
+def _render_tiles(
+    writer: Writer, kernel: LoopKernel, arguments: loops.Arguments, run: loops.Run, scratch: dict[int, str]
+) -> loops.Run:
     """Does the rows of `run` that fill tiles of LANES rows; returns those that are left.
 
     Applies where every operand in `scratch` has stride 1 from row to row, known at run time; else all are left.
@@ -137,20 +121,20 @@ def _render_tiles(writer: Writer, kernel: LoopKernel, arguments: Arguments, run:
 
     def moved(rows: Integer) -> list[str]:
         return [
-            place_at(writer, operand, place, [(rows, step)])
+            loops.place_at(writer, operand, place, [(rows, step)])
             for operand, place, step in zip(arguments.operands, run.places, run.steps, strict=True)
         ]
 
-    def tile(corner: list[str], part: Part) -> None:
-        width = minimum(writer, writer.value(f"sub i64 {arguments.sizes[-1]}, {part.position}"), LANES)
+    def tile(corner: list[str], part: loops.Part) -> None:
+        width = loops.minimum(writer, writer.value(f"sub i64 {arguments.sizes[-1]}, {part.position}"), LANES)
         starts = list(corner)
         for number, memory in scratch.items():
             operand, stride = kernel.inputs[number], arguments.strides[number][-1]
-            source = place_at(writer, operand, corner[number], [(part.position, stride)])
+            source = loops.place_at(writer, operand, corner[number], [(part.position, stride)])
             transpose_tile(writer, operand.dtype, source, stride, width, memory)
             starts[number] = memory
         steps = [LANES if number in scratch else step for number, step in enumerate(run.steps)]
-        with each_row(writer, arguments, Run(str(LANES), starts, steps)) as places:
+        with loops.each_row(writer, arguments, loops.Run(str(LANES), starts, steps)) as places:
             loaded = []
             for number, operand in enumerate(kernel.inputs):
                 if number in scratch:
@@ -161,8 +145,8 @@ def _render_tiles(writer: Writer, kernel: LoopKernel, arguments: Arguments, run:
                     loaded.append(load_operand(writer, operand, places[number], part, stride))
             _compute(writer, kernel, arguments, loaded, places, part)
 
-    with counted_loop(writer, 0, done, LANES, "group") as group:
+    with loops.counted_loop(writer, 0, done, LANES, "group") as group:
         corner = moved(group.index)
-        for part in vectors(writer, 0, arguments.sizes[-1], "tile"):
+        for part in loops.vectors(writer, 0, arguments.sizes[-1], "tile"):
             tile(corner, part)
-    return Run(writer.value(f"sub i64 {run.count}, {done}"), moved(done), run.steps)
+    return loops.Run(writer.value(f"sub i64 {run.count}, {done}"), moved(done), run.steps)

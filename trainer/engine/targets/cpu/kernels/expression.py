@@ -213,10 +213,6 @@ def _logical(operation: str) -> Renderer:
     return lambda s: s.logical(operation, _truth(s, 0), _truth(s, 1))
 
 
-def _not(s: Step) -> str:
-    return s.logical("xor", _truth(s, 0), splat("i1", "true"))
-
-
 def _classify(predicate: str, limit: float, for_integer: bool) -> Renderer:
     def render(s: Step) -> str:
         if not s.dtype.is_float:
@@ -314,14 +310,6 @@ def _cast(s: Step) -> str:
     return cast(s.writer, s.values[0], s.dtype, s.instruction.dtype, s.lanes)
 
 
-def _bitcast(s: Step) -> str:
-    source, target = s.dtype, s.instruction.dtype
-    raw = narrow(s.writer, s.values[0], source, s.lanes)
-    if MEMORY[source.name] != MEMORY[target.name]:
-        raw = s.writer.value(f"bitcast {memory_type(source, s.lanes)} {raw} to {memory_type(target, s.lanes)}")
-    return widen(s.writer, raw, target, s.lanes)
-
-
 def _random_bits(s: Step) -> str:
     key0, key1, index, counter0, counter1 = s.values
     return integers.random_bits(
@@ -347,13 +335,12 @@ RENDERERS: dict[str, Renderer] = {
     "ceil": _rounding("ceil"),
     "round": _rounding("roundeven"),
     "trunc": _rounding("trunc"),
-    "logical_not": _not,
+    "logical_not": lambda s: s.logical("xor", _truth(s, 0), splat("i1", "true")),
     "bitwise_invert": lambda s: s.emit("xor", s.values[0], s.constant(-1)),
     "isfinite": _classify("olt", float("inf"), True),
     "isinf": _classify("oeq", float("inf"), False),
     "isnan": _classify("uno", 0.0, False),
     "cast": _cast,
-    "bitcast": _bitcast,
     "add": _arithmetic("fadd", "add", "or"),
     "subtract": _arithmetic("fsub", "sub", "xor"),
     "multiply": _arithmetic("fmul", "mul", "and"),
@@ -383,7 +370,7 @@ RENDERERS: dict[str, Renderer] = {
 }
 
 _EXACT_IN_16_BITS = frozenset(
-    {"negative", "abs", "sign", "floor", "ceil", "round", "trunc", "maximum", "minimum", "where", "cast", "bitcast"}
+    {"negative", "abs", "sign", "floor", "ceil", "round", "trunc", "maximum", "minimum", "where", "cast"}
 )
 
 

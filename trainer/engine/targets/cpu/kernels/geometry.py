@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from trainer.engine.graph.dtypes import DType
-from trainer.engine.program.epilogue import Epilogue
+from trainer.engine.program.spec import Epilogue
 from trainer.engine.targets.cpu.kernels import pack
 from trainer.engine.targets.cpu.kernels.products import Quads
 

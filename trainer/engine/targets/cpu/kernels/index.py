@@ -16,28 +16,9 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from trainer.engine.graph.dtypes import DType, float32
-from trainer.engine.targets.cpu.kernels.access import (
-    gather,
-    load_operand,
-    load_vector,
-    scatter,
-    store_operand,
-    store_vector,
-)
+from trainer.engine.targets.cpu.kernels import access, loops
 from trainer.engine.targets.cpu.kernels.expression import LANES, MEMORY, cast, combined, widen
 from trainer.engine.targets.cpu.kernels.loop_kernel import Operand, inner_of
-from trainer.engine.targets.cpu.kernels.loops import (
-    IOTA,
-    Arguments,
-    Part,
-    bounds,
-    broadcast,
-    counted_loop,
-    each_point,
-    stepped,
-    vectors,
-    word,
-)
 from trainer.engine.targets.cpu.kernels.vectors import splat
 from trainer.engine.targets.cpu.kernels.writer import Integer, Writer, vector
 
@@ -155,11 +136,11 @@ class _Index:
     def render(self, name: str) -> str:
         writer, split = self.writer, self.split
         is_gather = self.kernel.operation == "gather"
-        bases = [word(writer, place, "ptr") for place in range(3)]
+        bases = [loops.word(writer, place, "ptr") for place in range(3)]
         block = writer.value(f"udiv i64 %task, {split.parts}")
         part = writer.value(f"urem i64 %task, {split.parts}")
-        start, stop = bounds(writer, part, split.part, split.width)
-        first, last = bounds(writer, block, split.rows_per_task, split.row_count)
+        start, stop = loops.bounds(writer, part, split.part, split.width)
+        first, last = loops.bounds(writer, block, split.rows_per_task, split.row_count)
         with self._points(bases if is_gather else bases[::-1], split.rows, first, last) as places:
             (self._gather_row if is_gather else self._scatter_row)(places, start, stop)
         return writer.module(name)
@@ -171,8 +152,8 @@ class _Index:
         """The places at each point of `dimensions` with flattened index in [first, last)."""
         sizes = [self.kernel.sizes[d] for d in dimensions] or [1]
         strides = [[strides[d] for d in dimensions] or [0] for strides in self.strides]
-        arguments = Arguments(self.operands, bases, sizes, strides)
-        with each_point(self.writer, arguments, len(sizes), first, last) as places:
+        arguments = loops.Arguments(self.operands, bases, sizes, strides)
+        with loops.each_point(self.writer, arguments, len(sizes), first, last) as places:
             yield places
 
     def _scalar_index(self, place: str) -> str:
@@ -181,8 +162,8 @@ class _Index:
         raw = self.writer.value(f"load {element}, ptr {place}, align {self.kernel.index_dtype.itemsize}")
         return raw if element == "i64" else self.writer.value(f"sext {element} {raw} to i64")
 
-    def _index_vector(self, place: str, part: Part) -> str:
-        raw = load_operand(self.writer, self.operands[1], place, part, self.steps[1])
+    def _index_vector(self, place: str, part: loops.Part) -> str:
+        raw = access.load_operand(self.writer, self.operands[1], place, part, self.steps[1])
         if MEMORY[self.kernel.index_dtype.name] == "i64":
             return raw
         return self.writer.value(f"sext {vector('i32', LANES)} {raw} to {_WIDE}")
@@ -194,11 +175,11 @@ class _Index:
             index = self.writer.apply(name, kind, index, limit)
         return index
 
-    def _offsets(self, index: str, part: Part) -> str:
+    def _offsets(self, index: str, part: loops.Part) -> str:
         """Element offsets into the table's row for the lanes of `part`; 0 outside the mask."""
         writer = self.writer
         along = writer.value(f"mul {_WIDE} {index}, {splat('i64', str(self.kernel.axis_stride))}")
-        lanes = writer.value(f"add {_WIDE} {broadcast(writer, 'i64', part.position)}, {IOTA['i64']}")
+        lanes = writer.value(f"add {_WIDE} {loops.broadcast(writer, 'i64', part.position)}, {loops.IOTA['i64']}")
         across = writer.value(f"mul {_WIDE} {lanes}, {splat('i64', str(self.steps[0]))}")
         total = writer.value(f"add {_WIDE} {along}, {across}")
         if part.mask is not None:
@@ -217,27 +198,27 @@ class _Index:
         if not self.index_varies:
             table = self._table_place(table, self._held(self._scalar_index(indices), "i64"))
         target = self.operands[2] if self.split.vector is not None else Operand(self.kernel.dtype, "contiguous")
-        for part in vectors(writer, start, stop, "gather"):
+        for part in loops.vectors(writer, start, stop, "gather"):
             if self.index_varies:
                 index = self._held(self._index_vector(indices, part), _WIDE)
                 pointers = self._pointers(table, self._offsets(index, part))
-                value = gather(writer, self.kernel.table_dtype, pointers)
+                value = access.gather(writer, self.kernel.table_dtype, pointers)
             else:
-                value = load_operand(writer, self.operands[0], table, part, self.steps[0])
-            store_operand(writer, target, dense, part, value, step)
+                value = access.load_operand(writer, self.operands[0], table, part, self.steps[0])
+            access.store_operand(writer, target, dense, part, value, step)
 
     def _scatter_row(self, places: list[str], start: Integer, stop: Integer) -> None:
         """Clears the row's part of the table, then adds all that goes there."""
         writer, kernel = self.writer, self.kernel
         table, dtype = places[0], kernel.table_dtype
-        with counted_loop(writer, 0, kernel.axis_size, 1, "axis") as axis:
+        with loops.counted_loop(writer, 0, kernel.axis_size, 1, "axis") as axis:
             place = self._table_place(table, axis.index)
             if self.split.vector is None:
                 zero = "0.0" if dtype.is_float else "0"
                 writer.emit(f"store {MEMORY[dtype.name]} {zero}, ptr {place}, align {dtype.itemsize}")
             else:
-                for part in vectors(writer, start, stop, "clear"):
-                    store_operand(writer, Operand(dtype, "contiguous"), place, part, "zeroinitializer")
+                for part in loops.vectors(writer, start, stop, "clear"):
+                    access.store_operand(writer, Operand(dtype, "contiguous"), place, part, "zeroinitializer")
         total = math.prod(kernel.sizes[d] for d in self.split.colliding)
         with self._points(places, self.split.colliding, 0, total) as here:
             here = [table, *here[1:]]
@@ -258,7 +239,7 @@ class _Index:
         return combined(self.writer, "add", dtype, table, addend, lanes)
 
     def _table_place(self, table: str, index: Integer) -> str:
-        return stepped(self.writer, MEMORY[self.kernel.table_dtype.name], table, index, self.kernel.axis_stride)
+        return loops.stepped(self.writer, MEMORY[self.kernel.table_dtype.name], table, index, self.kernel.axis_stride)
 
     def _add_row(self, places: list[str], start: Integer, stop: Integer) -> None:
         """One index for the whole row: a vector addition."""
@@ -267,24 +248,24 @@ class _Index:
         operand = Operand(self.kernel.table_dtype, "contiguous")
         with writer.when(self._inside(index), "inside"):
             place = self._table_place(places[0], index)
-            for part in vectors(writer, start, stop, "add"):
-                old = load_operand(writer, operand, place, part)
-                update = load_operand(writer, self.operands[2], places[2], part, self.steps[2])
-                store_operand(writer, operand, place, part, self._sum(old, update))
+            for part in loops.vectors(writer, start, stop, "add"):
+                old = access.load_operand(writer, operand, place, part)
+                update = access.load_operand(writer, self.operands[2], places[2], part, self.steps[2])
+                access.store_operand(writer, operand, place, part, self._sum(old, update))
 
     def _add_lanes(self, places: list[str], start: Integer, stop: Integer) -> None:
         """An index on each lane; lanes are different elements of the table, so they can't collide."""
         writer, dtype = self.writer, self.kernel.table_dtype
-        for part in vectors(writer, start, stop, "add"):
+        for part in loops.vectors(writer, start, stop, "add"):
             index = self._index_vector(places[1], part)
             good = writer.value(f"icmp ult {_WIDE} {index}, {splat('i64', str(self.kernel.axis_size))}")
             if part.mask is not None:
                 good = writer.value(f"and {vector('i1', LANES)} {good}, {part.mask}")
             offsets = self._offsets(index, replace(part, mask=good))
             pointers = self._pointers(places[0], offsets)
-            old = gather(writer, dtype, self._pointers(places[0], offsets))
-            update = load_operand(writer, self.operands[2], places[2], part, self.steps[2])
-            scatter(writer, dtype, self._sum(old, update), pointers, good)
+            old = access.gather(writer, dtype, self._pointers(places[0], offsets))
+            update = access.load_operand(writer, self.operands[2], places[2], part, self.steps[2])
+            access.scatter(writer, dtype, self._sum(old, update), pointers, good)
 
     def _add_one(self, places: list[str]) -> None:
         """A table without a vector dimension: one element at a time."""
@@ -292,6 +273,6 @@ class _Index:
         index = self._scalar_index(places[1])
         with writer.when(self._inside(index), "inside"):
             place = self._table_place(places[0], index)
-            old = load_vector(writer, table_dtype, place, 1)
-            update = widen(writer, load_vector(writer, dtype, places[2], 1), dtype, 1)
-            store_vector(writer, table_dtype, self._sum(old, update, 1), place, 1)
+            old = access.load_vector(writer, table_dtype, place, 1)
+            update = widen(writer, access.load_vector(writer, dtype, places[2], 1), dtype, 1)
+            access.store_vector(writer, table_dtype, self._sum(old, update, 1), place, 1)

@@ -80,13 +80,9 @@ def argument_words(kernel: LoopKernel) -> int:
 
 
 def pack_arguments(
-    kernel: LoopKernel,
-    addresses: Sequence[Any],
-    sizes: Sequence[int],
-    strides: Sequence[Sequence[int]],
-    chunk: int,
+    kernel: LoopKernel, addresses: Sequence[Any], sizes: Sequence[int], strides: Sequence[Sequence[int]], chunk: int,
     grain: int = 1,
-) -> list[Any]:
+) -> list[Any]:  # fmt: skip
     """The words of an argument block: `addresses` and `strides` of inputs then outputs, in the kernel's order."""
     words = [*addresses, *sizes, *(step for operand in strides for step in operand), chunk, grain]
     if len(words) != argument_words(kernel):

@@ -93,9 +93,7 @@ def bounds(writer: Writer, number: Integer, size: Integer, total: Integer) -> tu
 
 
 def guarded(writer: Writer, name: str, condition: str, inside: str = "head") -> tuple[str, str, str, str]:
-    """Begin a block that runs where the comparison `condition` holds. Returns the names of the block before it, of its
-    own, of its last and of the one after it.
-    """
+    """Begin a block that runs if `condition`; gives the names of the block before, its own, its last, the one after."""
     before, head, latch, after = (writer.fresh(f"{name}.{part}.") for part in ("before", inside, "latch", "after"))
     writer.branch(before)
     writer.label(before)

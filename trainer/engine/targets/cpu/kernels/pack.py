@@ -20,9 +20,7 @@ from trainer.engine.targets.cpu.kernels.transpose import exchanged
 from trainer.engine.targets.cpu.kernels.writer import Integer, Writer, vector
 
 ROWS, STRIP = 64, 32
-"""Rows of depth, and panels side by side, of a task whose columns are neighbours: a panel alone would read 64 bytes of
-each of many far rows (33 MB take 3.2 ms so, and 1.6 by strips).
-"""
+"""Rows of depth, and neighboring panels of a task: a panel alone reads far rows (33 MB: 3.2 ms, strips 1.6)."""
 
 STREAMED_BYTES = 8 << 20
 """Panels from so many bytes on are stored past the caches, which would hold nothing else: no line is read first."""
@@ -251,9 +249,7 @@ class _Packing:
         return row
 
     def define_transpose(self, active: int) -> str:
-        """Define `transpose(source, target)` of a square, contiguous along depth in the source: the same code for every
-        block of a panel.
-        """
+        """Define `transpose(source, target)` of a square, contiguous along depth in the source, for all blocks."""
         spec, lanes = self.spec, self.lanes
 
         def build(inner: Writer) -> None:

@@ -67,9 +67,7 @@ def products_of(spec: Multiplied, native: bool, tiles: bool = False) -> Products
 
 
 def multiply_add(writer: Writer, products: Products, dtype: DType, kind: str, a: str, b: str, total: str) -> str:
-    """`total` + the products of `a` and `b`, vectors of type `kind`; signed quads in `a` that are multiplied natively
-    are offset.
-    """
+    """`total` + products of vectors `a` and `b` of type `kind`; signed quads multiplied natively are offset in `a`."""
     if products == "single":
         if dtype.is_float:
             return writer.apply("fma", kind, a, b, total)

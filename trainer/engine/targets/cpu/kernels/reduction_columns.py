@@ -5,20 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import chain
 
+from trainer.engine.targets.cpu.kernels import loops
 from trainer.engine.targets.cpu.kernels.access import prefetch, store_operand
 from trainer.engine.targets.cpu.kernels.combine import Moments
 from trainer.engine.targets.cpu.kernels.expression import LANES
 from trainer.engine.targets.cpu.kernels.loop_kernel import LoopKernel
-from trainer.engine.targets.cpu.kernels.loops import (
-    advance,
-    counted_loop,
-    cursor_type,
-    decode,
-    minimum,
-    place_at,
-    product,
-    vectors,
-)
 from trainer.engine.targets.cpu.kernels.reduction_block import BlockReduction
 from trainer.engine.targets.cpu.kernels.writer import Integer, Typed, vector
 
@@ -40,7 +31,7 @@ class ColumnReduction(BlockReduction):
         writer, arguments = self.writer, self.arguments
         kept = arguments.sizes[-1]
         parts = writer.value(f"udiv i64 {writer.value(f'add i64 {kept}, {COLUMN_PART - 1}')}, {COLUMN_PART}")
-        total = product(writer, [parts, *arguments.sizes[: self.reduced]])
+        total = loops.product(writer, [parts, *arguments.sizes[: self.reduced]])
         self.scratch = [
             [
                 writer.value(f"alloca [{LANES * COLUMN_PART * STRIP_PARTS} x {_scratch_element(kind)}], align 64")
@@ -56,20 +47,20 @@ class ColumnReduction(BlockReduction):
         ]
 
         last = self.last(first, total)
-        with counted_loop(writer, first, last, 1, "strip") as loop:
+        with loops.counted_loop(writer, first, last, 1, "strip") as loop:
             number = loop.index
-            outer = decode(writer, writer.value(f"udiv i64 {number}, {parts}"), arguments.sizes[: self.reduced])
+            outer = loops.decode(writer, writer.value(f"udiv i64 {number}, {parts}"), arguments.sizes[: self.reduced])
             inner = writer.value(f"urem i64 {number}, {parts}")
             rest = writer.value(f"sub i64 {parts}, {inner}")
-            count = minimum(writer, rest, writer.value(f"sub i64 {last}, {number}"))
-            loop.step = count = minimum(writer, count, STRIP_PARTS)
+            count = loops.minimum(writer, rest, writer.value(f"sub i64 {last}, {number}"))
+            loop.step = count = loops.minimum(writer, count, STRIP_PARTS)
             start = writer.value(f"mul i64 {inner}, {COLUMN_PART}")
             length = writer.value(f"mul i64 {count}, {COLUMN_PART}")
-            stop = minimum(writer, kept, writer.value(f"add i64 {start}, {length}"))
+            stop = loops.minimum(writer, kept, writer.value(f"add i64 {start}, {length}"))
             along = [self.start] * len(self.kernel.inputs) + [self.block] * len(self.kernel.outputs)
             operands = zip(arguments.operands, arguments.bases, arguments.strides, along, strict=True)
             places = [
-                place_at(writer, operand, base, list(zip([*outer, reduced], strides, strict=False)))
+                loops.place_at(writer, operand, base, list(zip([*outer, reduced], strides, strict=False)))
                 for operand, base, strides, reduced in operands
             ]
             self._column(places, start, stop)
@@ -83,12 +74,12 @@ class ColumnReduction(BlockReduction):
         if any(self.pivots):
             self._keep_pivots(places, start, stop)
             self._clear(width)
-        with counted_loop(writer, self.start, self.stop, 1, "reduce", self._cursors(places)) as loop:
+        with loops.counted_loop(writer, self.start, self.stop, 1, "reduce", self._cursors(places)) as loop:
             here = loop.carried
             fixed = self.fixed(here)
             positions = self.positions(loop.index, False)
             lane = writer.value(f"and i64 {loop.index}, {LANES - 1}")
-            for part in vectors(writer, start, stop, "kept"):
+            for part in loops.vectors(writer, start, stop, "kept"):
                 self._prefetch(here, part.position)
                 offset = writer.value(f"sub i64 {part.position}, {start}")
                 values = self.distances(self.values(here, fixed, part), self._kept_pivots(offset))
@@ -99,12 +90,12 @@ class ColumnReduction(BlockReduction):
 
     def _cursors(self, places: list[str]) -> list[Typed]:
         """The inputs' places, as values that a loop carries."""
-        return [(cursor_type(operand), place) for operand, place in zip(self.kernel.inputs, places, strict=False)]
+        return [(loops.cursor_type(operand), place) for operand, place in zip(self.kernel.inputs, places, strict=False)]
 
     def _next_row(self, places: list[str]) -> list[str]:
         """The inputs' places one step further along the reduced dimension."""
         return [
-            advance(self.writer, operand, place, strides[self.reduced])
+            loops.advance(self.writer, operand, place, strides[self.reduced])
             for operand, place, strides in zip(self.kernel.inputs, places, self.arguments.strides, strict=False)
         ]
 
@@ -112,8 +103,8 @@ class ColumnReduction(BlockReduction):
         """Partial results of no elements everywhere in the scratch."""
         writer = self.writer
         with (
-            counted_loop(writer, 0, LANES, 1, "lane") as lane,
-            counted_loop(writer, 0, width, LANES, "clear") as offset,
+            loops.counted_loop(writer, 0, LANES, 1, "lane") as lane,
+            loops.counted_loop(writer, 0, width, LANES, "clear") as offset,
         ):
             self._keep(lane.index, offset.index, self._identities())
 
@@ -122,19 +113,19 @@ class ColumnReduction(BlockReduction):
         writer = self.writer
         skipped, count = self.pivot_elements()
         firsts = [
-            place_at(writer, operand, place, [(skipped, strides[self.reduced])])
+            loops.place_at(writer, operand, place, [(skipped, strides[self.reduced])])
             for operand, place, strides in zip(self.kernel.inputs, places, self.arguments.strides, strict=False)
         ]
-        with counted_loop(writer, 0, count, 1, "pivot", self._cursors(firsts)) as loop:
+        with loops.counted_loop(writer, 0, count, 1, "pivot", self._cursors(firsts)) as loop:
             here = loop.carried
             fixed = self.fixed(here)
-            for part in vectors(writer, start, stop, "first", masked=True):
+            for part in loops.vectors(writer, start, stop, "first", masked=True):
                 offset = writer.value(f"sub i64 {part.position}, {start}")
                 found = zip(self.accumulators, self._identities(), self.values(here, fixed, part), strict=True)
                 first = [[value, *old[1:]] if isinstance(a, Moments) else old for a, old, value in found]
                 self._keep(loop.index, offset, first)
             loop.next = self._next_row(here)
-        for part in vectors(writer, start, stop, "fold", masked=True):
+        for part in loops.vectors(writer, start, stop, "fold", masked=True):
             offset = writer.value(f"sub i64 {part.position}, {start}")
             lanes = [self._kept(lane, offset) for lane in range(LANES)]
             for accumulator, memory, partials in zip(
@@ -160,11 +151,13 @@ class ColumnReduction(BlockReduction):
         for number, operand in enumerate(self.kernel.inputs):
             if operand.inner == "contiguous" and not operand.index:
                 ahead = writer.value(f"mul i64 {self.arguments.strides[number][self.reduced]}, {PREFETCH_STEPS}")
-                prefetch(writer, advance(writer, operand, places[number], writer.value(f"add i64 {ahead}, {kept}")))
+                prefetch(
+                    writer, loops.advance(writer, operand, places[number], writer.value(f"add i64 {ahead}, {kept}"))
+                )
 
     def _store_column(self, places: list[str], start: str, stop: str) -> None:
         writer = self.writer
-        for part in vectors(writer, start, stop, "result", masked=True):
+        for part in loops.vectors(writer, start, stop, "result", masked=True):
             offset = writer.value(f"sub i64 {part.position}, {start}")
             lanes = [self._kept(lane, offset) for lane in range(LANES)]
             found = zip(self.accumulators, zip(*lanes, strict=True), strict=True)

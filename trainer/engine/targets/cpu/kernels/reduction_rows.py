@@ -2,19 +2,10 @@
 
 from __future__ import annotations
 
+from trainer.engine.targets.cpu.kernels import loops
 from trainer.engine.targets.cpu.kernels.combine import Moments
 from trainer.engine.targets.cpu.kernels.expression import LANES, MEMORY, memory_type, narrow
 from trainer.engine.targets.cpu.kernels.loop_kernel import LoopKernel
-from trainer.engine.targets.cpu.kernels.loops import (
-    Part,
-    counted_loop,
-    each_point,
-    guarded,
-    place_at,
-    product,
-    tail_mask,
-    whole_vectors,
-)
 from trainer.engine.targets.cpu.kernels.reduction_block import BlockReduction
 from trainer.engine.targets.cpu.kernels.writer import vector
 
@@ -29,15 +20,15 @@ class RowReduction(BlockReduction):
         if self.reduced == 0:
             self._row([*self.arguments.bases])
             return
-        total = product(self.writer, self.arguments.sizes[: self.reduced])
+        total = loops.product(self.writer, self.arguments.sizes[: self.reduced])
         last = self.last(first, total)
-        with each_point(self.writer, self.arguments, self.reduced, first, last) as places:
+        with loops.each_point(self.writer, self.arguments, self.reduced, first, last) as places:
             self._row(places)
 
     def _row(self, places: list[str]) -> None:
         writer = self.writer
         fixed = self.fixed(places)
-        middle = whole_vectors(writer, self.start, self.stop)
+        middle = loops.whole_vectors(writer, self.start, self.stop)
         pivots = self._row_pivots(places, fixed)
         partials = self._whole(places, fixed, middle, pivots)
         partials = self._tail(places, fixed, middle, partials, pivots)
@@ -45,7 +36,7 @@ class RowReduction(BlockReduction):
         for operand, place, strides, value in self.finals(places, folded, pivots):
             raw = narrow(writer, value, operand.dtype)
             scalar = writer.value(f"extractelement {memory_type(operand.dtype)} {raw}, i64 0")
-            address = place_at(writer, operand, place, [(self.block, strides[self.reduced])])
+            address = loops.place_at(writer, operand, place, [(self.block, strides[self.reduced])])
             writer.emit(f"store {MEMORY[operand.dtype.name]} {scalar}, ptr {address}, align {operand.dtype.itemsize}")
 
     def _row_pivots(self, places: list[str], fixed: dict[int, str]) -> list[str]:
@@ -53,8 +44,8 @@ class RowReduction(BlockReduction):
         if not any(isinstance(accumulator, Moments) for accumulator in self.accumulators):
             return [""] * len(self.accumulators)
         skipped, count = self.pivot_elements()
-        mask = tail_mask(self.writer, count)
-        middle = self.values(places, fixed, Part(self.writer.value(f"add i64 {self.start}, {skipped}"), mask))
+        mask = loops.tail_mask(self.writer, count)
+        middle = self.values(places, fixed, loops.Part(self.writer.value(f"add i64 {self.start}, {skipped}"), mask))
         pivots = [""] * len(middle)
         for number, (accumulator, value) in enumerate(zip(self.accumulators, middle, strict=True)):
             if isinstance(accumulator, Moments):
@@ -69,13 +60,13 @@ class RowReduction(BlockReduction):
     def _whole(self, places: list[str], fixed: dict[int, str], middle: str, pivots: list[str]) -> list[list[str]]:
         """The whole vectors of the block, accumulators in registers."""
         initial = [pair for a in self.accumulators for pair in zip(a.types, a.identity(), strict=True)]
-        with counted_loop(self.writer, self.start, middle, LANES, "reduce", initial) as loop:
-            updated = self._taken(places, fixed, Part(loop.index), self.grouped(loop.carried), pivots)
+        with loops.counted_loop(self.writer, self.start, middle, LANES, "reduce", initial) as loop:
+            updated = self._taken(places, fixed, loops.Part(loop.index), self.grouped(loop.carried), pivots)
             loop.next = [part for partial in updated for part in partial]
         return self.grouped(loop.next)
 
     def _taken(
-        self, places: list[str], fixed: dict[int, str], part: Part, partials: list[list[str]], pivots: list[str]
+        self, places: list[str], fixed: dict[int, str], part: loops.Part, partials: list[list[str]], pivots: list[str]
     ) -> list[list[str]]:
         """`partials` with the elements of one vector."""
         values = self.distances(self.values(places, fixed, part), pivots)
@@ -91,8 +82,8 @@ class RowReduction(BlockReduction):
         """The last, partly filled vector, skipped where there is none."""
         writer = self.writer
         left = writer.value(f"sub i64 {self.stop}, {middle}")
-        part = Part(middle, tail_mask(writer, left))
-        before, _, latch, after = guarded(writer, "last", f"icmp ne i64 {left}, 0", "then")
+        part = loops.Part(middle, loops.tail_mask(writer, left))
+        before, _, latch, after = loops.guarded(writer, "last", f"icmp ne i64 {left}, 0", "then")
         updated = self._taken(places, fixed, part, partials, pivots)
         writer.branch(latch)
         writer.label(latch)

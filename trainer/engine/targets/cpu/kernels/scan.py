@@ -6,19 +6,10 @@ import math
 from dataclasses import dataclass
 
 from trainer.engine.graph.dtypes import DType, float32
+from trainer.engine.targets.cpu.kernels import loops
 from trainer.engine.targets.cpu.kernels.access import load_operand, load_vector, store_operand, store_vector
 from trainer.engine.targets.cpu.kernels.expression import cast, combined, compute_type, constant, narrow, widen
 from trainer.engine.targets.cpu.kernels.loop_kernel import Operand
-from trainer.engine.targets.cpu.kernels.loops import (
-    Arguments,
-    Part,
-    advance,
-    bounds,
-    counted_loop,
-    each_point,
-    vectors,
-    word,
-)
 from trainer.engine.targets.cpu.kernels.writer import Writer
 
 _TASK_ELEMENTS = 16384
@@ -66,29 +57,29 @@ class CumulativeSum:
     def render(self, name: str) -> str:
         """The module text, exporting `void name(ptr arguments, i64 task)`; arguments are two addresses: x, y."""
         writer = Writer()
-        bases = [word(writer, place, "ptr") for place in range(2)]
+        bases = [loops.word(writer, place, "ptr") for place in range(2)]
         both = self.input_strides, self.output_strides
         strides = [[steps[axis] for axis in self.row_axes] or [0] for steps in both]
         sizes = [self.shape[axis] for axis in self.row_axes] or [1]
-        arguments = Arguments([Operand(self.dtype, "contiguous")] * 2, bases, sizes, strides)
-        first, last = bounds(writer, "%task", self.rows_per_task, self.rows)
-        with each_point(writer, arguments, len(sizes), first, last) as places:
+        arguments = loops.Arguments([Operand(self.dtype, "contiguous")] * 2, bases, sizes, strides)
+        first, last = loops.bounds(writer, "%task", self.rows_per_task, self.rows)
+        with loops.each_point(writer, arguments, len(sizes), first, last) as places:
             if self.vector_axis is None:
                 _scan(writer, self, places, None)
             else:
-                for part in vectors(writer, 0, self.shape[self.vector_axis], "row"):
+                for part in loops.vectors(writer, 0, self.shape[self.vector_axis], "row"):
                     _scan(writer, self, places, part)
         return writer.module(name)
 
 
-def _scan(writer: Writer, kernel: CumulativeSum, places: list[str], part: Part | None) -> None:
+def _scan(writer: Writer, kernel: CumulativeSum, places: list[str], part: loops.Part | None) -> None:
     """A part of the kept axes (None: one element), along the whole axis."""
     dtype, lanes = kernel.dtype, part.lanes if part else 1
     working = float32 if dtype.is_half else dtype
     operand = Operand(dtype, "contiguous")
     start = constant(working, -0.0 if working.is_float else 0)  # -0 + x is x, also for x = -0
     initial = [("ptr", places[0]), ("ptr", places[1]), (compute_type(working, lanes), start)]
-    with counted_loop(writer, 0, kernel.shape[kernel.axis], 1, "scan", initial) as loop:
+    with loops.counted_loop(writer, 0, kernel.shape[kernel.axis], 1, "scan", initial) as loop:
         source, target, total = loop.carried
         if part is None:
             value = widen(writer, load_vector(writer, dtype, source, 1), dtype, 1)
@@ -101,5 +92,5 @@ def _scan(writer: Writer, kernel: CumulativeSum, places: list[str], part: Part |
         else:
             store_operand(writer, operand, target, part, rounded)
         steps = (kernel.input_strides[kernel.axis], kernel.output_strides[kernel.axis])
-        moved = [advance(writer, operand, place, by) for place, by in zip((source, target), steps, strict=True)]
+        moved = [loops.advance(writer, operand, place, by) for place, by in zip((source, target), steps, strict=True)]
         loop.next = [*moved, total]

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from trainer.engine.graph.dtypes import DType
-from trainer.engine.program.epilogue import Epilogue
+from trainer.engine.program.spec import Epilogue
 from trainer.engine.targets.cpu.kernels import tile_registers
 from trainer.engine.targets.cpu.kernels.access import load_vector, store_vector
 from trainer.engine.targets.cpu.kernels.epilogue import OperandPointers
@@ -51,9 +51,7 @@ def run_tile(
 
 
 def cut_columns(w: Writer, index: Integer, columns: int, lanes: int, vectors: int = 1) -> Iterator[tuple[int, int]]:
-    """Yield how many vectors a tile at the vector `index` of so many columns may have, at most `vectors`, and how many
-    lanes of its last one are columns, inside the branch where it is so.
-    """
+    """Yield the vectors (at most `vectors`) of a tile at `index`, and lanes of its last, in branches of their own."""
     count = -(-columns // lanes)
     tail = columns - (count - 1) * lanes
     for width, last in w.cut(index, count, vectors, last_differs=tail != lanes):

@@ -13,20 +13,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from trainer.engine.graph.dtypes import DType, int32, int64
+from trainer.engine.targets.cpu.kernels import loops
 from trainer.engine.targets.cpu.kernels.access import gather, load_operand, store_operand
 from trainer.engine.targets.cpu.kernels.expression import LANES, MEMORY, compute_type
 from trainer.engine.targets.cpu.kernels.loop_kernel import Operand
-from trainer.engine.targets.cpu.kernels.loops import (
-    IOTA,
-    Arguments,
-    Part,
-    bounds,
-    broadcast,
-    counted_loop,
-    each_point,
-    vectors,
-    word,
-)
 from trainer.engine.targets.cpu.kernels.vectors import splat
 from trainer.engine.targets.cpu.kernels.writer import Writer, vector
 
@@ -118,20 +108,20 @@ class _WindowArgmax:
 
     def render(self, name: str) -> str:
         writer, kernel = self.writer, self.kernel
-        bases = [word(writer, place, "ptr") for place in range(2)]
+        bases = [loops.word(writer, place, "ptr") for place in range(2)]
         # two index operands carry the output row and column of each row of the loop
         axis_operand = Operand(int64, "broadcast", index=True)
         axes = kernel.row_axes
         source_strides = [kernel.input_strides[axis] if axis < 2 else 0 for axis in axes]
         per_axis = [[int(axis == which) for axis in axes] for which in (2, 3)]
-        arguments = Arguments(
+        arguments = loops.Arguments(
             [self.source, self.target, axis_operand, axis_operand],
             [*bases, "0", "0"],
             [kernel.output_shape[axis] for axis in axes],
             [source_strides, [kernel.output_strides[axis] for axis in axes], *per_axis],
         )
-        first, last = bounds(writer, "%task", kernel.rows_per_task, kernel.rows)
-        with each_point(writer, arguments, len(axes), first, last) as places:
+        first, last = loops.bounds(writer, "%task", kernel.rows_per_task, kernel.rows)
+        with loops.each_point(writer, arguments, len(axes), first, last) as places:
             self._row(places)
         return writer.module(name)
 
@@ -142,7 +132,7 @@ class _WindowArgmax:
         unrolled = math.prod(kernel.window) <= _UNROLLED
         columns = self._inside(1, output_column, "i64") if self.along_channels else []
         known = [self._point(source, row, column) for row in rows for column in columns] if unrolled else []
-        for part in vectors(self.writer, 0, kernel.output_shape[kernel.vector_axis], "window"):
+        for part in loops.vectors(self.writer, 0, kernel.output_shape[kernel.vector_axis], "window"):
             across = columns or self._inside(1, self._lane_columns(part), _WIDE)
             if unrolled:
                 pairs = ((row, column) for row in rows for column in across)
@@ -155,10 +145,10 @@ class _WindowArgmax:
                 best = self.writer.apply("canonicalize", self.value_type, best)
             store_operand(self.writer, self.target, target, part, best, self.step)
 
-    def _lane_columns(self, part: Part) -> str:
+    def _lane_columns(self, part: loops.Part) -> str:
         """Output columns of the lanes of a part, held within the image."""
         writer = self.writer
-        lanes = writer.value(f"add {_WIDE} {broadcast(writer, 'i64', part.position)}, {IOTA['i64']}")
+        lanes = writer.value(f"add {_WIDE} {loops.broadcast(writer, 'i64', part.position)}, {loops.IOTA['i64']}")
         return writer.apply("smin", _WIDE, lanes, splat("i64", str(self.kernel.output_shape[3] - 1)))
 
     def _inside(self, axis: int, output: str, kind: str) -> list[str]:
@@ -194,7 +184,7 @@ class _WindowArgmax:
         best = functools.reduce(self._better, candidates)
         return best[0 if self.kernel.values else 1]
 
-    def _search_loop(self, source: str, rows: list[str], columns: list[str], part: Part) -> str:
+    def _search_loop(self, source: str, rows: list[str], columns: list[str], part: loops.Part) -> str:
         """Large windows: coordinates wait in a table on the stack, and a loop goes over them."""
         writer = self.writer
         tables = []
@@ -207,7 +197,7 @@ class _WindowArgmax:
         saved = writer.intrinsic("stacksave.p0", "ptr")
         first = self._read(self._point(source, rows[0], columns[0]), part)
         initial = list(zip((self.value_type, self.position_type), first, strict=True))
-        with counted_loop(writer, 1, len(rows) * len(columns), 1, "point", initial) as loop:
+        with loops.counted_loop(writer, 1, len(rows) * len(columns), 1, "point", initial) as loop:
             point = []
             for (kind, table), index in zip(tables, ("udiv", "urem"), strict=True):
                 which = writer.value(f"{index} i64 {loop.index}, {len(columns)}")
@@ -250,12 +240,12 @@ class _WindowArgmax:
         place = writer.value(f"getelementptr {self.element}, ptr {source}, i64 {row_offset}")
         offsets = writer.value(f"mul {_WIDE} {column}, {splat('i64', str(column_stride))}")
         addresses = writer.value(f"getelementptr {self.element}, ptr {place}, {_WIDE} {offsets}")
-        flat = writer.value(f"add {_WIDE} {column}, {broadcast(writer, 'i64', flat_row)}")
+        flat = writer.value(f"add {_WIDE} {column}, {loops.broadcast(writer, 'i64', flat_row)}")
         return addresses, writer.value(f"trunc {_WIDE} {flat} to {self.position_type}")
 
-    def _read(self, point: Point, part: Part) -> Candidate:
+    def _read(self, point: Point, part: loops.Part) -> Candidate:
         """The elements at a point for the lanes of a part, and h * W + w on every lane."""
         place, flat = point
         if self.along_channels:
-            return load_operand(self.writer, self.source, place, part), broadcast(self.writer, "i32", flat)
+            return load_operand(self.writer, self.source, place, part), loops.broadcast(self.writer, "i32", flat)
         return gather(self.writer, self.kernel.dtype, place), flat

@@ -22,6 +22,11 @@ WEIGHT_COST = 90
 A transformed weight is written, and read by every task: 512 x 512 of them pay only from sixteen 7x7 images on.
 """
 
+PER_ITEM_IMAGES = 16
+"""The batch that decides for all where bits may not depend on it. Programs that only read weights transform them once,
+so the algorithm of a large batch also pays for one image.
+"""
+
 SHARED_CHANNELS = 64
 """The weight gradient transforms its operands again for each so many channels of the other one."""
 
@@ -71,25 +76,25 @@ def is_possible(spec: ConvolutionSpec) -> bool:
     )
 
 
-def algorithm(spec: ConvolutionSpec) -> WinogradSpec | None:
+def algorithm(spec: ConvolutionSpec, *, per_item: bool = False) -> WinogradSpec | None:
     """Which algorithm the class "fast" uses; None: the direct one. A function of the shape alone.
+
+    With `per_item` the number of images has no part in it: it is taken for that of `PER_ITEM_IMAGES`.
 
     Costs are multiply-adds, those of tiles beyond the image included, and for every transformed value what a handful
     of them take; the weights' are spread over the images.
     """
     if not is_possible(spec) or min(spec.channels, spec.filters) < LEAST_CHANNELS:
         return None
-    best, chosen = float(_direct_cost(WinogradSpec(spec, 2).form)), None
+    counted = replace(spec, images=PER_ITEM_IMAGES) if per_item else spec
+    form, chosen = WinogradSpec(counted, 2).form, None
+    best = 9.0 * form.images * form.rows.output_extent * form.columns.output_extent * form.inputs * form.outputs
     for outputs in (2, 4):
-        candidate = WinogradSpec(spec, outputs)
+        candidate = WinogradSpec(counted, outputs)
         cost = _cost(candidate, candidate.form)
         if cost < best:
-            best, chosen = cost, candidate
+            best, chosen = cost, WinogradSpec(spec, outputs)
     return chosen
-
-
-def _direct_cost(form: Correlation) -> int:
-    return form.images * form.rows.output_extent * form.columns.output_extent * form.inputs * form.outputs * 9
 
 
 def _cost(spec: WinogradSpec, form: Correlation) -> float:

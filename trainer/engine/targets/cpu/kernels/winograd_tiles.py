@@ -96,9 +96,7 @@ def read_tile(
 
 
 def _define(w: Writer, tiled: TiledImage, checked: bool) -> str:
-    """Define `name(source, target, vectors)`: the transform of so many vectors of channels; `checked` takes (top, left,
-    lanes) too and reads zeros beyond the image.
-    """
+    """Define `name(source, target, vectors)`, a transform; if `checked`, (top, left, lanes) too: zeros beyond."""
     spec, side, dtype = tiled.spec, tiled.side, tiled.spec.convolution.dtype
     lanes = lanes_of(dtype)
     bits = vector("i1", lanes)

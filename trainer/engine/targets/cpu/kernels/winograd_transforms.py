@@ -81,9 +81,7 @@ class Transforms:
     def square(
         self, transform: Callable[[Sequence[str]], list[str]], side: int, load: Callable[[int, int], str]
     ) -> Iterator[tuple[int, int, str]]:
-        """Yield (row, column, value) of a transform in both dimensions of a square, columns first; `load(row, column)`
-        gives its `side` x `side` values.
-        """
+        """Yield (row, column, value) of a square's transform, columns first; `load(row, column)` gives its values."""
         columns = [transform([load(row, column) for row in range(side)]) for column in range(side)]
         for row in range(len(columns[0])):
             for column, value in enumerate(transform([part[row] for part in columns])):

@@ -156,9 +156,7 @@ class Writer:
         return self.constant(name, f"[{len(words)} x {element}] [{', '.join(f'{element} {word}' for word in words)}]")
 
     def module(self, name: str, *, scratch: bool = False) -> str:
-        """The finished module, exporting `void name(ptr arguments, i64 task)` made of the lines written so far; with
-        `scratch` it takes a pointer to scratch memory too.
-        """
+        """The finished module, exporting `void name(ptr arguments, i64 task)`, and with `scratch` a pointer to it."""
         self.emit("ret void")
         parameters = "ptr noalias %arguments, i64 %task" + (", ptr noalias %scratch" if scratch else "")
         function = f"define void @{name}({parameters}) nounwind {{\n" + "\n".join(self.lines) + "\n}"

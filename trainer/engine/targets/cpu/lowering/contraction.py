@@ -8,10 +8,9 @@ from typing import Any, Protocol
 
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.node import Shape
-from trainer.engine.graph.storage import Layout
-from trainer.engine.program.epilogue import Epilogue
+from trainer.engine.graph.storage import CHANNELS_LAST, WEIGHTS, Layout
 from trainer.engine.program.epilogues import exchanges
-from trainer.engine.program.layouts import CHANNELS_LAST, WEIGHTS
+from trainer.engine.program.spec import Epilogue
 from trainer.engine.program.views import is_dense
 from trainer.engine.program.work import NOTHING, Buffer, Call, View, Work
 from trainer.engine.targets.cpu import defaults, templates
@@ -37,14 +36,9 @@ class Attributed(Protocol):
 
 
 def specification(
-    node: Attributed,
-    direction: Direction,
-    x_shape: Shape,
-    w_shape: Shape,
-    order: Layout = WEIGHTS,
-    epilogue: Epilogue = NOTHING,
-    prologue: Epilogue = NOTHING,
-) -> ConvolutionSpec:
+    node: Attributed, direction: Direction, x_shape: Shape, w_shape: Shape, order: Layout = WEIGHTS,
+    epilogue: Epilogue = NOTHING, prologue: Epilogue = NOTHING,
+) -> ConvolutionSpec:  # fmt: skip
     """The convolution of `node`, or the gradient that it is, of x and w of these shapes; w lies in `order`."""
     filters, _, rows, columns = w_shape
     return ConvolutionSpec(
@@ -64,18 +58,10 @@ def expand_matmul(expansion: Expansion, work: Work) -> None:
     if pairs:
         left = _rows_of_pairs(expansion, left)
     spec = contraction.MatmulSpec(
-        call.dtype,
-        call.shape[-2],
-        call.shape[-1],
-        left.shape[-1],
-        (left.strides[-2], left.strides[-1]),
-        (right.strides[-2], right.strides[-1]),
-        call.shape[:-2],
-        left.strides[:-2],
-        right.strides[:-2],
-        epilogue=work.epilogue,
-        pairs=pairs,
-    )
+        call.dtype, call.shape[-2], call.shape[-1], left.shape[-1], (left.strides[-2], left.strides[-1]),
+        (right.strides[-2], right.strides[-1]), call.shape[:-2], left.strides[:-2], right.strides[:-2],
+        epilogue=work.epilogue, pairs=pairs,
+    )  # fmt: skip
     tiled = pairs and expansion.bfloat16 == "tiles" and tile_registers.suits(spec.steps)
     spec = replace(spec, packed=defaults.prefers_packed(spec, expansion.machine), tiled=tiled)
     if target.size == 0:
@@ -124,7 +110,8 @@ def _expand_direct(expansion: Expansion, work: Work, direction: Direction, x_sha
     order = is_dense(w.shape, w.strides)
     assert order is not None
     spec = specification(call, direction, x_shape, w.shape, order, work.epilogue, work.prologue)
-    fast = winograd_choice.algorithm(spec) if expansion.numerics == "fast" and not spec.pairs else None
+    is_fast = expansion.numerics == "fast" and not spec.pairs
+    fast = winograd_choice.algorithm(spec, per_item=expansion.per_item) if is_fast else None
     tiles = spec.pairs and expansion.bfloat16 == "tiles"
     tiled = tiles and tile_registers.suits(correlation(spec).group_inputs)
     spec = replace(spec, packed=fast is not None or defaults.prefers_packed(spec, expansion.machine), tiled=tiled)

@@ -10,53 +10,42 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from trainer.engine.program.work import Call, Work
-from trainer.engine.targets.cpu.lowering.contraction import (
-    expand_convolution,
-    expand_input_gradient,
-    expand_matmul,
-    expand_weight_gradient,
-)
+from trainer.engine.targets.cpu.lowering import contraction, routines
 from trainer.engine.targets.cpu.lowering.expansion import Bfloat16, Expansion, Numerics
 from trainer.engine.targets.cpu.lowering.host import expand_host
 from trainer.engine.targets.cpu.lowering.reductions import expand_reduction
-from trainer.engine.targets.cpu.lowering.routines import (
-    expand_cumulative_sum,
-    expand_index,
-    expand_order,
-    expand_resample,
-    expand_window,
-    expand_window_gradient,
-)
 from trainer.engine.targets.cpu.machine import Machine
 
 _EXPANSIONS: dict[str, Callable[[Expansion, Work], None]] = {
-    "matmul": expand_matmul,
-    "convolution": expand_convolution,
-    "convolution_input_gradient": expand_input_gradient,
-    "convolution_weight_gradient": expand_weight_gradient,
-    **dict.fromkeys(("gather", "take_along", "scatter_add", "scatter_add_along"), expand_index),
-    "window_argmax": expand_window,
-    "window_max": expand_window,
-    "window_max_gradient": expand_window_gradient,
-    "resample": expand_resample,
-    "cumulative_sum": expand_cumulative_sum,
-    "argsort": expand_order,
-    "suppress": expand_order,
+    "matmul": contraction.expand_matmul,
+    "convolution": contraction.expand_convolution,
+    "convolution_input_gradient": contraction.expand_input_gradient,
+    "convolution_weight_gradient": contraction.expand_weight_gradient,
+    **dict.fromkeys(("gather", "take_along", "scatter_add", "scatter_add_along"), routines.expand_index),
+    "window_argmax": routines.expand_window,
+    "window_max": routines.expand_window,
+    "window_max_gradient": routines.expand_window_gradient,
+    "resample": routines.expand_resample,
+    "cumulative_sum": routines.expand_cumulative_sum,
+    "argsort": routines.expand_order,
+    "suppress": routines.expand_order,
     "host_call": expand_host,
     "host_effect": expand_host,
 }
 
 
-def expand(works: Sequence[Work], machine: Machine, numerics: Numerics, bfloat16: Bfloat16) -> list[Work]:
+def expand(
+    works: Sequence[Work], machine: Machine, numerics: Numerics, bfloat16: Bfloat16, *, per_item: bool = False
+) -> list[Work]:
     """The items as a machine computes them, in numerics classes."""
-    expansion = Expansion(machine, numerics, bfloat16)
+    expansion = Expansion(machine, numerics, bfloat16, per_item)
     for work in works:
         if work.kind == "loop":
             expansion.add(work)
         elif work.kind == "reduction":
             expand_reduction(expansion, work)
         elif work.kind == "repeat":
-            parts = [_one(expand([part], machine, numerics, bfloat16), part) for part in work.parts]
+            parts = [_one(expand([part], machine, numerics, bfloat16, per_item=per_item), part) for part in work.parts]
             expansion.add(replace(work, parts=tuple(parts)))
         else:
             call: Call = work.spec

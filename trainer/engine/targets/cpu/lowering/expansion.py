@@ -37,6 +37,7 @@ class Expansion:
     machine: Machine
     numerics: Numerics = "exact"
     bfloat16: Bfloat16 = "pairs"
+    per_item: bool = False
     works: list[Work] = field(default_factory=list)
     _copies: dict[tuple[View, Layout], View] = field(default_factory=dict)
     _prepared: dict[object, View] = field(default_factory=dict)

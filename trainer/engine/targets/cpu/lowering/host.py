@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from trainer.engine.graph import bfloat16, dtypes, half
+from trainer.engine.graph import dtypes, half
 from trainer.engine.graph.primitives.host import HostFunction
 from trainer.engine.program.work import KernelSource, View, Work
 from trainer.engine.targets.cpu import pool
@@ -52,7 +52,7 @@ def _array(address: int, view: View) -> np.ndarray:
 
 
 def _copy(array: np.ndarray, view: View) -> np.ndarray:
-    return bfloat16.from_bits(array) if view.dtype is dtypes.bfloat16 else np.array(array, order="C")
+    return half.from_bits(array) if view.dtype is dtypes.bfloat16 else np.array(array, order="C")
 
 
 def _render(name: str) -> str:

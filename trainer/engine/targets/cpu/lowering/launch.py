@@ -52,9 +52,7 @@ class Coded(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Routine:
-    """The spec of an item whose kernel has no parameters: its code, argument block and grid of tasks; `keep` is what
-    must live as long as the code runs.
-    """
+    """What an item without parameters becomes; `keep` is what must live as long as its code runs."""
 
     code: KernelSource
     words: tuple[int | View, ...]

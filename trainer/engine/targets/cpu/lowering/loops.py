@@ -23,9 +23,7 @@ STREAMED_BYTES = 16 << 20
 """Outputs from so many bytes on are stored past the caches, which would hold them no longer when they are read."""
 
 STREAMED_TASK_ELEMENTS = 8 * TASK_ELEMENTS
-"""At each task's beginning memory has to be waited for: these run a tenth faster than tasks of TASK_ELEMENTS (logistic
-200 MB 0.80 and 0.95 of a copy's speed). The smallest output that is streamed still makes 32 tasks.
-"""
+"""Streaming tasks of this size run a tenth faster than of TASK_ELEMENTS; the smallest output still makes 32."""
 
 ENOUGH_TASKS = 16
 """Neighboring columns are split among tasks only until there are so many."""

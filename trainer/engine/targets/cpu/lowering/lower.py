@@ -9,6 +9,7 @@ from trainer.engine.program.work import Buffer, KernelSource, Pass, Repeat, Rows
 from trainer.engine.targets.cpu.kernels import chained, repeated
 from trainer.engine.targets.cpu.kernels.chained import ChainedKernel
 from trainer.engine.targets.cpu.kernels.repeated import RepeatedKernel
+from trainer.engine.targets.cpu.lowering import loops
 from trainer.engine.targets.cpu.lowering.launch import (
     OPERANDS,
     Address,
@@ -20,20 +21,13 @@ from trainer.engine.targets.cpu.lowering.launch import (
     Word,
     word_of,
 )
-from trainer.engine.targets.cpu.lowering.loops import (
-    TASK_ELEMENTS,
-    kernel_of,
-    lower_loop,
-    lower_pass,
-    without_streaming,
-)
 
 
 def lower(work: Work, choose: Callable[[Any], Any]) -> Launch:
     """The launch of one item; `choose` picks the parameters of a template for a specification."""
     match work.kind:
         case "loop":
-            return lower_loop(work)
+            return loops.lower_loop(work)
         case "rows":
             parts = [_kept_in_cache(part, work) for part in work.parts]
             return _lower_rows(work, parts, [lower(part, choose) for part in parts])
@@ -50,7 +44,7 @@ def lower(work: Work, choose: Callable[[Any], Any]) -> Launch:
         views = (*work.reads[:OPERANDS], work.writes[0], *work.reads[OPERANDS:], *work.writes[1:])
         words = [*map(Address.of, views), *spec.template.words(spec.spec)]
         return Launch(work, tunable.source, words, tunable.tasks, tunable.scratch, tunable)
-    return lower_pass(work)
+    return loops.lower_pass(work)
 
 
 def _lower_rows(work: Work, parts: Sequence[Work], launches: Sequence[Launch]) -> Launch:
@@ -69,7 +63,7 @@ def _lower_rows(work: Work, parts: Sequence[Work], launches: Sequence[Launch]) -
                 word = offsets[word.buffer] + word.byte_offset
             words.append(word)
         words += [launch.words[-2], spec.share] if isinstance(part.spec, Pass) else [spec.share * inner, 1]
-    kernel = ChainedKernel(tuple(kernel_of(part) for part in parts), tuple(patched))
+    kernel = ChainedKernel(tuple(loops.kernel_of(part) for part in parts), tuple(patched))
     renders = [part.code.render for part in parts if part.code is not None]
     code = KernelSource(kernel, lambda name: chained.render(kernel, renders, name))
     return Launch(work, code, words + strides, -(-spec.count // spec.share), size)
@@ -89,15 +83,15 @@ def _kept_in_cache(part: Work, work: Work) -> Work:
     """A loop, storing through the caches where another part reads what it stores, or where its rows are unaligned."""
     places = {place_of(buffer) for buffer in part.targets}
     is_read = any(place_of(buffer) in places for other in work.parts if other is not part for buffer in other.sources)
-    kernel = kernel_of(part)
-    return without_streaming(part) if kernel.streamed and (is_read or kernel.rank == 1) else part
+    kernel = loops.kernel_of(part)
+    return loops.without_streaming(part) if kernel.streamed and (is_read or kernel.rank == 1) else part
 
 
 def _lower_group(work: Work, parts: Sequence[Launch]) -> Launch:
     """Loops of equal code over different arrays: one kernel over the argument blocks of all."""
-    first, kernel = parts[0].source, RepeatedKernel(kernel_of(work.parts[0]))
+    first, kernel = parts[0].source, RepeatedKernel(loops.kernel_of(work.parts[0]))
     total, points = sum(part.tasks for part in parts), sum(part.points for part in work.parts)
-    grain = -(-total // max(1, min(total, -(-points // TASK_ELEMENTS))))
+    grain = -(-total // max(1, min(total, -(-points // loops.TASK_ELEMENTS))))
     words: list[Word] = [grain, total]
     for part in parts:
         words += [part.tasks, *part.words]
@@ -106,9 +100,7 @@ def _lower_group(work: Work, parts: Sequence[Launch]) -> Launch:
 
 
 def _lower_repeat(work: Work, body: tuple[Launch, ...]) -> Launch:
-    """Launches that the pool walks again and again with moving addresses: the argument blocks of all parts, then the
-    table of what moves: the address of a word, and its step.
-    """
+    """Launches walked again and again with moving addresses: the parts' argument blocks, then (word, step) pairs."""
     spec: Repeat = work.spec
     words: list[Word] = []
     table: list[Word] = []

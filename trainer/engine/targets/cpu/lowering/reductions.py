@@ -31,9 +31,7 @@ _EMPTY = {"sum": 0, "prod": 1}
 
 @dataclass(frozen=True, slots=True)
 class _Nest:
-    """The loops of both passes: extents of the kept axes from the outermost loop inwards, strides of the results along
-    them, how many results there are, and how the first pass runs.
-    """
+    """The loops of both passes: the kept axes' extents from the outermost, the results' strides and count."""
 
     extents: list[int]
     placed: tuple[int, ...]
@@ -76,13 +74,9 @@ def expand_reduction(expansion: Expansion, work: Work) -> None:
     block = max(16, length + 15 & ~15) if whole else reduction_block(length)
     dense = Layout.row_major(len(kept)).strides(tuple(shape[axis] for axis in kept))
     nest = _Nest(
-        [shape[axis] for axis in order],
-        tuple(dense[kept.index(axis)] for axis in order),
-        first.size,
-        length,
-        Pass(names, orientation, block),
-        work.label,
-    )
+        [shape[axis] for axis in order], tuple(dense[kept.index(axis)] for axis in order), first.size, length,
+        Pass(names, orientation, block), work.label,
+    )  # fmt: skip
     steps = [view.strides[reduced[-1]] if reduced else 0 for view in terms.reads]
     reads = [
         replace(view, strides=(*(view.strides[axis] for axis in order), step))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from trainer.engine.graph.primitives.resampling import Band
-from trainer.engine.program.layouts import CHANNELS_LAST
+from trainer.engine.graph.storage import CHANNELS_LAST
 from trainer.engine.program.work import KernelSource, View, Work
 from trainer.engine.targets.cpu.kernels import index, order, resample, scan, window, window_gradient
 from trainer.engine.targets.cpu.lowering.expansion import Expansion
@@ -45,16 +45,9 @@ def expand_window(expansion: Expansion, work: Work) -> None:
     if target.size == 0:
         return
     kernel = window.WindowArgmax(
-        x.dtype,
-        _four(x.shape),
-        call.attribute("window"),
-        call.attribute("strides"),
-        call.attribute("padding"),
-        call.attribute("dilation"),
-        _four(x.strides),
-        _four(target.strides),
-        call.operation.name == "window_max",
-    )
+        x.dtype, _four(x.shape), call.attribute("window"), call.attribute("strides"), call.attribute("padding"),
+        call.attribute("dilation"), _four(x.strides), _four(target.strides), call.operation.name == "window_max",
+    )  # fmt: skip
     expansion.add(replace(work, spec=Routine.of(kernel, x, target), label=f"{work.label} {x.shape}"))
 
 

@@ -16,18 +16,9 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 
 from trainer.engine.graph.dtypes import DType, bfloat16
-from trainer.engine.program.epilogue import Epilogue
+from trainer.engine.program.spec import Epilogue
+from trainer.engine.targets.cpu.costs import cycles as costs
 from trainer.engine.targets.cpu.costs import tile_shapes
-from trainer.engine.targets.cpu.costs.cycles import (
-    SCRATCH_LIMIT,
-    SHARED_BYTES_PER_CYCLE,
-    STREAM_BYTES_PER_CYCLE,
-    TASK_OVERHEAD,
-    instructions,
-    pieces,
-    steps,
-    uses_tile_registers,
-)
 from trainer.engine.targets.cpu.costs.ranking import cheapest_tiles, product_tiles, sized
 from trainer.engine.targets.cpu.kernels import copies, pack, tile_registers
 from trainer.engine.targets.cpu.kernels.epilogue import OperandPointers
@@ -194,12 +185,12 @@ FAR_BYTES = 16 << 20
 
 def candidates(spec: MatmulSpec, machine: Machine) -> tuple[MatmulParameters, ...]:
     """Tiles by their cycles, tasks by how often they read the operands again."""
-    native, crowded = instructions(spec, machine)
+    native, crowded = costs.instructions(spec, machine)
     vectors, matrices = -(-spec.columns // lanes_of(spec.dtype)), math.prod(spec.batch)
-    by_tiles = uses_tile_registers(spec, machine)
+    by_tiles = costs.uses_tile_registers(spec, machine)
     if by_tiles:
         tiles = cheapest_tiles(
-            (tile_shapes.cycles([pieces(spec.rows, m)], pieces(vectors, v), spec.steps, 1), (m, v))
+            (tile_shapes.cycles([costs.pieces(spec.rows, m)], costs.pieces(vectors, v), spec.steps, 1), (m, v))
             for v in range(1, min(vectors, tile_shapes.MOST_VECTORS) + 1)
             for m in tile_shapes.heights(spec.rows)
         )
@@ -208,21 +199,21 @@ def candidates(spec: MatmulSpec, machine: Machine) -> tuple[MatmulParameters, ..
     right = vectors * spec.steps * 64
 
     def sizes(cycles: float, m: int, v: int) -> Iterator[tuple[MatmulParameters, int, float]]:
-        for task_vectors, task_rows in product(steps(v, vectors), steps(m, spec.rows)):
+        for task_vectors, task_rows in product(costs.steps(v, vectors), costs.steps(m, spec.rows)):
             parameters = MatmulParameters(m, v, task_rows, task_vectors, native=native, tiles=by_tiles)
             tasks = MatmulKernel(spec, parameters).tasks
             rows = min(task_rows, spec.rows) * spec.steps * spec.dtype.itemsize
             left_reads = tasks * rows * _reads(rows, v * spec.steps * 64, -(-task_vectors // v), machine)
             right_reads = matrices * right * _reads(right, rows, -(-spec.rows // task_rows), machine)
-            read = (left_reads + right_reads) / STREAM_BYTES_PER_CYCLE
-            yield parameters, tasks, matrices * cycles + tasks * TASK_OVERHEAD + read
+            read = (left_reads + right_reads) / costs.STREAM_BYTES_PER_CYCLE
+            yield parameters, tasks, matrices * cycles + tasks * costs.TASK_OVERHEAD + read
 
     def variants(choice: MatmulParameters) -> Iterator[MatmulParameters]:
         if spec.steps > 1 and not choice.tiles:
             yield replace(choice, unroll=2)
         packed = replace(choice, pack_rows=True)
         read_again = choice.task_vectors > choice.tile_vectors and spec.a_strides[1] == 1
-        if read_again and MatmulKernel(spec, packed).scratch_bytes <= SCRATCH_LIMIT:
+        if read_again and MatmulKernel(spec, packed).scratch_bytes <= costs.SCRATCH_LIMIT:
             yield packed
 
     return sized(tiles, sizes, variants)
@@ -235,7 +226,7 @@ def _reads(operand: int, beside: int, passes: int, machine: Machine) -> float:
     """
     if operand + beside <= machine.level2_bytes:
         return 1
-    return passes if operand <= FAR_BYTES else passes * STREAM_BYTES_PER_CYCLE / SHARED_BYTES_PER_CYCLE
+    return passes if operand <= FAR_BYTES else passes * costs.STREAM_BYTES_PER_CYCLE / costs.SHARED_BYTES_PER_CYCLE
 
 
 def operands(spec: MatmulSpec) -> list[Argument]:

@@ -23,20 +23,8 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 from trainer.engine.graph.dtypes import bfloat16
+from trainer.engine.targets.cpu.costs import cycles as costs
 from trainer.engine.targets.cpu.costs import tile_shapes
-from trainer.engine.targets.cpu.costs.cycles import (
-    COPY_BYTES_PER_CYCLE,
-    PADDING,
-    SCRATCH_LIMIT,
-    STREAM_BYTES_PER_CYCLE,
-    TASK_OVERHEAD,
-    cut_cycles,
-    fits_registers,
-    instructions,
-    pieces,
-    steps,
-    uses_tile_registers,
-)
 from trainer.engine.targets.cpu.costs.ranking import cheapest_tiles, sized
 from trainer.engine.targets.cpu.kernels import copies, pack, tile_registers
 from trainer.engine.targets.cpu.kernels.epilogue import OperandPointers
@@ -107,9 +95,7 @@ class Bounds:
 
 
 class ConvolutionKernel(TemplateKernel[ConvolutionSpec, ConvolutionParameters]):
-    """Pixels by vectors of channels, tile by tile. Where the tiles read the input (in scratch if it is `copied`), there
-    are `pixel`, `row` and `image` elements between neighbours.
-    """
+    """Pixels by vectors of channels, tile by tile; `pixel`, `row`, `image`: elements between neighbors."""
 
     def __init__(self, spec: ConvolutionSpec, parameters: ConvolutionParameters) -> None:
         super().__init__(spec, parameters)
@@ -262,9 +248,7 @@ class ConvolutionKernel(TemplateKernel[ConvolutionSpec, ConvolutionParameters]):
                 yield width, 0
 
     def levels(self, row_taps: Integer, column_taps: Integer) -> tuple[tuple[Level, ...], dict[str, Integer]]:
-        """The reduction's levels, and the values of their variables: rows of taps, then taps and channels, in one where
-        dense unless AMX multiplies. How many rows of taps there are varies where some are in the padding.
-        """
+        """The reduction's levels and variables: rows of taps, then taps and channels, in one where dense."""
         form, inputs = self.form, self.form.group_inputs
         line = self.w.multiply(column_taps, inputs)
         line_step = self.w.multiply(line, self.depth_step)
@@ -366,27 +350,27 @@ are read again from the second level (8x1024x14x14 to 512 filters: tiles of 14 p
 @functools.lru_cache(maxsize=4096)  # those with statistics begin with the tiles of those without
 def candidates(spec: ConvolutionSpec, machine: Machine) -> tuple[ConvolutionParameters, ...]:
     """Tiles of pixels and channels by their cycles, tasks by what they copy and read again."""
-    native, crowded = instructions(spec, machine)
+    native, crowded = costs.instructions(spec, machine)
     form = correlation(spec)
     vectors, itemsize = form.packing.panels, spec.dtype.itemsize
     height, width = form.rows.most_outputs, form.columns.most_outputs
     depth = form.packing.depth / len(form.phases)
     pixels = form.images * form.groups * len(form.phases)
     in_place, apart = not (form.leaves_input or spec.prologue.body), form.columns.input_step * form.inputs * itemsize
-    by_tiles = uses_tile_registers(spec, machine)
+    by_tiles = costs.uses_tile_registers(spec, machine)
     tiles = []
     for v in range(1, min(vectors, 4) + 1):
         for tile_columns in tile_shapes.heights(width) if by_tiles else range(1, min(width, machine.vectors) + 1):
             for tile_rows in range(1, (min(height, 4) if by_tiles or tile_columns < width else height) + 1):
-                if not (by_tiles or fits_registers(tile_rows * tile_columns, v, machine, widened=crowded)):
+                if not (by_tiles or costs.fits_registers(tile_rows * tile_columns, v, machine, widened=crowded)):
                     continue
-                cuts = [pieces(height, tile_rows), pieces(width, tile_columns)]
+                cuts = [costs.pieces(height, tile_rows), costs.pieces(width, tile_columns)]
                 met = _rows_inside(form.rows, tile_rows)
                 if by_tiles:
                     runs = met * depth / form.group_inputs
-                    cycles = tile_shapes.cycles(cuts, pieces(vectors, v), form.group_inputs, runs)
+                    cycles = tile_shapes.cycles(cuts, costs.pieces(vectors, v), form.group_inputs, runs)
                 else:
-                    cycles = cut_cycles(cuts, pieces(vectors, v), depth * met)
+                    cycles = costs.cut_cycles(cuts, costs.pieces(vectors, v), depth * met)
                     if in_place and apart % PAGE_BYTES == 0 and tile_rows * tile_columns >= WAYS:
                         cycles *= CROWDED
                 tiles.append((pixels * cycles, (tile_rows, tile_columns, v)))
@@ -396,27 +380,27 @@ def candidates(spec: ConvolutionSpec, machine: Machine) -> tuple[ConvolutionPara
         cycles: float, tile_rows: int, tile_columns: int, v: int
     ) -> Iterator[tuple[ConvolutionParameters, int, float]]:
         areas, trim = _areas(height, width, form.images, tile_rows, tile_columns), narrow and width <= 2 * tile_columns
-        for task_vectors, (task_rows, task_columns, task_images) in product(steps(v, vectors), areas):
+        for task_vectors, (task_rows, task_columns, task_images) in product(costs.steps(v, vectors), areas):
             parameters = ConvolutionParameters(
                 tile_rows, tile_columns, v, task_images, task_rows, task_columns, task_vectors,
                 trim=trim, native=native, tiles=by_tiles,
             )  # fmt: skip
             kernel = ConvolutionKernel(spec, parameters)
             scratch, tasks = kernel.scratch_bytes, kernel.tasks
-            if scratch > SCRATCH_LIMIT:
+            if scratch > costs.SCRATCH_LIMIT:
                 continue
             weights = task_vectors * depth * 64
             outputs = min(task_rows, height) * min(task_columns, width) * task_images
             window = scratch or outputs * form.group_inputs * itemsize
             again = weights * task_images if weights + window > machine.level2_bytes else 0
-            total = cycles + tasks * (TASK_OVERHEAD + scratch / COPY_BYTES_PER_CYCLE)
-            yield parameters, tasks, total + tasks * (window + again) / STREAM_BYTES_PER_CYCLE
+            total = cycles + tasks * (costs.TASK_OVERHEAD + scratch / costs.COPY_BYTES_PER_CYCLE)
+            yield parameters, tasks, total + tasks * (window + again) / costs.STREAM_BYTES_PER_CYCLE
 
     def variants(choice: ConvolutionParameters) -> Iterator[ConvolutionParameters]:
         if form.group_inputs > 1 and not choice.tiles:
             yield replace(choice, unroll=2)
-        padded = replace(choice, copy=True, pixel_padding=PADDING)
-        if ConvolutionKernel(spec, padded).scratch_bytes <= SCRATCH_LIMIT:
+        padded = replace(choice, copy=True, pixel_padding=costs.PADDING)
+        if ConvolutionKernel(spec, padded).scratch_bytes <= costs.SCRATCH_LIMIT:
             yield padded
         if choice.trim:
             yield replace(choice, trim=False)
@@ -442,10 +426,10 @@ def _areas(height: int, width: int, images: int, rows: int, columns: int) -> lis
 
     Parts narrower than the image read more of it twice: they are for single rows and for images too wide for scratch.
     """
-    all_rows, all_columns = steps(rows, height), steps(columns, width)
+    all_rows, all_columns = costs.steps(rows, height), costs.steps(columns, width)
     parts = [(part, all_columns[-1], 1) for part in all_rows]
     parts += [(part, other, 1) for part in (all_rows if height == 1 else all_rows[:2]) for other in all_columns[:-1]]
-    return parts + [(all_rows[-1], all_columns[-1], count) for count in steps(1, images)[1:]]
+    return parts + [(all_rows[-1], all_columns[-1], count) for count in costs.steps(1, images)[1:]]
 
 
 def operands(spec: ConvolutionSpec) -> list[Argument]:
@@ -462,11 +446,6 @@ def operands(spec: ConvolutionSpec) -> list[Argument]:
 
 
 TEMPLATE = Template(
-    ConvolutionSpec,
-    ConvolutionParameters,
-    ConvolutionKernel,
-    operands,
-    candidates,
-    words,
+    ConvolutionSpec, ConvolutionParameters, ConvolutionKernel, operands, candidates, words,
     ("forward", "input_gradient"),
-)
+)  # fmt: skip

@@ -196,9 +196,7 @@ def _pairs(axis: Axis, phase: AxisPhase, start: int, width: int) -> tuple[tuple[
 
 
 def _edges(w: Writer, axis: Axis, phase: AxisPhase, tile: int, column: Integer) -> Iterator[tuple[int, int]]:
-    """Each kind of tile along a row, inside the branch where it is: (its column, its width); tiles that lie wholly
-    inside the image are one kind, called -1.
-    """
+    """Each kind of tile along a row in a branch of its own: (column, width); those inside the image are -1."""
     starts = range(0, phase.count, tile)
     whole = [start for start in starts if len(_pairs(axis, phase, start, tile)) == tile * phase.taps]
     whole = [start for start in whole if start + tile <= phase.count]
@@ -226,9 +224,7 @@ def spread(memory: Elements, group: int, value: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class ExchangedWeights:
-    """The kernel that writes weights [R][S][C/groups][K] as [R][S][K/groups][C], a tap by each task; arguments:
-    [weights, exchanged weights]. They are few: element by element.
-    """
+    """The kernel that copies weights [R][S][C/groups][K] to [R][S][K/groups][C], a tap by each task."""
 
     depthwise: DepthwiseSpec
 

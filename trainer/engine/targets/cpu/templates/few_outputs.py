@@ -20,16 +20,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from trainer.engine.graph.dtypes import float32, float64
-from trainer.engine.targets.cpu.costs.cycles import (
-    COPY_BYTES_PER_CYCLE,
-    FMA_LATENCY,
-    SHARED_BYTES_PER_CYCLE,
-    TASK_OVERHEAD,
-    TILE_OVERHEAD,
-    fits_registers,
-    pieces,
-    steps,
-)
+from trainer.engine.targets.cpu.costs import cycles as costs
 from trainer.engine.targets.cpu.costs.ranking import sized
 from trainer.engine.targets.cpu.kernels import copies
 from trainer.engine.targets.cpu.kernels.access import Elements
@@ -85,9 +76,7 @@ def few_outputs(spec: ConvolutionSpec) -> FewOutputsSpec | None:
 
 
 class FewOutputsKernel(TemplateKernel[FewOutputsSpec, FewOutputsParameters]):
-    """A task's input lies in scratch with `row` elements between rows and `channel` between channels; the finished line
-    begins at `start`, `vectors` for each channel and `finished` elements between channels.
-    """
+    """Scratch has `row` and `channel` elements between rows and channels; the finished line begins at `start`."""
 
     def __init__(self, spec: FewOutputsSpec, parameters: FewOutputsParameters) -> None:
         super().__init__(spec, parameters)
@@ -227,21 +216,21 @@ def candidates(spec: FewOutputsSpec, machine: Machine) -> tuple[FewOutputsParame
             parameters = FewOutputsParameters(v, task_rows)
             kernel = FewOutputsKernel(spec, parameters)
             scratch, tasks = kernel.scratch_bytes, kernel.tasks
-            spills = v > 1 and not fits_registers(form.outputs, v, machine)  # no tile is smaller than v = 1
+            spills = v > 1 and not costs.fits_registers(form.outputs, v, machine)  # no tile is smaller than v = 1
             if spills or scratch > SCRATCH_LIMIT:
                 continue
-            cycles = sum(many * _line_cycles(form.outputs, size, depth) for size, many in pieces(vectors, v))
-            cycles += TASK_OVERHEAD + scratch / COPY_BYTES_PER_CYCLE + task_rows * width * GATHER_CYCLES
+            cycles = sum(many * _line_cycles(form.outputs, size, depth) for size, many in costs.pieces(vectors, v))
+            cycles += costs.TASK_OVERHEAD + scratch / costs.COPY_BYTES_PER_CYCLE + task_rows * width * GATHER_CYCLES
             again = vectors / v * scratch if scratch > machine.level2_bytes else 0
-            yield parameters, tasks, tasks * (cycles + again / SHARED_BYTES_PER_CYCLE)
+            yield parameters, tasks, tasks * (cycles + again / costs.SHARED_BYTES_PER_CYCLE)
 
-    return sized([(0.0, (task_rows,)) for task_rows in steps(1, height)], sizes)
+    return sized([(0.0, (task_rows,)) for task_rows in costs.steps(1, height)], sizes)
 
 
 def _line_cycles(channels: int, vectors: int, depth: float) -> float:
     """Of a tile along pixels: each of its vectors lies across two cache lines, and is loaded once for each step."""
-    step = max(channels * vectors / 2, (channels + 2 * vectors) / 2, FMA_LATENCY)
-    return depth * step + TILE_OVERHEAD
+    step = max(channels * vectors / 2, (channels + 2 * vectors) / 2, costs.FMA_LATENCY)
+    return depth * step + costs.TILE_OVERHEAD
 
 
 def operands(spec: FewOutputsSpec) -> list[Argument]:

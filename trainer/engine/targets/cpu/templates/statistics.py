@@ -14,13 +14,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from trainer.engine.targets.cpu.costs.cycles import (
-    SHARED_BYTES_PER_CYCLE,
-    STREAM_BYTES_PER_CYCLE,
-    TASK_OVERHEAD,
-    VARIANT_PENALTY,
-    balance,
-)
+from trainer.engine.targets.cpu.costs import cycles as costs
 from trainer.engine.targets.cpu.costs.ranking import best
 from trainer.engine.targets.cpu.kernels.geometry import ConvolutionSpec, correlation
 from trainer.engine.targets.cpu.kernels.loop_kernel import LoopKernel
@@ -35,9 +29,7 @@ from trainer.engine.targets.cpu.templates.convolution import ConvolutionKernel, 
 
 @dataclass(frozen=True, slots=True)
 class StatisticsSpec:
-    """`reduction` is a "column" reduction over the pixels of what `convolution` stores; `words` are those of its
-    argument block that follow the addresses.
-    """
+    """`reduction` is a "column" reduction over pixels that `convolution` stores; `words` follow its addresses."""
 
     convolution: ConvolutionSpec
     reduction: LoopKernel
@@ -132,10 +124,14 @@ def candidates(spec: StatisticsSpec, machine: Machine) -> tuple[ConvolutionParam
             task_count = ConvolutionKernel(plain, parameters).tasks
             output = min(spec.block, pixels) * task_vectors * 64
             reads = min(spec.block, pixels) * form.inputs * plain.dtype.itemsize
-            far = max(0, output + reads - machine.level2_bytes) / SHARED_BYTES_PER_CYCLE
-            total = task_count * (far + TASK_OVERHEAD + reads / STREAM_BYTES_PER_CYCLE) * balance(task_count)
-            cycles = vectors * pixels * form.packing.depth / 2 * (1 + VARIANT_PENALTY * place)
-            options.append((total + cycles * balance(task_count), parameters))
+            far = max(0, output + reads - machine.level2_bytes) / costs.SHARED_BYTES_PER_CYCLE
+            total = (
+                task_count
+                * (far + costs.TASK_OVERHEAD + reads / costs.STREAM_BYTES_PER_CYCLE)
+                * costs.balance(task_count)
+            )
+            cycles = vectors * pixels * form.packing.depth / 2 * (1 + costs.VARIANT_PENALTY * place)
+            options.append((total + cycles * costs.balance(task_count), parameters))
     return best(options)
 
 

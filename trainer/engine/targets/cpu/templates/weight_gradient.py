@@ -19,17 +19,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import product
 
-from trainer.engine.targets.cpu.costs.cycles import (
-    COPY_BYTES_PER_CYCLE,
-    PADDING,
-    SCRATCH_LIMIT,
-    STREAM_BYTES_PER_CYCLE,
-    TASK_OVERHEAD,
-    cut_cycles,
-    fits_registers,
-    pieces,
-    steps,
-)
+from trainer.engine.targets.cpu.costs import cycles as costs
 from trainer.engine.targets.cpu.costs.ranking import cheapest_tiles, sized
 from trainer.engine.targets.cpu.kernels import copies
 from trainer.engine.targets.cpu.kernels.access import prefetch
@@ -338,9 +328,7 @@ class WeightGradientKernel(TemplateKernel[ConvolutionSpec, WeightGradientParamet
 def block_bounds(
     w: Writer, blocks: PixelBlocks, block: Integer, outermost: Integer | None = None
 ) -> tuple[list[Integer], list[Integer]]:
-    """Where a block begins, and its extents, along images, rows and columns; `outermost`: the extent of the first of
-    these axes that is longer than 1, where that is no constant.
-    """
+    """Where a block begins, and its extents; `outermost`: that of the first axis longer than 1, if it varies."""
     starts: list[Integer] = []
     extents: list[Integer] = []
     for axis in reversed(range(3)):
@@ -368,27 +356,27 @@ def candidates(spec: ConvolutionSpec, machine: Machine) -> tuple[WeightGradientP
     tiles = []
     for v in range(1, min(vectors, 4) + 1):
         for m in range(1, min(weights, machine.vectors) + 1):
-            if fits_registers(m, v, machine, widened=spec.pairs and not native):
+            if costs.fits_registers(m, v, machine, widened=spec.pairs and not native):
                 run = weights if weights <= m else channels * (taps_columns if spec.dilation[1] == 1 else 1)
                 lines = weights // run
-                cycles = lines * cut_cycles([pieces(run, min(m, run))], pieces(vectors, v), pixels)
+                cycles = lines * costs.cut_cycles([costs.pieces(run, min(m, run))], costs.pieces(vectors, v), pixels)
                 tiles.append((count * spec.groups * cycles, (min(m, run), v)))
 
     def sizes(cycles: float, m: int, v: int) -> Iterator[tuple[WeightGradientParameters, int, float]]:
         lines = weights // max(1, min(channels, weights))
-        for task_vectors, task_lines in product(steps(v, vectors), steps(1, lines)):
+        for task_vectors, task_lines in product(costs.steps(v, vectors), costs.steps(1, lines)):
             parameters = WeightGradientParameters(m, v, task_lines, task_vectors, native=native)
             kernel = WeightGradientKernel(spec, parameters)
             scratch, tasks = kernel.scratch_bytes, kernel.tasks
             per_task = blocks.blocks_per_group * (scratch or pixels * channels * spec.dtype.itemsize)
-            rate = COPY_BYTES_PER_CYCLE if scratch else STREAM_BYTES_PER_CYCLE
-            yield parameters, tasks, cycles + tasks * (TASK_OVERHEAD + per_task / rate)
+            rate = costs.COPY_BYTES_PER_CYCLE if scratch else costs.STREAM_BYTES_PER_CYCLE
+            yield parameters, tasks, cycles + tasks * (costs.TASK_OVERHEAD + per_task / rate)
 
     def variants(choice: WeightGradientParameters) -> Iterator[WeightGradientParameters]:
         is_copied = WeightGradientKernel(spec, choice).copied
-        for padding in (PADDING,) if is_copied else (0, PADDING):
+        for padding in (costs.PADDING,) if is_copied else (0, costs.PADDING):
             copied = replace(choice, copy=True, pixel_padding=padding)
-            if WeightGradientKernel(spec, copied).scratch_bytes <= SCRATCH_LIMIT:
+            if WeightGradientKernel(spec, copied).scratch_bytes <= costs.SCRATCH_LIMIT:
                 yield copied
 
     return sized(cheapest_tiles(tiles), sizes, variants)

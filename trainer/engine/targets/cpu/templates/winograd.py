@@ -173,9 +173,7 @@ class WinogradKernel(TemplateKernel[WinogradSpec, WinogradParameters]):
                     w.run(self.define_output(active), pointers, (height, width))
 
     def define_output(self, active: int) -> str:
-        """Define `output(products, output, epilogue operands…, height, width)`: A^T M A of one tile and one vector, and
-        the epilogue of the outputs inside the image.
-        """
+        """Define `output(products, output, operands…, height, width)`: A^T M A and the epilogue of a tile."""
         spec, form, dtype = self.spec, self.form, self.dtype
         bases = OperandPointers.parameters(spec.convolution.epilogue)
 

@@ -212,10 +212,6 @@ def operands(spec: WinogradSpec) -> list[Argument]:
 
 
 TEMPLATE = Template(
-    WinogradSpec,
-    WinogradGradientParameters,
-    WinogradGradientKernel,
-    operands,
-    candidates,
+    WinogradSpec, WinogradGradientParameters, WinogradGradientKernel, operands, candidates,
     directions=("weight_gradient",),
-)
+)  # fmt: skip

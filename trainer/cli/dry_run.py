@@ -1,0 +1,137 @@
+"""`trainer run --dry-run`: what a run will take, from a few steps of everything. It leaves kernels in the cache only.
+
+    command   rehearse in a process, which compiles ── measure in another, which finds the kernels ── exit code
+
+One that compiles takes more memory than the runs that follow.
+
+python -P -m trainer.cli.dry_run ORDER rehearse|table|json
+"""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from types import FrameType
+from typing import TYPE_CHECKING, NoReturn
+
+from trainer.cli.exit_codes import BY_SIGNAL, CHECKPOINT_SIGNAL, DONE, FAILURE, USER_MISTAKE
+from trainer.cli.forwarding import forwarded_signals
+from trainer.cli.order import Order
+from trainer.cli.starting import worker_environment
+
+if TYPE_CHECKING:
+    from trainer.learner.dry_run import DryRun
+
+TIMED_SECONDS = 5.0
+"""How long steps are timed, of the first epoch and of later ones."""
+
+
+def run_dry(order: Order, *, as_json: bool) -> int:
+    """Rehearse, then measure and print; the exit code of the first that fails."""
+    with forwarded_signals() as forward_to:
+        for what in ("rehearse", "json" if as_json else "table"):
+            command = [sys.executable, "-P", "-m", "trainer.cli.dry_run", order.to_json(), what]
+            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, env=worker_environment())
+            forward_to(process)
+            code = process.wait()
+            if code:
+                return BY_SIGNAL.get(-code, code if code > 0 else FAILURE)
+    return DONE
+
+
+def main(words: list[str]) -> int:
+    from trainer.cli.output import Outputs
+    from trainer.cli.watcher import die_with_parent
+
+    order, what = Order.from_json(words[0]), words[1]
+    for number in BY_SIGNAL:
+        signal.signal(number, _leave)  # so that the folder of its files is removed
+    if CHECKPOINT_SIGNAL is not None:
+        signal.signal(CHECKPOINT_SIGNAL, signal.SIG_IGN)
+    die_with_parent(order.pid)
+    with Outputs():
+        return _carry_out(order, what)
+
+
+def _carry_out(order: Order, what: str) -> int:
+    import dataclasses
+    import json
+    import tempfile
+    import traceback
+    from pathlib import Path
+
+    from trainer import TrainerError
+    from trainer.cli.rehearsal import learner_for_steps
+    from trainer.rundir import RunPaths
+
+    try:
+        with tempfile.TemporaryDirectory(prefix="trainer-dry-run-") as folder:
+            learner = learner_for_steps(order.words, None, paths=RunPaths(Path(folder)))
+            found = learner.dry_run(seconds=0.0 if what == "rehearse" else TIMED_SECONDS)
+    except TrainerError as error:
+        from trainer.learner import TrainingFailure
+
+        if order.debug:
+            traceback.print_exc()
+        print(f"error: {error}", file=sys.stderr)
+        return FAILURE if isinstance(error, TrainingFailure) else USER_MISTAKE
+    if what == "json":
+        print(json.dumps(dataclasses.asdict(found), indent=1))
+    elif what == "table":
+        print("\n".join(lines(found)))
+    return DONE
+
+
+def lines(found: DryRun) -> list[str]:
+    """The figures for people, a line each."""
+    arrays = ", ".join(f"{name} {dtype} {list(shape)}" for name, (shape, dtype) in found.batch.items())
+    parameters = ", ".join(f"{name} {count:,}" for name, count in found.parameters.items())
+    step = f"{_time(found.step_seconds)}, the mean of {found.timed_steps}"
+    if found.data_wait >= 0.01:
+        step += f"; {found.data_wait:.0%} of it waiting for data"
+    memory = _size(found.peak_memory)
+    if found.data_processes:
+        memory += f", and {found.data_processes} processes for data with {_size(found.cache_memory)} of decoded items"
+    elif found.cache_memory:
+        memory += f", {_size(found.cache_memory)} of it decoded items"
+    epoch = f"{_time(found.epoch_seconds)} of {found.steps_per_epoch:,} steps and their share of the validations"
+    if found.first_epoch_seconds > 1.1 * found.epoch_seconds:
+        epoch += f"; the first {_time(found.first_epoch_seconds)}"
+    total = _time(found.total_seconds)
+    if found.total_steps is not None:
+        total += f" at most: {found.total_steps:,} steps and {found.validations:,} validations"
+    rows = {
+        "batch": arrays,
+        "parameters": f"{sum(found.parameters.values()):,} ({parameters})",
+        "peak memory": memory,
+        "step": step,
+        "validation": _time(found.validation_seconds) if found.validations != 0 else "none",
+        "checkpoint": f"{_size(found.checkpoint_bytes)}, written in {_time(found.checkpoint_seconds)} and read back",
+        "epoch": epoch,
+        "total": total,
+    }
+    return [f"{name:<12}{text}" for name, text in rows.items()]
+
+
+def _size(count: int) -> str:
+    return f"{count / 1e9:.2f} GB" if count >= 1e9 else f"{count / 1e6:.1f} MB"
+
+
+def _time(seconds: float) -> str:
+    if seconds >= 2 * 3600:
+        return f"{seconds / 3600:.1f} hours"
+    if seconds >= 120:
+        return f"{seconds / 60:.1f} minutes"
+    return f"{seconds:.1f} s" if seconds >= 1 else f"{1e3 * seconds:.1f} ms"
+
+
+def _leave(number: int, frame: FrameType | None) -> NoReturn:
+    del frame
+    for each in BY_SIGNAL:
+        signal.signal(each, signal.SIG_IGN)  # a terminal sends Ctrl-C to the command, which passes it on, and to us
+    sys.exit(BY_SIGNAL[number])
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,165 @@
+"""`trainer.load_model(...)`: the model of a run or an exported file, ready to predict.
+
+    checkpoint of the run → its config → the task, built without its data → weights → Model
+
+Nothing is written, and the run stays as it is.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from trainer import TrainerError, configs
+from trainer.cli.find import find_run
+
+if TYPE_CHECKING:
+    from trainer.learner import Task
+    from trainer.learner.inference.model import Model
+    from trainer.rundir import RunPaths
+
+BEST, LATEST = "best", "latest"
+
+TABLE = "confusion_matrix"
+
+NEEDS = ("masks", "keypoints", "channels")
+"""Keys of a reader that say what the task needs of each item, wherever the files are."""
+
+
+def load_model(
+    path: str | os.PathLike[str], weights: str = BEST, *, device: str | None = None, threads: int | None = None
+) -> Model:
+    """The model of a run, or of a file that `trainer export` wrote.
+
+        model = trainer.load_model("runs/cells")
+        result = model.predict("photo.jpg")
+
+    Args:
+        path: a run directory, or its name below `runs/`, or a checkpoint, or an exported file, which is not trusted.
+        weights: of a run: "best", those with the best value of the metric that `checkpoint.best` names, or the latest
+            where it names none; "latest"; or a checkpoint's name, such as "step-300".
+        device, threads: in place of the config's.
+
+    Averaged weights are taken where the metric is one of averaged weights (`ema/…`), or there is no such metric and the
+    run averages.
+
+    Raises:
+        TrainerError: no such run or weights, or the checkpoint, the config or the task can't be used.
+    """
+    if is_exported(Path(path)):
+        from trainer.learner.exported.model import model_in
+
+        if weights != BEST:
+            raise TrainerError("an exported model has no other weights", where=os.fspath(path), found=weights)
+        return model_in(Path(path), device=device, threads=threads)
+    from trainer.learner.inference.loading import model_from
+
+    folder, chosen = checkpoint_of(path, weights)
+    state = _state(folder)
+    overrides: dict[str, Any] = {}
+    if device is not None:
+        overrides["device"] = device
+    if threads is not None:
+        overrides["threads"] = threads
+    config = _with_class_table({key: value for key, value in state["config"].items() if value is not None})
+    loaded = configs.load(config, overrides)
+
+    def make_task(data: Path | None) -> Task:
+        return _task(loaded if data is None else _with_data(config, overrides, loaded, data))
+
+    return model_from(folder, state, make_task, config=loaded.config, weights=chosen)
+
+
+def is_exported(path: Path) -> bool:
+    """Whether it is a file that is to be read as an exported model: neither a run nor a checkpoint, which are folders,
+    nor a file of a run that points at a checkpoint."""
+    return path.is_file() and path.parent.name != "checkpoints"
+
+
+def checkpoint_of(path: str | os.PathLike[str], weights: str = BEST) -> tuple[Path, str]:
+    """The folder of the checkpoint that a run's `weights` or a checkpoint's path mean, and which it is in words.
+
+    Raises:
+        TrainerError: there is none.
+    """
+    from trainer.learner.checkpoints import checkpoint_folder, pointed, steps_in
+
+    place = Path(path)
+    if (place / "manifest.json").exists() or (place.parent.name == "checkpoints" and place.is_file()):
+        folder = checkpoint_folder(place)
+        return folder, folder.name
+    paths = find_run(os.fspath(path))
+    if weights in (BEST, LATEST):
+        best = pointed(paths.checkpoints, BEST) if weights == BEST else None
+        if best is not None:
+            return checkpoint_folder(best), f"{best.name}, the best"
+        folder = _latest(paths)
+        return folder, f"{folder.name}, the latest"
+    if Path(weights).name != weights or not (paths.checkpoints / weights / "manifest.json").exists():
+        there = ", ".join(f"step-{step}" for step in steps_in(paths.checkpoints))
+        raise TrainerError(
+            "no such weights", where=str(paths.root), found=weights, expected=f"best, latest, {there}".rstrip(", ")
+        )
+    return paths.checkpoints / weights, weights
+
+
+def _latest(paths: RunPaths) -> Path:
+    from trainer.learner.checkpoints import checkpoint_folder, steps_in
+
+    if not steps_in(paths.checkpoints):
+        raise TrainerError(
+            "the run has no checkpoint, and so no weights", where=str(paths.root),
+            hint="It writes one when it stops, at the latest.",
+        )  # fmt: skip
+    return checkpoint_folder(paths.root)
+
+
+def _state(folder: Path) -> dict[str, Any]:
+    from trainer.learner.checkpoints import read_state
+
+    state = read_state(folder)
+    if not isinstance(state.get("config"), dict) or not isinstance(state.get("facts"), dict):
+        raise TrainerError(
+            "a checkpoint that does not say what its model is made of", where=str(folder),
+            expected="one that this version of trainer wrote",
+            hint="Resume the run for a step: its next checkpoint says so.",
+        )  # fmt: skip
+    return state
+
+
+def _with_class_table(config: dict[str, Any]) -> dict[str, Any]:
+    """The config with a confusion matrix beside accuracy, so that an evaluation has a row for each class."""
+    metrics = dict(config["metrics"])
+    for split in ("valid", "test"):
+        names = [one["name"] for one in metrics.get(split) or ()]
+        if "accuracy" in names and TABLE not in names:
+            metrics[split] = [*metrics[split], {"name": TABLE}]
+    return {**config, "metrics": metrics}
+
+
+def _with_data(
+    config: Mapping[str, Any], overrides: Mapping[str, Any], loaded: configs.Loaded, folder: Path
+) -> configs.Loaded:
+    """The config with another data set: the run's reader where its files are in the folder, else a detected layout."""
+    from trainer.datasets.readers import has_files
+
+    if not folder.is_dir():
+        raise TrainerError("no such folder of data", where=str(folder))
+    reader = loaded.config.data.reader
+    changed: dict[str, Any] = dict(config["data"])
+    if reader is not None and not has_files(reader, folder):
+        kept = {key: changed["reader"][key] for key in NEEDS if changed["reader"].get(key) not in (None, False)}
+        changed["reader"] = {
+            "name": "auto",
+            **{key: value for key, value in kept.items() if not isinstance(value, str)},
+        }
+    changed["root"] = str(folder.absolute())
+    return configs.load({**config, "data": changed}, overrides)
+
+
+def _task(loaded: configs.Loaded) -> Task:
+    from trainer.cli.tasks import task_class
+
+    return task_class(loaded.task)(loaded.config, loaded.options)

@@ -1,0 +1,276 @@
+"""What a configuration names outside of itself: folders, files, splits. Looked at by name; nothing of them is read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from trainer import TrainerError
+from trainer.configs import Loaded, Problem, RecipeIndex
+from trainer.configs.awaited import measured_on
+from trainer.configs.checks import sections_of
+from trainer.configs.own import names_own_class
+from trainer.configs.problems import KeyPath, did_you_mean, dotted
+from trainer.configs.readers.splits import SPLIT, TRAIN, VALID, split_words
+from trainer.configs.schedules import OwnSchedule
+from trainer.configs.task import load_declaration
+
+if TYPE_CHECKING:
+    from trainer.configs.readers import Reading
+
+AUTO = "auto"
+MOST_NEARBY = 8
+_OF_CHECKPOINTS = ("checkpoints", "manifest.json", "latest")
+_ROOT: KeyPath = ("data", "root")
+_READER: KeyPath = ("data", "reader")
+_FRACTIONS: KeyPath = ("data", "reader", "fractions")
+
+
+@dataclass
+class Surroundings:
+    """Found once by `problems`, a rule of `trainer.configs.load`, and then known.
+
+    Attributes:
+        splits: the items of each split, None where their number is known once they are read; None: not known.
+        layout: the format of the data in words, with what it was detected by or the reader that is named.
+        line: the folder, the format and the splits in one line; None where nothing is known.
+        warnings: what may be intended.
+    """
+
+    splits: Mapping[str, int | None] | None = None
+    layout: str | None = None
+    line: str | None = None
+    is_detected: bool = False
+    warnings: list[str] = field(default_factory=list)
+
+    def problems(self, loaded: Loaded) -> Iterator[Problem]:
+        """Everything that a configuration names and that is not there, or not what its task needs."""
+        yield from _weights(loaded)
+        yield from _own_code(loaded)
+        root = loaded.config.data.root
+        if root is not None and not root.exists() and (loaded.config.data.reader or loaded.declaration):
+            yield loaded.problem(
+                _ROOT,
+                f"no such data folder: {root}",
+                found=_nearby(root),
+                expected="the folder of the data",
+                hint="Set data.root to it; relative paths start from the file or shell that gives them.",
+            )
+        elif root is not None and root.is_dir() and loaded.config.data.reader is not None:
+            yield from self._data(loaded, loaded.config.data.reader, root)
+
+    def _data(self, loaded: Loaded, reader: Reading, root: Path) -> Iterator[Problem]:
+        if _is_read_otherwise(loaded, reader, root):
+            return
+        section, found = reader, None
+        try:
+            if reader.name == AUTO:
+                section, found = self._detected(reader, root)
+            else:
+                words = _words(reader, root)
+                yield from _reader_paths(loaded, reader, root, words)
+                found = dict.fromkeys(words)
+                self.layout = reader.name
+        except TrainerError as error:
+            yield told(loaded, _ROOT if reader.name == AUTO else _divided(reader), error)
+        if found is None:
+            return
+        shares = _shares(loaded, reader, found)
+        if isinstance(shares, Problem):
+            yield shares
+            return
+        self.splits = shares
+        counted = ", ".join(split if items is None else f"{split} {items}" for split, items in shares.items())
+        taken = f"; with fractions: {counted}" if reader.fractions else ""
+        self.line = f"{self.line}{taken}" if self.is_detected else f"{root}: {self.layout}: {counted}"
+        yield from _splits(loaded, shares)
+        yield from _fields(loaded, section, str(self.layout))
+        items, batch = shares.get(TRAIN), loaded.config.data.batch_size
+        if items is not None and batch > items:
+            self.warnings.append(
+                f"data.batch_size: a batch of {batch} is larger than the {items} items of train, and filled up with "
+                f"rows that don't count; data.batch_size={items} saves their time"
+            )
+
+    def _detected(self, reader: Reading, root: Path) -> tuple[Reading, dict[str, int | None]]:
+        from trainer.datasets.layouts import detect  # takes time to import
+        from trainer.datasets.readers.reading import section_of
+
+        layout = detect(root, reader.form)
+        self.layout, self.line, self.is_detected = layout.format, f"{root}: {layout.line()}", True
+        first = next(iter(layout.splits.values()))
+        return section_of(first.settings, reader), {split: part.items for split, part in layout.splits.items()}
+
+    def to_json(self) -> dict[str, Any]:
+        """The data, as plain data."""
+        return {"layout": self.layout, "splits": None if self.splits is None else dict(self.splits)}
+
+
+def _weights(loaded: Loaded) -> Iterator[Problem]:
+    for path, section in sections_of(loaded.config):
+        weights = getattr(section, "weights", None)
+        if not isinstance(weights, Path):
+            continue
+        here: KeyPath = (*path, "weights")
+        if not weights.exists():
+            yield loaded.problem(here, f"no such file: {weights}", found=_nearby(weights),
+                                 expected="a file of weights, a checkpoint or a run directory")  # fmt: skip
+        elif weights.is_dir() and not any((weights / part).exists() for part in _OF_CHECKPOINTS):
+            entries = sorted(entry.name for entry in weights.iterdir())
+            yield loaded.problem(
+                here,
+                f"the folder {weights} holds no checkpoint",
+                found=", ".join(entries[:MOST_NEARBY]) or "an empty folder",
+                expected="a run directory, a checkpoint in its checkpoints/, or a file of weights",
+            )
+
+
+def _own_code(loaded: Loaded) -> Iterator[Problem]:
+    """Files of classes of the user's own; their code is not run."""
+    for path, section in sections_of(loaded.config):
+        name = getattr(section, "name", None)
+        if not isinstance(section, OwnSchedule) and names_own_class(name):
+            file = Path(str(name).rpartition(":")[0])
+            if not file.is_file():
+                yield loaded.problem((*path, "name"), f"no such file: {file}", found=_nearby(file),
+                                     expected="a Python file with the class")  # fmt: skip
+
+
+def _words(reader: Reading, root: Path) -> dict[str, str | None]:
+    """The splits and their words, in paths or in a table's column."""
+    if reader.settings().get("split_column") is None:
+        return split_words(reader, root)
+    from trainer.datasets.readers.reading import words_of_splits  # takes time to import
+
+    return words_of_splits(reader, root)
+
+
+def _divided(reader: Reading) -> KeyPath:
+    """The first key of a reader whose path tells the splits apart."""
+    keys = [key for key, value in reader.settings().items() if isinstance(value, str) and SPLIT in value]
+    return (*_READER, keys[0]) if keys else _READER
+
+
+def _reader_paths(loaded: Loaded, reader: Reading, root: Path, words: Mapping[str, str | None]) -> Iterator[Problem]:
+    """Paths of a reader that is named."""
+    settings = reader.settings()
+    lists = settings.get("image_set") is not None  # which hold the paths of the images
+    for key in type(reader).paths:
+        value = settings.get(key)
+        if not isinstance(value, str) or (lists and key == "images"):
+            continue
+        for word in dict.fromkeys(words.values()):
+            path = root / (value if word is None else value.replace(SPLIT, word))
+            if not path.exists():
+                yield loaded.problem(
+                    (*_READER, key),
+                    f"no such file or folder: {path}",
+                    found=_nearby(path),
+                    expected=f"a path in data.root ({root})",
+                    hint="Leave data.reader out, and the layout of the folder is detected.",
+                )
+
+
+def _shares(loaded: Loaded, reader: Reading, found: Mapping[str, int | None]) -> dict[str, int | None] | Problem:
+    """The splits with those that are taken from train."""
+    if not reader.fractions:
+        return dict(found)
+    taken = [split for split in reader.fractions if split in found]
+    if taken or sum(reader.fractions.values()) >= 1 or TRAIN not in found:
+        return loaded.problem(
+            _FRACTIONS,
+            "the splits can't be taken from train",
+            found=", ".join(f"{split}: {share:g}" for split, share in reader.fractions.items())
+            + f"; the data has {', '.join(found)}",
+            expected="a train split, other names than the splits that are there, shares that come to less than 1",
+            hint=f"Leave {' and '.join(taken)} out." if taken else None,
+        )
+    whole = found[TRAIN]
+    shares = {split: None if whole is None else round(share * whole) for split, share in reader.fractions.items()}
+    rest = None if whole is None else whole - sum(items or 0 for items in shares.values())
+    return {TRAIN: rest, **{split: items for split, items in found.items() if split != TRAIN}, **shares}
+
+
+def _splits(loaded: Loaded, splits: Mapping[str, int | None]) -> Iterator[Problem]:
+    """Splits that the task needs or that something is measured on."""
+    there = ", ".join(split if items is None else f"{split}: {items} items" for split, items in splits.items())
+    needed = loaded.declaration.splits if loaded.declaration is not None else (TRAIN,)
+    for split in needed:
+        if split not in splits:
+            yield loaded.problem(_ROOT, f"there is no split {split}, which the task needs", found=there,
+                                 expected=", ".join(needed), hint=_take(split))  # fmt: skip
+    if VALID in splits or VALID in needed:
+        return
+    paths = measured_on(loaded.config, VALID)
+    for path in paths:
+        off = "[]" if path[0] == "metrics" else "null"
+        yield loaded.problem(path, "there is no validation split to measure on", found=there,
+                             expected="a split called valid",
+                             hint=f"{_take(VALID)} Without validation, set {dotted(path)}={off}.",
+                             rests_on=(_FRACTIONS,))  # fmt: skip
+
+
+def _take(split: str) -> str:
+    return f"`data.reader.fractions={{{split}: 0.1}}` takes a tenth of train."
+
+
+def _fields(loaded: Loaded, section: Reading, layout: str) -> Iterator[Problem]:
+    """Fields of items that the task needs and the data has not."""
+    given = section.fields()
+    if loaded.declaration is None or given is None:
+        return
+    missing = [name for name in loaded.declaration.fields if name not in given]
+    if not missing:
+        return
+    task = loaded.task.recipe or loaded.task.class_name or loaded.task.module
+    recipes = " or ".join(_recipes_for(given))
+    yield loaded.problem(
+        _ROOT,
+        f"{task} needs {', '.join(missing)}, which this data doesn't have",
+        found=f"{layout}, whose items have {', '.join(given)}",
+        expected=", ".join(loaded.declaration.fields),
+        hint=f"Use the recipe {recipes} for this data." if recipes else "Set data.root to a folder that has them.",
+    )
+
+
+def _recipes_for(fields: tuple[str, ...]) -> list[str]:
+    """The recipes that need the most of these fields and no others."""
+    from trainer.configs.problems import Place
+    from trainer.configs.task import find_task
+
+    recipes, found = RecipeIndex.built_in(), dict[str, int]()
+    for name in recipes.names():
+        task = find_task(name, Place(name), recipes)
+        declaration = None if isinstance(task, Problem) else load_declaration(task)
+        if declaration is not None and not isinstance(declaration, Problem) and set(declaration.fields) <= set(fields):
+            found[name] = len(declaration.fields)
+    return [name for name, count in found.items() if count == max(found.values()) and count > 1]
+
+
+def _is_read_otherwise(loaded: Loaded, reader: Reading, root: Path) -> bool:
+    """Whether only the task's code knows how this data is read."""
+    own = () if loaded.declaration is None else loaded.declaration.own_data
+    return reader.name != AUTO and any((root / file).exists() for file in own)
+
+
+def told(loaded: Loaded, path: KeyPath, error: TrainerError) -> Problem:
+    """An error of reading as a problem with the value at `path`."""
+
+    def text(value: object) -> str | None:
+        return None if value is None else str(value)
+
+    message = f"{error.where}: {error.message}" if error.where else error.message
+    return loaded.problem(path, message, found=text(error.found), expected=text(error.expected), hint=error.hint)
+
+
+def _nearby(path: Path) -> str:
+    """What is in the folder of a path that is not there."""
+    parent = path.parent
+    while not parent.is_dir():
+        parent = parent.parent
+    entries = sorted(entry.name for entry in parent.iterdir() if not entry.name.startswith("."))
+    guess = did_you_mean(path.name, entries) if parent == path.parent else ""
+    listed = ", ".join(entries[:MOST_NEARBY]) + (", …" if len(entries) > MOST_NEARBY else "")
+    return f"in {parent}: {listed or 'nothing'}" + (guess if guess.startswith(", did") else "")

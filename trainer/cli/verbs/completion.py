@@ -1,0 +1,24 @@
+"""`trainer completion`: a script with which a shell completes verbs, options, recipes and names of runs."""
+
+from __future__ import annotations
+
+import argparse
+
+SHELLS = ("bash", "zsh", "fish")
+
+EXAMPLES = """\
+  trainer completion bash > ~/.local/share/bash-completion/completions/trainer
+  source <(trainer completion zsh)                  in ~/.zshrc, after compinit
+  trainer completion fish > ~/.config/fish/completions/trainer.fish
+"""
+
+
+def describe(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("shell", choices=SHELLS, help="the shell that the script is for")
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    from trainer.cli.completion import script
+
+    print(script(arguments.shell), end="")
+    return 0

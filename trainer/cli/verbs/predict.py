@@ -1,0 +1,254 @@
+"""`trainer predict`: what the model of a run makes of pictures."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from trainer.learner.inference.model import Model
+    from trainer.learner.inference.results import Result
+
+EXAMPLES = """\
+  trainer predict cells photo.jpg                        draws into predictions/
+  trainer predict cells photos/ --out found --threshold 0.5
+  trainer predict cells photos/ --format coco --out found.json
+  trainer predict cells photos/*.png --json              a line of JSON for each picture
+  ls photos/*.jpg | trainer predict cells -              paths from standard input, one a line
+"""
+
+FORMATS = ("images", "txt", "coco", "masks")
+DEFAULT_OUT = "predictions"
+
+
+def describe(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("run", metavar="RUN", help="a run directory, its name below runs/, or a checkpoint")
+    parser.add_argument(
+        "inputs", nargs="+", metavar="INPUT", help="picture files, folders, patterns, or - for paths on standard input"
+    )
+    parser.add_argument(
+        "--out", metavar="DIR",
+        help=f"the folder for files, with `--format coco` the file (default: {DEFAULT_OUT}, {DEFAULT_OUT}.json)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--json", action="store_true", help="print a line of JSON for each picture; draw only with --out"
+    )
+    parser.add_argument("--threshold", type=float, metavar="T", help="leave out objects that score less")
+    parser.add_argument("--classes", metavar="A,B", help="only objects of these classes, separated by commas")
+    parser.add_argument(
+        "--format", choices=FORMATS, default="images",
+        help="images: drawn in the picture; txt: a line for each object; coco: one results file; masks: PNG of numbers",
+    )  # fmt: skip
+    parser.add_argument("--weights", default="best", metavar="W", help="best (default), latest, or a checkpoint's name")
+    parser.add_argument("--batch-size", type=int, metavar="N", help="pictures at a time; results are the same")
+    parser.add_argument("--device", metavar="D", help="in place of the run's own: cpu, cuda")
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    from pathlib import Path
+
+    from trainer import TrainerError
+    from trainer.cli.exit_codes import DONE, FAILURE
+    from trainer.cli.models import load_model
+    from trainer.cli.progress_line import ProgressLine
+    from trainer.learner.inference.model import BATCH_SIZE
+
+    threshold = arguments.threshold
+    if threshold is not None and not 0 <= threshold <= 1:
+        raise TrainerError(
+            "the score threshold is not a share", where="--threshold", found=threshold, expected="0 to 1"
+        )
+    sources = list(_sources(arguments.inputs))
+    if not sources:
+        raise TrainerError("no input", found="nothing on standard input", expected="a path a line")
+    model = load_model(arguments.run, arguments.weights, device=arguments.device)
+    writes = not arguments.json or arguments.out is not None
+    out = Path(arguments.out or (f"{DEFAULT_OUT}.json" if arguments.format == "coco" else DEFAULT_OUT))
+    writer = _WRITERS[arguments.format](model, out) if writes else None
+    results = model.predict(
+        iter([path for path, _ in sources]),
+        score_threshold=threshold,
+        classes=None if arguments.classes is None else [name.strip() for name in arguments.classes.split(",")],
+        batch_size=BATCH_SIZE if arguments.batch_size is None else arguments.batch_size,
+        on_error="skip",
+    )
+    line, bad = ProgressLine(), 0
+    show = line.of("pictures")
+    for number, (result, (_, relative)) in enumerate(zip(results, sources, strict=True), start=1):
+        if result.error is not None:
+            bad += 1
+            line.clear()
+            print(f"skipped: {result.error}", file=sys.stderr)
+        elif writer is not None:
+            writer.add(result, relative)
+        if arguments.json:
+            _print_json(result.to_dict())
+        elif result.error is None:
+            line.clear()
+            print(_line(result))
+        show(number, len(sources))
+    line.clear()
+    if writer is not None and bad < len(sources):
+        print(f"{len(sources) - bad} of {len(sources)} pictures: {writer.close()}", file=sys.stderr)
+    if bad:
+        print(f"{bad} of {len(sources)} inputs were skipped", file=sys.stderr)
+    return FAILURE if bad else DONE
+
+
+def _sources(words: Sequence[str]) -> Iterator[tuple[Path, Path]]:
+    """Each picture's path, and the path that its files get below the output folder."""
+    import glob
+    from pathlib import Path
+
+    from trainer import TrainerError
+    from trainer.learner.inference.model import pictures_in
+
+    for word in words:
+        if word == "-":
+            lines = (one.rstrip("\r\n") for one in sys.stdin)
+            yield from ((Path(one), Path(Path(one).name)) for one in lines if one)
+            continue
+        place = Path(word)
+        if place.is_dir():
+            yield from ((path, path.relative_to(place)) for path in pictures_in(place))
+        elif not place.exists() and glob.has_magic(word):
+            found = sorted(glob.glob(word, recursive=True))
+            if not found:
+                raise TrainerError("the pattern matches no file", found=word)
+            yield from ((Path(one), Path(Path(one).name)) for one in found if Path(one).is_file())
+        else:
+            yield place, Path(place.name)
+
+
+def _line(result: Result) -> str:
+    return repr(result)[1:-1].partition(" ")[2]
+
+
+def _print_json(value: Any) -> None:
+    import json
+
+    print(json.dumps(value, separators=(",", ":")))
+
+
+class _Writer:
+    """Writes results; files of the same name from different folders get numbers.
+
+    Raises `TrainerError` in `__init__` where the model has no results of this form.
+    """
+
+    kinds: tuple[str, ...] = ("classification", "detections", "instances", "semantic", "image")
+    suffix = ""
+
+    def __init__(self, model: Model, out: Path) -> None:
+        from trainer import TrainerError
+
+        if model.kind not in self.kinds:
+            raise TrainerError("the model has no results of this format", where="--format", found=model.kind,
+                               expected=f"a model for {' or '.join(self.kinds)}")  # fmt: skip
+        self.out = out
+        self._taken: set[Path] = set()
+
+    def add(self, result: Result, relative: Path) -> None:
+        """Write a result under the name of its picture."""
+        from trainer.rundir import write_error
+
+        target = self._free(self.out / relative.with_suffix(self.suffix or _drawable(relative)))
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            self.write(result, target)
+        except OSError as error:
+            raise write_error(target, error) from error
+
+    def write(self, result: Result, target: Path) -> None:
+        """Write the file of one result."""
+        result.save(target)
+
+    def close(self) -> str:
+        """Complete what is written; where it is."""
+        return str(self.out)
+
+    def _free(self, target: Path) -> Path:
+        number, free = 2, target
+        while free in self._taken:
+            free, number = target.with_stem(f"{target.stem}-{number}"), number + 1
+        self._taken.add(free)
+        return free
+
+
+class _Text(_Writer):
+    """A line for each object: class, then center, width and height as shares of the picture, then the score.
+
+    Of a classification the classes by score: name and score.
+    """
+
+    kinds = ("classification", "detections", "instances")
+    suffix = ".txt"
+
+    def write(self, result: Any, target: Path) -> None:
+        if result.kind == "classification":
+            lines = [f"{name} {score:.6f}" for name, score in result.top()]
+        else:
+            height, width = result.size
+            lines = [
+                f"{label} {(left + right) / 2 / width:.6f} {(top + bottom) / 2 / height:.6f} "
+                f"{(right - left) / width:.6f} {(bottom - top) / height:.6f} {score:.6f}"
+                for (left, top, right, bottom), label, score in zip(
+                    result.boxes.tolist(), result.classes.tolist(), result.scores.tolist(), strict=True
+                )
+            ]
+        target.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+
+class _Masks(_Writer):
+    """A PNG of each picture's size: class numbers (8 bits), or the numbers of objects (16 bits, 0: none)."""
+
+    kinds = ("instances", "semantic")
+    suffix = ".png"
+
+    def write(self, result: Any, target: Path) -> None:
+        import numpy as np
+        from PIL import Image
+
+        numbers = result.labels if result.kind == "semantic" else result.segments.astype(np.uint16)
+        Image.fromarray(numbers).save(target)
+
+
+class _Coco(_Writer):
+    """One file: a COCO results list."""
+
+    kinds = ("detections", "instances")
+
+    def __init__(self, model: Model, out: Path) -> None:
+        super().__init__(model, out)
+        self._entries: list[dict[str, Any]] = []
+
+    def add(self, result: Result, relative: Path) -> None:
+        self._entries += result.to_coco()
+
+    def close(self) -> str:
+        import json
+
+        from trainer.rundir import write_error
+
+        try:
+            self.out.parent.mkdir(parents=True, exist_ok=True)
+            self.out.write_text(json.dumps(self._entries, separators=(",", ":")), encoding="utf-8")
+        except OSError as error:
+            raise write_error(self.out, error) from error
+        return str(self.out)
+
+
+_WRITERS: dict[str, Callable[[Model, Path], _Writer]] = {
+    "images": _Writer, "txt": _Text, "coco": _Coco, "masks": _Masks,
+}  # fmt: skip
+
+
+def _drawable(path: Path) -> str:
+    """The ending of a drawn picture: the picture's own where that can be written."""
+    from trainer.learner.inference.drawing import FORMATS as KNOWN
+
+    return path.suffix if path.suffix.lower() in KNOWN else ".png"

@@ -1,0 +1,37 @@
+"""`trainer runs tag`: words stored in a run's directory, which `trainer runs list` shows."""
+
+from __future__ import annotations
+
+import argparse
+
+EXAMPLES = """\
+  trainer runs tag digits-3 baseline paper
+  trainer runs tag digits-3 paper --remove
+  trainer runs tag digits-3                     print its tags
+  trainer runs list --tag baseline
+"""
+
+
+def describe(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("run", metavar="RUN", help="a run directory, or its name below runs/")
+    parser.add_argument("tags", nargs="*", metavar="TAG", help="words without spaces; none: print those it has")
+    parser.add_argument("--remove", action="store_true", help="take these tags away")
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    from trainer import TrainerError
+    from trainer.cli.find import find_run
+    from trainer.rundir import read_tags, write_tags
+
+    paths = find_run(arguments.run)
+    had, given = set(read_tags(paths)), set(arguments.tags)
+    for tag in sorted(given):
+        if not tag.strip() or any(character.isspace() or character == "," for character in tag):
+            raise TrainerError("not a usable tag", found=repr(tag), expected="a word without spaces and commas")
+    if arguments.remove and (missing := given - had):
+        raise TrainerError("the run has no such tag", where=paths.name, found=", ".join(sorted(missing)),
+                           expected=", ".join(sorted(had)) or "no tag: it has none")  # fmt: skip
+    if given:
+        write_tags(paths, had - given if arguments.remove else had | given)
+    print(f"{paths.name}: {' '.join(read_tags(paths)) or 'no tags'}")
+    return 0

@@ -1,0 +1,31 @@
+"""The metrics that a configuration waits for, and the keys that measure on a split."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trainer.configs.checks import sections_of
+from trainer.configs.problems import KeyPath
+from trainer.configs.run import RunConfig
+
+
+def awaited_metrics(config: RunConfig) -> Iterator[tuple[KeyPath, str]]:
+    """The metrics that checkpoints, early stopping, guards and schedules wait for, as split/name, by their keys."""
+    if config.checkpoint.best is not None:
+        yield ("checkpoint", "best", "metric"), config.checkpoint.best.metric
+    if config.early_stopping is not None:
+        yield ("early_stopping", "metric"), config.early_stopping.metric
+    if config.train.spike is not None:
+        yield ("train", "spike", "metric"), config.train.spike.metric
+    for path, section in sections_of(config):
+        if getattr(section, "name", None) == "plateau" and isinstance(metric := getattr(section, "metric", None), str):
+            yield (*path, "metric"), metric
+
+
+def measured_on(config: RunConfig, split: str) -> list[KeyPath]:
+    """The keys that ask for something to be measured on a split: its metrics, and what waits for one of them."""
+    asked: list[KeyPath] = [("metrics", split)] if getattr(config.metrics, split, None) else []
+    for path, metric in awaited_metrics(config):
+        if metric.startswith(f"{split}/"):
+            asked.append(path[:-1])
+    return asked

@@ -1,0 +1,111 @@
+"""Words that other tools have for what is called otherwise here: one table of commands and one of keys."""
+
+from __future__ import annotations
+
+COMMANDS: dict[str, tuple[str, str]] = {
+    "init": ("trainer new {rest}", "DIR"),
+    "create": ("trainer new {rest}", "DIR"),
+    "copy": ("trainer new DIR --recipe {rest}", "RECIPE"),
+    "train": ("trainer run {rest}", "CONFIG_OR_RECIPE"),
+    "fit": ("trainer run {rest}", "CONFIG_OR_RECIPE"),
+    "resume": ("trainer run --resume {rest}", "RUN"),
+    "test": ("trainer evaluate {rest}", "RUN"),
+    "val": ("trainer evaluate {rest}", "RUN"),
+    "eval": ("trainer evaluate {rest}", "RUN"),
+    "infer": ("trainer predict {rest}", "RUN IMAGES"),
+    "inference": ("trainer predict {rest}", "RUN IMAGES"),
+    "detect": ("trainer predict {rest}", "RUN IMAGES"),
+    "validate": ("trainer check {rest}", "CONFIG_OR_RECIPE"),
+    "lint": ("trainer check {rest}", "CONFIG_OR_RECIPE"),
+    "tune": ("trainer autotune {rest}", "CONFIG_OR_RECIPE"),
+    "ls": ("trainer list` for recipes, `trainer runs` for runs, `trainer data inspect {rest}", "FOLDER"),
+    "rm": ("trainer runs rm {rest}", "RUN"),
+    "logs": ("trainer watch {rest}", "RUN"),
+    "tensorboard": ("trainer watch {rest}", "RUN"),
+    "benchmark": ("trainer profile {rest}", "CONFIG_OR_RECIPE"),
+}
+"""By another tool's command: ours, and what follows it where nothing was given."""
+
+_PRECISION = "train.precision: float32, bfloat16 or float16"
+_SIZE = "`size` of a resize or crop in data.transforms"
+
+KEYS: dict[str, str] = {
+    "accum_iter": "train.accumulate",
+    "accumulate_grad_batches": "train.accumulate",
+    "amp": _PRECISION,
+    "augment": "data.transforms.train",
+    "base_lr": "optimizer.learning_rate",
+    "batch": "data.batch_size",
+    "batch_size": "data.batch_size",
+    "betas": "optimizer.betas",
+    "bf16": _PRECISION,
+    "bs": "data.batch_size",
+    "clip_grad_norm": "train.gradient_clip_norm",
+    "cos_lr": "schedule.name: cosine",
+    "cuda": "device: cpu",
+    "data_dir": "data.root",
+    "dataset": "data.root",
+    "dropout": "options.dropout, where the task has it",
+    "ema": "train.ema",
+    "epochs": "train.epochs",
+    "fp16": _PRECISION,
+    "gpu": "device: cpu",
+    "gpus": "device: cpu",
+    "grad_accum": "train.accumulate",
+    "gradient_accumulation_steps": "train.accumulate",
+    "gradient_clip_val": "train.gradient_clip_norm",
+    "half": _PRECISION,
+    "image_size": _SIZE,
+    "img": _SIZE,
+    "img_size": _SIZE,
+    "imgsz": _SIZE,
+    "iterations": "train.steps",
+    "learning_rate": "optimizer.learning_rate",
+    "log_interval": "train.log_every_steps",
+    "lr": "optimizer.learning_rate",
+    "lr0": "optimizer.learning_rate",
+    "max_epochs": "train.epochs",
+    "max_iters": "train.steps",
+    "max_steps": "train.steps",
+    "mixed_precision": _PRECISION,
+    "momentum": "optimizer.momentum, of sgd",
+    "n_epochs": "train.epochs",
+    "num_epochs": "train.epochs",
+    "num_train_epochs": "train.epochs",
+    "num_workers": "data.workers",
+    "optim": "optimizer.name",
+    "output_dir": "--run-dir DIR",
+    "patience": "early_stopping.patience",
+    "per_device_train_batch_size": "data.batch_size",
+    "precision": _PRECISION,
+    "pretrained": "model.weights",
+    "project": "name",
+    "resume": "--resume RUN",
+    "save_period": "checkpoint.every_epochs",
+    "scheduler": "schedule.name",
+    "steps": "train.steps",
+    "warmup": "schedule.warmup_steps",
+    "warmup_epochs": "schedule.warmup_epochs",
+    "warmup_steps": "schedule.warmup_steps",
+    "wd": "optimizer.weight_decay",
+    "weight_decay": "optimizer.weight_decay",
+    "weights": "model.weights",
+    "workers": "data.workers",
+}
+"""By a key of other tools: what sets the same here."""
+
+SECTIONS: dict[str, str] = {
+    "data": "data.root",
+    "model": "model.weights; the network is the task's",
+    "optimizer": "optimizer.name",
+    "schedule": "schedule.name",
+}
+"""By a section that other tools give one word: the key that takes it."""
+
+
+def command_for(word: str, rest: str) -> str | None:
+    """Our command for another tool's, with the words that followed; None for a word that is not known."""
+    if word not in COMMANDS:
+        return None
+    text, default = COMMANDS[word]
+    return text.format(rest=rest or default)

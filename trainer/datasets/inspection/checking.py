@@ -1,0 +1,125 @@
+"""All splits of a data set at once: every item, and what no item shows by itself: copies, ids, classes, EXIF."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from trainer.datasets.dataset import Dataset, Subset, Wrapped
+from trainer.datasets.images import SUFFIXES, is_turned
+from trainer.datasets.inspection.inspecting import Inspection, inspect
+from trainer.datasets.readers.duplicates import same_content
+from trainer.datasets.readers.opening import Progress
+from trainer.datasets.readers.picture_reader import PictureReader
+
+_DRAWN = ("boxes", "mask", "masks", "keypoints")
+MOST_NAMED = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What is wrong with a data set, or may be intended where it is no error."""
+
+    message: str
+    found: str
+    hint: str | None = None
+    is_error: bool = True
+    expected: str | None = None
+    is_of_items: bool = False
+    """Whether it is about items that a run may skip."""
+
+
+def inspect_splits(
+    splits: Mapping[str, Dataset], progress: Callable[[str], Progress] | None = None
+) -> tuple[dict[str, Inspection], list[Finding]]:
+    """Every item of every split; `progress` makes who hears of a split's items.
+
+    Returns the inspections by split, each with the counts of its `files`, and the findings.
+    """
+    findings: list[Finding] = []
+    inspections: dict[str, Inspection] = {}
+    owners: dict[str, str] = {}
+    for split, dataset in splits.items():
+        found = inspections[split] = inspect(dataset, progress=None if progress is None else progress(split))
+        for reason, count in found.reasons.items():
+            source, error = next(one for one in found.bad if one[1].message == reason)
+            message = f"{split}: {count} of {found.items} items can't be used: {reason}"
+            first = f"the first in {error.where or source}" + ("" if error.found is None else f": {error.found}")
+            expected = None if error.expected is None else str(error.expected)
+            findings.append(Finding(message, first, error.hint, expected=expected, is_of_items=True))
+        files = [path for path in image_files(dataset) if path is not None]
+        owners.update(dict.fromkeys(files, split))
+        turned = sum(map(is_turned, map(Path, files)))
+        if files:
+            found.found["files"] = {"images": len(files), "turned by EXIF": turned}
+        if turned and any(field in found.fields for field in _DRAWN):
+            findings.append(Finding(
+                f"{split}: {turned} images are turned by EXIF", f"{len(files)} images with boxes, masks or keypoints",
+                "Look at the contact sheet: annotations belong to images as they are shown.", is_error=False,
+            ))  # fmt: skip
+        findings += _classes(split, found)
+        findings += _ids(split, found)
+    findings += _copies(owners, inspections)
+    return inspections, findings
+
+
+def image_files(dataset: Dataset) -> list[str | None]:
+    """The image file of each item; None where it has none of its own."""
+    if isinstance(dataset, Subset):
+        whole = image_files(dataset.dataset)
+        return [whole[index] for index in dataset.indices]
+    if isinstance(dataset, Wrapped):
+        return image_files(dataset.dataset) if len(dataset) == len(dataset.dataset) else [None] * len(dataset)
+    if not isinstance(dataset, PictureReader):
+        return [None] * len(dataset)
+    paths = [dataset.image_path(index) for index in range(len(dataset))]
+    return [path if Path(path).suffix.lower() in SUFFIXES else None for path in paths]
+
+
+def _copies(owners: Mapping[str, str], inspections: Mapping[str, Inspection]) -> list[Finding]:
+    """Files of the same bytes: in two splits an error, in one a warning."""
+    pairs = same_content(owners, within=True)
+    between: Counter[tuple[str, str]] = Counter()
+    named: dict[tuple[str, str], list[str]] = {}
+    for first, second in pairs:
+        key = (owners[first], owners[second])
+        between[key] += 1
+        named.setdefault(key, []).append(f"{first} and {second}")
+    for split, found in inspections.items():
+        if "files" in found.found:
+            found.found["files"]["copies of another"] = between[split, split]
+    findings = []
+    for (one, other), count in between.items():
+        more = f"; and {count - MOST_NAMED} more" if count > MOST_NAMED else ""
+        shown = "; ".join(named[one, other][:MOST_NAMED]) + more
+        if one == other:
+            message, hint = f"{one}: {count} images are copies of others in it", "Remove them, unless they count twice."
+        else:
+            message, hint = f"{count} images are in {one} and in {other}", "Remove them from one of the two splits."
+        findings.append(Finding(message, shown, hint, is_error=one != other))
+    return findings
+
+
+def _classes(split: str, found: Inspection) -> list[Finding]:
+    """Classes of which there is nothing."""
+    empty = [name for unit, counts in found.found.get("classes", {}).items() if unit != "pixels"
+             for name, count in counts.items() if not count]  # fmt: skip
+    if not empty:
+        return []
+    more = f", and {len(empty) - MOST_NAMED} more" if len(empty) > MOST_NAMED else ""
+    return [Finding(f"{split}: {len(empty)} classes have no example", ", ".join(empty[:MOST_NAMED]) + more,
+                    is_error=False)]  # fmt: skip
+
+
+def _ids(split: str, found: Inspection) -> list[Finding]:
+    ids, counts = np.unique(np.array(found.image_ids, np.int64), return_counts=True)
+    twice = ids[counts > 1]
+    if not len(twice):
+        return []
+    message = f"{split}: {len(twice)} ids stand for several images"
+    hint = "Give each image an id of its own: evaluation tells images apart by it."
+    return [Finding(message, ", ".join(map(str, twice[:MOST_NAMED])), hint)]

@@ -1,0 +1,250 @@
+"""A dry run: real steps, validations, samples and a checkpoint, measured to say what the whole run will take."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from trainer.datasets import Cached, ItemCache
+
+if TYPE_CHECKING:
+    from trainer.datasets import Dataset, Loader
+    from trainer.learner.training import Training
+    from trainer.learner.verdict import Verdict
+
+TIMED_STEPS = 3
+"""Steps that are timed at least, however long one takes."""
+TIMED_BATCHES = 16
+"""Batches of a validation that are timed at most; a longer validation takes in proportion."""
+WARM_UP_STEPS = 8
+"""Steps at most that are left out for the batches that were prepared ahead."""
+
+
+@dataclass(frozen=True)
+class DryRun:
+    """What a run is and will take; bytes and seconds.
+
+    Attributes:
+        batch: shape and dtype of each array of a training batch, by name.
+        parameters: number of parameters of each of the task's modules, by name.
+        steps_per_epoch, total_steps: optimizer steps; `total_steps` is None where only `train.minutes` ends the run.
+        timed_steps: the steps that `step_seconds` is the mean of.
+        first_step_seconds, step_seconds: a step of the first epoch, and of later ones, whose items are cached.
+        data_wait: the share of the time of steps that they wait for data, 0 to 1.
+        validations: how often the run validates; None with `total_steps`. validation_seconds: one, samples included.
+        checkpoint_bytes, checkpoint_seconds: one checkpoint on the disk, and until it is written.
+        peak_memory: resident memory of the training process at its highest. cache_memory: decoded items that are kept
+            when all were read, a part of it; shared by `data_processes` of workers where there are any, and then not.
+        first_epoch_seconds, epoch_seconds: an epoch of steps, with its share of the validations.
+        total_seconds: all steps and validations.
+    """
+
+    batch: dict[str, tuple[tuple[int, ...], str]]
+    parameters: dict[str, int]
+    steps_per_epoch: int
+    total_steps: int | None
+    timed_steps: int
+    first_step_seconds: float
+    step_seconds: float
+    data_wait: float
+    validations: int | None
+    validation_seconds: float
+    checkpoint_bytes: int
+    checkpoint_seconds: float
+    peak_memory: int
+    cache_memory: int
+    data_processes: int
+    first_epoch_seconds: float
+    epoch_seconds: float
+    total_seconds: float
+
+
+@dataclass(frozen=True)
+class Timing:
+    """The mean of some steps."""
+
+    seconds: float
+    steps: int
+    data_wait: float
+
+
+def dry_run(training: Training, *, seconds: float) -> DryRun:
+    """Step, validate, write samples, write a checkpoint and take it up again; the training's run directory gets files.
+
+    Args:
+        seconds: steps are timed for at least this long.
+
+    Raises:
+        TrainingFailure: a number is not finite, or memory ends.
+    """
+    batch = training.splits.train.batch(0, 0)
+    length = training.plan.steps_per_epoch
+    ahead = min(training.splits.train.workers.ahead, WARM_UP_STEPS)
+    caches = caches_of(training.splits.all())
+    first, done = timed_steps(training, [(0, length)], warm_up=1 + min(ahead, (length - 1) // 2), seconds=seconds)
+    later = first
+    if caches or first is None:
+        read = ((epoch, length) for epoch in itertools.count(1)) if done == length else itertools.repeat((0, done))
+        later, _ = timed_steps(training, read, warm_up=1 + ahead, seconds=seconds)
+    assert later is not None
+    validation = validation_seconds(training)
+    began = time.perf_counter()
+    go_on(training.saving.save("requested", wait=True))
+    checkpoint_seconds = time.perf_counter() - began
+    assert training.saving.keeper is not None
+    folder = training.saving.keeper.folder
+    size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file() and not file.is_symlink())
+    is_shared = training.splits.train.workers.kind == "process"
+    kept, growth = cache_growth(caches)
+    peak = peak_memory() + (0 if is_shared else growth)
+    training.keeping.go_on_from(folder)
+
+    first = first or later
+    share = min(1.0, kept[0].limit / max(1, kept[0].wanted)) if kept else 1.0
+    step = share * later.seconds + (1 - share) * first.seconds
+    plan, config = training.plan, training.config
+    every = config.validate.every_steps or plan.steps_per_epoch * (config.validate.every_epochs or 1)
+    validated = validation * plan.steps_per_epoch / every
+    total = plan.total_steps or None
+    validations = None if total is None else math.ceil(total / every) if training.splits.valid is not None else 0
+    limit = math.inf if config.train.minutes is None else 60 * config.train.minutes
+    whole = limit
+    if total is not None and validations is not None:
+        in_first = min(total, plan.steps_per_epoch)
+        whole = min(limit, in_first * first.seconds + (total - in_first) * step + validations * validation)
+    return DryRun(
+        batch={name: (array.shape, array.dtype.name) for name, array in batch.items()},
+        parameters={
+            name: sum(math.prod(parameter.shape) for parameter in module.parameters())
+            for name, module in training.parts.modules.items()
+        },
+        steps_per_epoch=plan.steps_per_epoch,
+        total_steps=total,
+        timed_steps=later.steps,
+        first_step_seconds=first.seconds,
+        step_seconds=step,
+        data_wait=later.data_wait,
+        validations=validations,
+        validation_seconds=validation,
+        checkpoint_bytes=size,
+        checkpoint_seconds=checkpoint_seconds,
+        peak_memory=peak,
+        cache_memory=sum(cache.size for cache in kept),
+        data_processes=training.splits.train.workers.workers if is_shared else 0,
+        first_epoch_seconds=plan.steps_per_epoch * first.seconds + validated,
+        epoch_seconds=plan.steps_per_epoch * step + validated,
+        total_seconds=whole,
+    )
+
+
+def timed_steps(
+    training: Training, passes: Iterable[tuple[int, int]], *, warm_up: int, seconds: float
+) -> tuple[Timing | None, int]:
+    """Time steps for `seconds`, or until the passes end; also returns the number of steps that were run.
+
+    Args:
+        passes: epochs, each with the number of its first steps to run.
+        warm_up: steps that are left out: they compile, or take batches that were prepared ahead.
+    """
+    progress, every, loader = training.progress, training.config.train.log_every_steps, training.splits.train
+    length = training.plan.steps_per_epoch
+    done, began, waited = 0, 0.0, 0.0
+
+    def timing() -> Timing | None:
+        training.late.settle()
+        spent, steps = time.perf_counter() - began, done - warm_up
+        return Timing(spent / steps, steps, min(1.0, (loader.data_wait - waited) / spent)) if steps > 0 else None
+
+    for epoch, steps in passes:
+        progress.step = -(-progress.step // length) * length  # the last step of an epoch may have fewer micro-batches
+        training.prepare()
+        with training.epoch(epoch, 0) as batches, training.stopwatch.running():
+            for _ in range(steps):
+                if done == warm_up:
+                    training.late.settle()
+                    began, waited = time.perf_counter(), loader.data_wait
+                go_on(training.step(batches))
+                done += 1
+                if progress.step == 1:
+                    training.saving.prepare()
+                if progress.step == 1 or progress.step % every == 0:
+                    go_on(training.log())
+                if done >= warm_up + TIMED_STEPS and time.perf_counter() - began >= seconds:
+                    return timing(), done
+    return timing(), done
+
+
+def go_on(verdict: Verdict | None) -> None:
+    """Raise what a verdict would end the run by; there is nothing to go back to."""
+    if verdict is not None:
+        raise verdict.failure
+
+
+def validation_seconds(training: Training) -> float:
+    """Validate twice, the second time by the clock: the first compiles. 0 where nothing is validated."""
+    loader = training.splits.valid
+    if loader is None:
+        return 0.0
+    planned = min(loader.steps_per_epoch, training.config.validate.batches or loader.steps_per_epoch)
+    timed = min(planned, TIMED_BATCHES)
+    go_on(training.validate(timed))
+    training.show_samples()
+    training.measuring.settle(wait=True)  # what is evaluated aside takes time from what is timed
+    began = time.perf_counter()
+    go_on(training.validate(timed))
+    between = time.perf_counter()
+    training.show_samples()
+    ended = time.perf_counter()
+    training.measuring.settle(wait=True)
+    return (between - began) * planned / timed + ended - between
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A cache of decoded items once all were read: `wanted` bytes of them, of which it keeps `size`."""
+
+    wanted: int
+    limit: int
+
+    @property
+    def size(self) -> int:
+        return min(self.wanted, self.limit)
+
+
+def cache_growth(caches: list[tuple[ItemCache, int]]) -> tuple[list[Kept], int]:
+    """Each cache once its data set was read, in the order given, and by how many bytes all of them grow until then."""
+    used, items = sum(cache.bytes_used for cache, _ in caches), sum(len(cache) for cache, _ in caches)
+    kept = [Kept(math.ceil(used * length / max(1, items)), cache.limit) for cache, length in caches]
+    return kept, max(0, sum(cache.size for cache in kept) - used)
+
+
+def caches_of(loaders: list[Loader]) -> list[tuple[ItemCache, int]]:
+    """The caches that loaders read through, each with the number of its data set's items."""
+
+    def within(dataset: Dataset | None) -> Iterator[tuple[ItemCache, int]]:
+        while dataset is not None:
+            if isinstance(dataset, Cached):
+                yield dataset.cache, len(dataset)
+            dataset = getattr(dataset, "dataset", None)
+
+    return [found for loader in loaders for found in within(loader.dataset)]
+
+
+def peak_memory() -> int:
+    """The highest resident memory of this process so far, in bytes."""
+    status = Path("/proc/self/status")
+    if status.exists():
+        found = re.search(r"^VmHWM:\s+(\d+) kB$", status.read_text(encoding="ascii"), re.MULTILINE)
+        if found is not None:
+            return int(found[1]) * 1024
+    import resource
+
+    highest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return highest if sys.platform == "darwin" else highest * 1024

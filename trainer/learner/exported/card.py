@@ -1,0 +1,80 @@
+"""The model card: where a model comes from, what it was trained on and how good it was."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from trainer.configs import RunConfig
+    from trainer.learner.inference.model import About
+
+_LICENSES = ("LICENSE*", "LICENCE*", "COPYING*")
+_LONGEST_LICENSE = 300
+
+
+@dataclass(frozen=True)
+class Card:
+    """What an exported model says of its origin; shown, and not needed for predictions.
+
+    Attributes:
+        task: the recipe or task; weights: which checkpoint of the run; averaged: whether they are moving averages.
+        monitored: the metric by which the checkpoint was chosen, if any; metrics: of the checkpoint, by "split/name".
+        data: of the training data `reader`, `folder`, `license` (null: unknown), `batch_size`, `steps_per_epoch`.
+        config_sha256: of the resolved config; steps, seconds: how long the training was.
+        versions: of the packages that decide about bits, the decoder of pictures included.
+    """
+
+    task: str
+    weights: str = ""
+    averaged: bool = False
+    monitored: str | None = None
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    data: Mapping[str, str | int | None] = field(default_factory=dict)
+    config_sha256: str = ""
+    steps: int = 0
+    seconds: float = 0.0
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything as plain data."""
+        return asdict(self)
+
+
+def card_of(
+    state: Mapping[str, Any], config: RunConfig, about: About, *, averaged: bool, data_license: str | None = None
+) -> Card:
+    """The card of a checkpoint's model. `state` is the checkpoint's; without a license the data's own files say it."""
+    reader, root = config.data.reader, config.data.root
+    return Card(
+        task=about.task,
+        weights=about.weights,
+        averaged=averaged,
+        monitored=about.monitored,
+        metrics={name: value for name, value in about.metrics.items() if math.isfinite(value)},
+        data={
+            "reader": None if reader is None else reader.name,
+            "folder": None if root is None else root.name,
+            "license": data_license or (None if root is None else license_in(root)),
+            "batch_size": config.data.batch_size,
+            "steps_per_epoch": int(state["steps_per_epoch"]),
+        },
+        config_sha256=state["config_sha256"],
+        steps=int(state["step"]),
+        seconds=float(state["seconds"]),
+        versions=dict(state["versions"]),
+    )
+
+
+def license_in(folder: Path) -> str | None:
+    """The first line of each license file in a folder; None where there is none."""
+    files = sorted({file for pattern in _LICENSES for file in folder.glob(pattern) if file.is_file()})
+    lines = []
+    for file in files:
+        with file.open(encoding="utf-8", errors="replace") as opened:
+            first = next((line.strip() for line in opened if line.strip()), "")
+        lines.append(f"{file.name}: {first}")
+    return "; ".join(lines)[:_LONGEST_LICENSE] or None

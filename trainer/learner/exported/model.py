@@ -1,0 +1,96 @@
+"""Between exported files and models that predict."""
+
+from __future__ import annotations
+
+import shutil
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from trainer import TrainerError
+from trainer.learner.exported.card import card_of
+from trainer.learner.exported.read import read_exported
+from trainer.learner.exported.write import write_exported
+from trainer.learner.inference.model import About, Model
+from trainer.learner.inference.steps import Size
+from trainer.learner.progress import other_versions
+
+if TYPE_CHECKING:
+    from trainer.configs import RunConfig
+    from trainer.learner.inference.evaluation import EvaluationReport
+
+
+def model_in(path: Path, *, device: str | None = None, threads: int | None = None) -> Model:
+    """The model of an exported file. No code of its author's is run.
+
+    Other versions of the packages that decide about bits than those that trained it are a warning.
+
+    Raises:
+        TrainerError: as `read_exported` does.
+    """
+    exported = read_exported(path)
+    manifest, card = exported.manifest, exported.manifest.card
+    if found := other_versions(card.versions):
+        warnings.warn(f"{found}: predictions may round in another way than in validation.", stacklevel=3)
+    weights = f"exported from {card.weights}" if card.weights else "exported"
+    about = About(
+        task=card.task,
+        source=str(path),
+        weights=f"{weights}, averaged" if card.averaged else weights,
+        metrics=card.metrics,
+        parameters=exported.parameters,
+        category_ids=manifest.category_ids,
+        monitored=card.monitored,
+    )
+
+    def evaluate(data: Path | None, **settings: Any) -> EvaluationReport:
+        from trainer.learner.exported.evaluating import evaluate_exported
+
+        return evaluate_exported(exported, data, device=device or "cpu", threads=threads, **settings)
+
+    def copy(model: Model, to: Path, *, picture_sizes: Sequence[Size] = (), data_license: str | None = None) -> Path:
+        if picture_sizes or data_license is not None:
+            raise TrainerError(
+                "an exported model can only be copied as it is", where=str(path),
+                hint="Export the run that it is from with other sizes or another license.",
+            )  # fmt: skip
+        try:
+            shutil.copyfile(path, to)
+        except OSError as error:
+            raise TrainerError("can't write the model", where=str(to), found=error.strerror or str(error)) from error
+        return to
+
+    return Model(
+        exported.pipeline, about, device=exported.device(device or "cpu", threads), evaluate=evaluate, export=copy
+    )
+
+
+def export_model(
+    model: Model,
+    path: Path,
+    *,
+    state: Mapping[str, Any],
+    config: RunConfig,
+    averaged: bool,
+    picture_sizes: Sequence[Size] = (),
+    data_license: str | None = None,
+) -> Path:
+    """Write a checkpoint's model as one file; `state` is the checkpoint's.
+
+    Raises:
+        TrainerError: as `write_exported` does.
+    """
+    from trainer.learner.exported.evaluating import evaluation_of  # needs all that measures
+
+    write_exported(
+        path,
+        model.pipeline,
+        numerics=config.numerics.model_dump(mode="json", by_alias=True),
+        card=card_of(state, config, model.about, averaged=averaged, data_license=data_license),
+        evaluation=evaluation_of(config),
+        category_ids=model.about.category_ids,
+        picture_sizes=picture_sizes,
+        precision=config.train.precision,
+    )
+    return path

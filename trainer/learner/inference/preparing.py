@@ -1,0 +1,238 @@
+"""Steps before the network: decoding, the transforms of validation, windows."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+
+from trainer import TrainerError
+from trainer.datasets.grey import BRIGHT, DARK, stretched
+from trainer.datasets.images import decode
+from trainer.datasets.transforms.draws import ItemDraws
+from trainer.datasets.transforms.resize import inner_frame
+from trainer.datasets.transforms.transform import Transform
+from trainer.datasets.windows import window_of, window_places
+from trainer.learner.inference.steps import Placement, Prepared, Size, Step, built_in
+
+if TYPE_CHECKING:
+    from trainer.configs import RunConfig
+
+_NO_DRAWS = ItemDraws(0, 0, 0)
+"""What transforms are handed that draw nothing."""
+
+
+class Preparing(Step):
+    """A step from one state of a picture to the next."""
+
+    def __call__(self, prepared: Prepared) -> Prepared:
+        raise NotImplementedError
+
+
+@built_in
+@dataclass(frozen=True)
+class Decode(Step):
+    """A file or an array of RGB as pixels: the first step.
+
+    Args:
+        channels: 3 or 1; None: 1 for files of grey pictures, else 3.
+        at_least: (height, width) from which on a JPEG file may be decoded at a lower resolution.
+    """
+
+    name: ClassVar[str] = "decode"
+
+    channels: Literal[1, 3] | None = 3
+    at_least: Size | None = None
+
+    def __call__(self, picture: Path | np.ndarray) -> Prepared:
+        """The picture of a file, or of uint8 [H, W, 3].
+
+        Raises:
+            TrainerError: as `trainer.datasets.images.decode`, or the array is something else.
+        """
+        if isinstance(picture, Path):
+            decoded = decode(picture, channels=self.channels, at_least=self.at_least)
+            return Prepared(decoded.pixels, Placement.of(decoded.size, decoded.pixels.shape[:2]))
+        if picture.dtype != np.uint8 or picture.ndim != 3 or picture.shape[2] != 3 or not picture.size:
+            raise TrainerError(
+                "not a picture",
+                found=f"{picture.dtype} {list(picture.shape)}",
+                expected="uint8 [height, width, 3], RGB",
+            )
+        pixels = _grey(picture) if self.channels == 1 else picture
+        return Prepared(pixels, Placement.of(pixels.shape[:2], pixels.shape[:2]))
+
+
+def _grey(pixels: np.ndarray) -> np.ndarray:
+    """uint8 [H, W, 1], as decoding a colored file with one channel gives it."""
+    from PIL import Image
+
+    return np.asarray(Image.fromarray(pixels).convert("L"))[:, :, None]
+
+
+def _stays(transform: Any, placement: Placement, after: Size) -> Placement:
+    return placement
+
+
+def _resized(transform: Any, placement: Placement, after: Size) -> Placement:
+    return placement.resized(after)
+
+
+def _padded(transform: Any, placement: Placement, after: Size) -> Placement:
+    return placement.moved(0, 0, after)
+
+
+def _letterboxed(transform: Any, placement: Placement, after: Size) -> Placement:
+    inner, place = inner_frame(placement.frame, transform.size)
+    return placement.resized(inner).moved(*place, after)
+
+
+def _cropped(transform: Any, placement: Placement, after: Size) -> Placement:
+    down, right = (
+        (max(before, size) - before) // 2 - (max(before, size) - size) // 2
+        for before, size in zip(placement.frame, transform.size, strict=True)
+    )
+    return placement.moved(down, right, after)
+
+
+_TRANSFORMS: Mapping[str, tuple[str, Callable[[Any, Placement, Size], Placement]]] = {
+    "resize": ("resize:Resize", _resized),
+    "resize_shorter_side": ("resize:ResizeShorterSide", _resized),
+    "resize_to_multiple": ("resize:ResizeToMultiple", _resized),
+    "letterbox": ("resize:Letterbox", _letterboxed),
+    "pad": ("pad:Pad", _padded),
+    "center_crop": ("crop:CenterCrop", _cropped),
+    "grayscale": ("color:Grayscale", _stays),
+    "normalize": ("numbers:Normalize", _stays),
+}
+"""The transforms that draw nothing, by their names in configs: the class, and where the picture lies afterwards."""
+
+
+def class_of(transform: str) -> type[Any]:
+    """The class of a transform of the table."""
+    module, _, name = _TRANSFORMS[transform][0].partition(":")
+    kind: type[Any] = getattr(importlib.import_module(f"trainer.datasets.transforms.{module}"), name)
+    return kind
+
+
+_OF_TARGETS = ("one_hot",)
+"""Transforms that leave the picture alone."""
+
+
+@built_in
+@dataclass(frozen=True)
+class TransformPicture(Preparing):
+    """A transform as configs name it, with its settings; one of those that draw nothing."""
+
+    name: ClassVar[str] = "transform"
+
+    transform: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.transform not in _TRANSFORMS:
+            raise ValueError(f"no such transform: {self.transform[:80]}; there are: {', '.join(_TRANSFORMS)}")
+        self.made()
+
+    def made(self) -> Transform:
+        """The transform itself."""
+        made: Transform = class_of(self.transform)(**self.settings)
+        return made
+
+    def __call__(self, prepared: Prepared) -> Prepared:
+        transform = self.made()
+        pixels = transform({"image": prepared.pixels}, _NO_DRAWS)["image"]
+        placed = _TRANSFORMS[self.transform][1](transform, prepared.placement, pixels.shape[:2])
+        return Prepared(pixels, placed)
+
+
+@built_in
+@dataclass(frozen=True)
+class StretchGrey(Preparing):
+    """A grey picture over the whole range from black to white, inverted where it is bright.
+
+    Args:
+        dark: per cent of the pixels that become black at most; bright: that stay below white.
+    """
+
+    name: ClassVar[str] = "stretch_grey"
+
+    dark: float = DARK
+    bright: float = BRIGHT
+
+    def __call__(self, prepared: Prepared) -> Prepared:
+        return replace(prepared, pixels=stretched(prepared.pixels, self.dark, self.bright))
+
+
+@built_in
+@dataclass(frozen=True)
+class Tile(Preparing):
+    """The picture as overlapping windows of `size` by `size`, of which each decides about all but its margins."""
+
+    name: ClassVar[str] = "tile"
+
+    size: int
+    margin: int
+
+    def __call__(self, prepared: Prepared) -> Prepared:
+        windows = window_places(prepared.placement.frame, self.size, self.margin)
+        cut = np.stack([window_of(prepared.pixels, one.top, one.left, self.size) for one in windows])
+        return Prepared(cut, replace(prepared.placement, windows=windows))
+
+
+def preparation(
+    config: RunConfig, *, channels: Literal[1, 3] | None = 3, default: tuple[Step, ...] = (), scales: bool = True
+) -> tuple[Step, ...]:
+    """What `data.reader` and `data.transforms.valid` do to a validation picture, as steps.
+
+    Args:
+        channels: of the network's pictures, where the reader does not set them.
+        default: the task's own steps, in the place of transforms where the config has none.
+        scales: whether the reader is told to decode at a lower resolution; not where the task wraps it.
+
+    Raises:
+        TrainerError: a transform of validation draws random numbers, or is code of the user's own.
+    """
+    data = config.data
+    sections = data.transforms.of("valid")
+    steps = default
+    if sections is not None:
+        steps = tuple(_step(section) for section in sections if section.name not in _OF_TARGETS)
+    reader = data.reader
+    if reader is not None and hasattr(reader, "channels") and not (reader.name == "auto" and reader.channels is None):
+        channels = reader.channels
+    at_least = _decode_hint(steps) if data.scaled_decoding and scales else None
+    return (Decode(channels, at_least), *steps)
+
+
+def _step(section: Any) -> Step:
+    where = "data.transforms.valid"
+    if section.is_own:
+        raise TrainerError(
+            "a transform of validation is code of your own", where=where, found=section.name,
+            expected="the transforms that come with trainer, which a model carries as data",
+        )  # fmt: skip
+    if section.name not in _TRANSFORMS or section.probability != 1:
+        raise TrainerError(
+            "a transform of validation is random: a picture would be another one each time", where=where,
+            found=section.name, expected=", ".join((*_TRANSFORMS, *_OF_TARGETS)),
+        )  # fmt: skip
+    settings = {key: value for key, value in section.settings().items() if key != "probability"}
+    return TransformPicture(section.name, settings)
+
+
+def _decode_hint(steps: tuple[Step, ...]) -> Size | None:
+    """As `trainer.datasets.Pipeline.decode_hint`: what decoded pictures must at least have."""
+    for step in steps:
+        if not isinstance(step, TransformPicture):
+            return None
+        transform = step.made()
+        if transform.decode_hint is not None:
+            return transform.decode_hint
+        if transform.minds_scale:
+            return None
+    return None

@@ -1,0 +1,173 @@
+"""Steps of a pipeline before and after the network: plain data with a name and a version, kept as JSON.
+
+A step that would compute something else after a change gets another version: a model that was exported with the former
+one is then refused, not run in another way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from trainer import TrainerError
+from trainer.datasets.windows import Window
+
+Size = tuple[int, int]
+"""Height and width in pixels."""
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where the original picture lies in the network's input.
+
+    Attributes:
+        size: of the original picture, after its EXIF rotation.
+        frame: size of the network's picture; with windows of all of it, before it is cut.
+        top, left, height, width: the rectangle of the frame that shows the original; parts of it may lie outside.
+        windows: the parts of the frame that are rows of the network's input; none: the frame is the only row.
+    """
+
+    size: Size
+    frame: Size
+    top: float
+    left: float
+    height: float
+    width: float
+    windows: tuple[Window, ...] = ()
+
+    @classmethod
+    def of(cls, size: Size, decoded: Size) -> Placement:
+        """Of a picture of `size` that was decoded as `decoded`, possibly smaller."""
+        return cls(size, decoded, 0, 0, *decoded)
+
+    def resized(self, frame: Size) -> Placement:
+        """After the frame was resized."""
+        down, across = frame[0] / self.frame[0], frame[1] / self.frame[1]
+        return replace(self, frame=frame, top=self.top * down, left=self.left * across,
+                       height=self.height * down, width=self.width * across)  # fmt: skip
+
+    def moved(self, down: int, right: int, frame: Size) -> Placement:
+        """After the content was moved within a frame of another size, by a border or a crop."""
+        return replace(self, frame=frame, top=self.top + down, left=self.left + right)
+
+    def boxes(self, boxes: np.ndarray) -> np.ndarray:
+        """Boxes float32 [N, 4] (left, top, right, bottom) of the frame in pixels of the original picture."""
+        across, down = (
+            np.float32(extent) * np.float32(1 / shown)
+            for extent, shown in ((self.size[1], self.width), (self.size[0], self.height))
+        )
+        start = np.array([self.left, self.top, self.left, self.top], np.float32)
+        return (boxes - start) * np.array([across, down, across, down], np.float32)
+
+    def visible(self) -> tuple[slice, slice]:
+        """Rows and columns of the frame that show the original picture."""
+        top, left = max(round(self.top), 0), max(round(self.left), 0)
+        bottom = min(round(self.top + self.height), self.frame[0])
+        return slice(top, bottom), slice(left, min(round(self.left + self.width), self.frame[1]))
+
+    def labels(self, labels: np.ndarray, outside: int = 0) -> np.ndarray:
+        """Labels [H, W] of the frame's pixels in the original picture: the nearest one's, `outside` where it has none.
+
+        They are only cropped where the picture was not resized.
+        """
+        if (round(self.height), round(self.width)) == self.size:
+            down = np.arange(self.size[0]) + round(self.top)
+            across = np.arange(self.size[1]) + round(self.left)
+        else:
+            down, across = (
+                np.floor(start + (np.arange(extent) + 0.5) * (shown / extent)).astype(np.int64)
+                for start, shown, extent in (
+                    (self.top, self.height, self.size[0]), (self.left, self.width, self.size[1]),
+                )
+            )  # fmt: skip
+        rows, columns = (
+            np.clip(places, 0, extent - 1) for places, extent in zip((down, across), self.frame, strict=True)
+        )
+        found = labels[np.ix_(rows, columns)]
+        found[(down != rows), :] = outside
+        found[:, (across != columns)] = outside
+        return found
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A picture on its way to the network: pixels [H, W, C], with windows [T, h, w, C]."""
+
+    pixels: np.ndarray
+    placement: Placement
+
+
+@dataclass(frozen=True)
+class Step:
+    """Base of steps; the fields of a subclass are its parameters, in JSON's types.
+
+    Attributes:
+        name: by which it is found again; version: of what it computes.
+    """
+
+    name: ClassVar[str]
+    version: ClassVar[int] = 1
+
+    def to_json(self) -> dict[str, Any]:
+        """Name, version and parameters."""
+        return {"name": self.name, "version": self.version, **asdict(self)}
+
+
+_KINDS: dict[str, type[Step]] = {}
+
+
+def built_in(kind: type[Step]) -> type[Step]:
+    """Enter a kind of step into the table of those that JSON may name."""
+    _KINDS[kind.name] = kind
+    return kind
+
+
+def steps_to_json(steps: Sequence[Step]) -> list[dict[str, Any]]:
+    """The steps as plain data."""
+    return [step.to_json() for step in steps]
+
+
+def steps_from_json(data: Any, *, where: str) -> tuple[Step, ...]:
+    """The steps that plain data describes.
+
+    Raises:
+        TrainerError: an unknown step or version, or parameters that the step does not have.
+    """
+    if not isinstance(data, list):
+        raise TrainerError("not a list of steps", where=where, found=type(data).__name__)
+    return tuple(_step(one, f"{where}[{number}]") for number, one in enumerate(data))
+
+
+def _step(data: Any, where: str) -> Step:
+    if not isinstance(data, Mapping) or not isinstance(data.get("name"), str):
+        raise TrainerError("not a step", where=where, found=repr(data)[:80], expected="{name, version, …}")
+    name, version = data["name"], data.get("version")
+    kind = _KINDS.get(name)
+    if kind is None:
+        raise TrainerError("no such step", where=where, found=name[:80], expected=", ".join(sorted(_KINDS)))
+    if version != kind.version:
+        raise TrainerError(
+            f"another version of the step {name}", where=where, found=repr(version)[:80], expected=kind.version,
+            hint="Export the model again, or use the version of trainer that it was exported with.",
+        )  # fmt: skip
+    given = {key: _frozen(value) for key, value in data.items() if key not in ("name", "version")}
+    names = {field.name for field in fields(kind)}
+    if given.keys() != names:
+        raise TrainerError(f"other parameters than the step {name} has", where=where,
+                           found=", ".join(given)[:200], expected=", ".join(sorted(names)))  # fmt: skip
+    try:
+        return kind(**given)
+    except (TypeError, ValueError) as error:
+        raise TrainerError(
+            f"parameters that the step {name} can't take", where=where, found=str(error)[:200]
+        ) from error
+
+
+def _frozen(value: Any) -> Any:
+    """JSON's lists as tuples."""
+    if isinstance(value, Mapping):
+        return {key: _frozen(item) for key, item in value.items()}
+    return tuple(_frozen(item) for item in value) if isinstance(value, list) else value

@@ -1,0 +1,107 @@
+"""When a training is saved other than as its config says, and how it goes on from what was saved."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from pathlib import Path
+
+from trainer.learner.guards import NanGuard
+from trainer.learner.inbox import Inbox, Stopped
+from trainer.learner.late import Late
+from trainer.learner.measuring import Measuring
+from trainer.learner.phases import phase
+from trainer.learner.saving import Saving
+from trainer.learner.state import TrainingState
+from trainer.learner.verdict import Verdict
+from trainer.rundir import EventSink, ResumedEvent, WarningEvent
+
+LATE_VALUES_SECONDS = 4.0
+"""How long a stop waits for what is still being evaluated aside; what comes later is evaluated again after a resume."""
+
+
+class Keeping:
+    """Saves on request and at a stop; resumes; goes back.
+
+    Args:
+        most_rollbacks: how often it goes back.
+
+    Attributes:
+        is_forced: whether a checkpoint is taken up whose position, seed or numerics do not carry over.
+        is_over: whether nothing more is saved: the weights may be those of the best checkpoint.
+    """
+
+    def __init__(
+        self,
+        state: TrainingState,
+        saving: Saving,
+        *,
+        guard: NanGuard,
+        late: Late,
+        measuring: Measuring,
+        inbox: Inbox,
+        tell: EventSink,
+        most_rollbacks: int,
+    ) -> None:
+        self._state, self._saving, self._guard, self._late = state, saving, guard, late
+        self._measuring, self._inbox, self._tell, self._most_rollbacks = measuring, inbox, tell, most_rollbacks
+        self.is_forced = self.is_over = False
+
+    def save_as_asked(self) -> Verdict | None:
+        """Write the checkpoints that were asked for. In a validation it is one from before that."""
+        ema = self._state.ema
+        while (request := self._inbox.next("checkpoint")) is not None:
+            if not self.is_over:
+                with ema.out_of_place() if ema is not None else nullcontext():
+                    verdict = self._saving.save("requested", wait=True)
+                if verdict is not None:
+                    return verdict
+            self._inbox.done(request)
+        return None
+
+    def save_stopped(self, stop: Stopped) -> None:
+        """Save what an end before the planned one leaves.
+
+        Of a step that was begun, nothing is kept where it would take the place of a whole one's checkpoint.
+
+        Raises:
+            TrainingFailure: a guard's verdict, unless a resume goes on from the last checkpoint as the verdict would.
+        """
+        progress = self._state.progress
+        if stop.at_once or not progress.step or self.is_over:
+            return
+        verdict = self._late.settle()
+        self._measuring.settle_within(LATE_VALUES_SECONDS)
+        if verdict is None and not (progress.micro_batch and progress.is_saved_whole):
+            verdict = self._saving.save("stopped", wait=True)
+        if verdict is not None and not self._goes_back(verdict):
+            raise verdict.failure
+
+    def go_on_from(self, place: Path) -> None:
+        """Take up a checkpoint, or the latest of a run directory; see `is_forced`."""
+        self._late.clear()
+        with phase("resume", self._tell):
+            folder = self._state.take_up(place, is_forced=self.is_forced)
+            if self._saving.keeper is not None:
+                self._saving.keeper.went_on_from(folder)
+        self._guard.begin()
+        self._tell(ResumedEvent(self._state.progress.step, f"checkpoints/{folder.name}"))
+
+    def answer(self, verdict: Verdict) -> None:
+        """Go back to the latest checkpoint, with a lower learning rate than last time.
+
+        Raises:
+            TrainingFailure: the verdict's, where it is not to go back, has no checkpoint or went back too often.
+        """
+        if not self._goes_back(verdict):
+            raise verdict.failure
+        assert self._saving.keeper is not None
+        self._tell(WarningEvent(f"{verdict.failure} The run goes back to step {self._state.progress.saved_step}."))
+        self._saving.finish()
+        rollbacks = self._state.progress.rollbacks + 1
+        self.go_on_from(self._saving.keeper.folder)
+        self._state.progress.rollbacks, self._state.progress.recent = rollbacks, ()
+        self._state.lower_learning_rates()
+
+    def _goes_back(self, verdict: Verdict) -> bool:
+        progress = self._state.progress
+        return verdict.goes_back and progress.saved_step >= 0 and progress.rollbacks < self._most_rollbacks

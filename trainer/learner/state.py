@@ -1,0 +1,124 @@
+"""Everything that the next step depends on: what a checkpoint keeps, and what a resume takes up."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from trainer import TrainerError
+from trainer.engine import State, int64
+from trainer.engine.nn import RandomState
+from trainer.learner.checkpoints import STATE, checkpoint_folder, read_checkpoint, read_newest, restore
+from trainer.learner.ema import Ema
+from trainer.learner.late import Read, Snapshot
+from trainer.learner.measuring import Measuring
+from trainer.learner.precision import LossScale
+from trainer.learner.progress import Progress
+from trainer.learner.task import Task, facts_of, model_states, parts_of, states_within_step, training_states
+from trainer.rundir import EventSink, WarningEvent
+
+if TYPE_CHECKING:
+    from trainer.learner.plan import DataSplits, Plan
+
+
+class TrainingState:
+    """The states of a task's parts and of the loop, and how far the training is.
+
+    Attributes:
+        parts: the task's modules, optimizers and states.
+        progress: how far it is. metrics: the latest of each metric, by "split/name".
+        random: the numbers that layers draw. number: the step's number, as the traced step reads it.
+        loss_scale, ema: of float16 and of averaged weights; None where the config has none.
+    """
+
+    def __init__(self, task: Task, splits: DataSplits, plan: Plan, measuring: Measuring, tell: EventSink) -> None:
+        config = self._config = task.config
+        self._task, self._splits = task, splits
+        self._plan, self._measuring, self._tell = plan, measuring, tell
+        self.parts = parts_of(task)
+        self.progress, self.metrics = Progress(), dict[str, float]()
+        self.ema = None if config.train.ema is None else Ema(config.train.ema, model_states(self.parts))
+        self.random = RandomState(config.seed)
+        self.loss_scale = LossScale.for_config(config.train)
+        self.number = State(np.zeros((), np.int64), "step", int64)
+
+    def groups(self) -> dict[str, dict[str, State]]:
+        """All states, by the file that a checkpoint keeps them in."""
+        training = training_states(self.parts)
+        training[self.random.counter.name] = self.random.counter
+        training.update(self._measuring.train.tally.named_states())
+        if self.loss_scale is not None and self.loss_scale.is_dynamic:
+            training.update(self.loss_scale.named_states())
+        groups = {"model": model_states(self.parts), "training": training}
+        if self.progress.micro_batch:
+            training.update(states_within_step(self.parts))
+        if self.ema is not None:
+            training[self.ema.steps.name] = self.ema.steps
+            groups["ema"] = self.ema.averages
+        return groups
+
+    def described(self, progress: Progress) -> tuple[dict[str, Any], dict[str, dict[str, np.ndarray]]]:
+        """What the step after `progress` depends on besides states: for JSON, and arrays by file stem and name."""
+        meter = self._measuring.train
+        state = progress.to_json(self._config, self._plan, meter.tally.describe(), self.metrics)
+        if self._measuring.is_pending(progress.validated_step):  # it would be lost: to be done again
+            state["validated_step"] = -1
+        state["facts"] = facts_of(self._task, self._splits)
+        return state, {"metrics": meter.folded()}
+
+    def snapshot(self) -> Snapshot:
+        """What logs and guards read."""
+        scale = [] if self.loss_scale is None else [self.loss_scale.factor]
+        skipped = [one.skipped_steps for one in self.parts.optimizers.values()]
+        return Snapshot([*self._measuring.train.tally.named_states().values(), *skipped, *scale])
+
+    def skipped_steps(self, read: Read = State.numpy) -> int:
+        """How many steps were left out so far because a gradient was not finite."""
+        return max((int(read(one.skipped_steps)) for one in self.parts.optimizers.values()), default=0)
+
+    def scaling(self, read: Read) -> dict[str, float]:
+        """The loss scale and the steps that it left out, by the names that they are told under."""
+        if self.loss_scale is None or not self.loss_scale.is_dynamic:
+            return {}
+        return {"loss_scale": float(read(self.loss_scale.factor)), "skipped_steps": self.skipped_steps(read)}
+
+    def take_up(self, place: Path, *, is_forced: bool) -> Path:
+        """Become what a checkpoint holds, or the latest of a run directory; returns its folder.
+
+        Args:
+            is_forced: take it up even where position, seed or numerics do not carry over.
+
+        Raises:
+            TrainerError: there is none, it is damaged, or it does not carry over.
+        """
+        folder, checkpoint = read_newest(place, lambda said: self._tell(WarningEvent(said)))
+        try:
+            self.progress = Progress.from_json(
+                checkpoint.state, self._config, self._plan, self._tell, where=str(folder), is_forced=is_forced
+            )
+            self.metrics.update({name: float(value) for name, value in checkpoint.state["metrics"].items()})
+            self._measuring.train.tally.prepare(checkpoint.state["sums"])
+        except (KeyError, TypeError, ValueError, AttributeError) as error:  # its hash is right: so it was written
+            raise TrainerError("not the state of a training", where=str(folder / STATE),
+                               found=f"{type(error).__name__}: {error}"[:200]) from error  # fmt: skip
+        folded = checkpoint.arrays.get("metrics", {})
+        self._measuring.train.keep({name: array.values for name, array in folded.items()})
+        restore(checkpoint, self.groups(), where=str(folder))
+        self.number.set_value(np.asarray(self.progress.step))
+        self.lower_learning_rates()
+        return folder
+
+    def take_weights(self, place: Path) -> None:
+        """Take a checkpoint's weights, and nothing else of it."""
+        folder = checkpoint_folder(place)
+        groups = {stem: group for stem, group in self.groups().items() if stem != "training"}
+        restore(read_checkpoint(folder), groups, where=str(folder))
+
+    def lower_learning_rates(self) -> None:
+        """Set the learning rates' factor to what the rollbacks so far make of it."""
+        scale = np.asarray(self._config.train.rollback_factor**self.progress.rollbacks)
+        for optimizer in self.parts.optimizers.values():
+            for rate in optimizer.learning_rates().values():
+                rate.scale.set_value(scale)
