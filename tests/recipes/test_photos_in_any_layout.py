@@ -23,7 +23,7 @@ def test_a_recipe_trains_on_photos(
     found = detect(folder)
     assert {split: part.items for split, part in found.splits.items()} == counts
     words = ["run", RECIPES[reader], f"data.root={folder}", "train.steps=2", "train.log_every_steps=1",
-             "schedule={name: constant}", "--plain", "--in-process", "--run-dir", str(tmp_path / "run")]  # fmt: skip
+             "--plain", "--in-process", "--run-dir", str(tmp_path / "run")]  # fmt: skip
     if "valid" not in counts:
         assert main([*words, "train.epochs=null"]) == 2
         assert "`data.reader.fractions={valid: 0.1}` takes a tenth of train" in capsys.readouterr().err
