@@ -163,16 +163,36 @@ def origin(recipe: str) -> dict[str, Any]:
     }
 
 
-def fingerprint(recipe: str) -> str:
+def fingerprint(recipe: str, checkout: Path = ROOT) -> str:
     """The digest of what a short training computes, in a process of its own.
 
     Raises:
         subprocess.CalledProcessError: it failed.
     """
     with tempfile.TemporaryDirectory(prefix="fingerprint-") as cache:
-        environment = checkout_environment(TRAINER_CACHE_DIR=cache)
-        command = (sys.executable, "-P", str(FINGERPRINT), recipe)
+        environment = {**checkout_environment(TRAINER_CACHE_DIR=cache), "PYTHONPATH": str(checkout)}
+        command = (sys.executable, "-P", str(checkout / FINGERPRINT.relative_to(ROOT)), recipe)
         return subprocess.run(command, stdout=subprocess.PIPE, text=True, env=environment, check=True).stdout.strip()
+
+
+def same_as(recipe: str, checkout: Path) -> dict[str, str]:
+    """The fingerprint of this checkout and, as `same_as`, the configuration of an earlier one with the same bits.
+
+    For a configuration that says the same in other words. Numbers that a fingerprint run sets itself, such as epochs,
+    must be equal in both.
+
+    Raises:
+        ValueError: the bits differ.
+        subprocess.CalledProcessError: a run failed.
+    """
+    code = f"import provenance; print(provenance.configuration({recipe!r}))"
+    environment = {**os.environ, "PYTHONPATH": f"{checkout}{os.pathsep}{checkout / 'benchmarks'}"}
+    found = subprocess.run((sys.executable, "-P", "-c", code), stdout=subprocess.PIPE, text=True, env=environment,
+                           check=True)  # fmt: skip
+    here, there = fingerprint(recipe), fingerprint(recipe, checkout)
+    if here != there:
+        raise ValueError(f"{recipe}: fingerprint {here}, that of {checkout} is {there}")
+    return {"fingerprint": here, "same_as": found.stdout.strip()}
 
 
 def differences(line: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:

@@ -4,6 +4,7 @@
     python benchmarks/recipes.py clothes --seed 1 threads=1         the same numbers by one thread (the seconds aren't)
     python benchmarks/recipes.py lsgan --beside PYTHON --seed 0     the same training in PyTorch, too; appended
     python benchmarks/recipes.py digits --fingerprint               whether a change left the numbers alone; appended
+    python benchmarks/recipes.py digits --same-as ../before         the same of a configuration in other words; appended
     python benchmarks/recipes.py digits --short                     a few steps, to see that it works; not appended
     python benchmarks/recipes.py clothes --estimate                 how long all of it takes, by a few epochs; appended
     python benchmarks/recipes.py clothes --picture                  also: the run's last samples as the recipe's picture
@@ -298,9 +299,16 @@ def file_of(name: str) -> Path:
 
 
 def recorded(name: str) -> list[dict[str, Any]]:
-    """The lines of results/NAME.jsonl that are of the recipe's present configuration, stale ones included."""
-    now = provenance.configuration(name)
-    return [line for line in ledger.read(file_of(name)) if now.startswith(_configuration_of(line))]
+    """The lines of results/NAME.jsonl that are of the recipe's present configuration, stale ones included.
+
+    Lines of an earlier configuration count where a later line says that it is the same in other words.
+    """
+    lines = ledger.read(file_of(name))
+    same = {provenance.configuration(name)}
+    for line in reversed(lines):
+        if "same_as" in line and _configuration_of(line) in same:
+            same.add(line["same_as"])
+    return [line for line in lines if any(one.startswith(_configuration_of(line)) for one in same)]
 
 
 def _configuration_of(line: Mapping[str, Any]) -> str:
@@ -407,6 +415,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--short", action="store_true", help="a few steps; appends nothing")
     parser.add_argument("--estimate", action="store_true", help="a few epochs, and what all of them would take")
     parser.add_argument("--fingerprint", action="store_true", help="the digest of a short training; appended")
+    parser.add_argument(
+        "--same-as", type=Path, metavar="CHECKOUT", help="its configuration had the same bits; appended"
+    )
     parser.add_argument("--beside", metavar="PYTHON", help="train in PyTorch, too, by an interpreter that has it")
     parser.add_argument("--picture", action="store_true", help="keep the run's last samples as the recipe's picture")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="copy the run to DIR/NAME-SEED")
@@ -443,6 +454,10 @@ def run_all(names: Sequence[str], overrides: Sequence[str], arguments: argparse.
                     yield line  # of a machine that others used
                 else:
                     yield ledger.append(file_of(name), line)
+            continue
+        if arguments.same_as is not None:
+            shown = provenance.same_as(name, arguments.same_as.absolute())
+            yield ledger.append(file_of(name), {**provenance.origin(name), **shown})
             continue
         origin = {**provenance.origin(name), "fingerprint": provenance.fingerprint(name)}
         if arguments.fingerprint:

@@ -134,17 +134,19 @@ def test_the_code_of_the_python_page_runs(tmp_path: Path):
     assert found == pytest.approx([0.0, 2.0, -1.0], abs=1e-2)
 
 
-def test_the_training_page_lists_every_moment_and_its_hook_works():
-    from trainer.learner import Hook
+def test_the_training_page_lists_every_moment_and_its_hooks_work():
+    from trainer.learner import Hook, Moment, Verdict
     from trainer.learner.hooks import MOMENTS
 
     page = (REPOSITORY / "docs" / "training.md").read_text(encoding="utf-8")
     table = page[page.index("| moment | when |") :]
     assert set(re.findall(r"^\| `(\w+)` \|", table, flags=re.MULTILINE)) == set(MOMENTS)
-    (code,) = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
     names: dict[str, object] = {}
-    exec(code, names)
+    for code in re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL):
+        exec(code, names)
     assert issubclass(names["Tell"], Hook)
+    verdict = names["TooHigh"]().after_validation(None, Moment(8, 1.0, measured={"valid/loss": 11.0}))
+    assert isinstance(verdict, Verdict) and str(verdict.failure) == "the loss is above 10 at step 8"
 
 
 def test_the_training_page_names_keys_that_are_valid():

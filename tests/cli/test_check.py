@@ -68,7 +68,9 @@ def test_a_run_is_refused_as_the_check_is_and_leaves_nothing(tmp_path: Path, cap
     for verb in (["check"], ["run", "--in-process", "--plain"]):
         assert main([*verb, "detection", "data.root=pets"]) == 2
         text = capsys.readouterr().err
-        assert "<cli> data.root: detection needs boxes, labels, image_id, which this data doesn't have" in text
+        assert (
+            "<cli> data.root: detection needs boxes, labels, image_id, placement, which this data doesn't have" in text
+        )
         assert "class folders with splits, whose items have image, label, size" in text
         assert "Use the recipe clothes or digits for this data." in text
     assert not (tmp_path / "runs").exists()

@@ -71,11 +71,14 @@ def test_the_exit_code_says_whose_mistake_it_is(
     assert {path for path in set(commands.folder.rglob("*")) - before if "__pycache__" not in str(path)} == set()
 
 
-def test_a_signal_ends_it_and_leaves_nothing(commands: Commands, left: Path) -> None:
+@pytest.mark.parametrize("begun", [1, 2], ids=["rehearsing", "measuring"])
+def test_a_signal_ends_it_and_leaves_nothing(begun: int, commands: Commands, left: Path) -> None:
     process = commands.start("run", "digits", "--dry-run")
     assert process.stderr is not None
-    while "phase=train" not in (line := process.stderr.readline()) and "step=" not in line:
+    while begun:
+        line = process.stderr.readline()
         assert line, "it ended"
+        begun -= "phase=device state=finished" in line
     process.send_signal(signal.SIGTERM)
     assert ended(process).returncode == 143
     assert not list(left.iterdir())

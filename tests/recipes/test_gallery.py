@@ -147,6 +147,20 @@ def test_results_of_another_configuration_do_not_count(tmp_path: Path, monkeypat
     assert known_seconds("digits") == 9.0
 
 
+def test_results_count_of_a_configuration_that_was_shown_to_be_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = recipes.provenance.configuration("digits")
+    lines = [{"configuration": "12345678", "seed": 0, "seconds": 9.0, "metrics": {}},
+             {"configuration": "of old", "seed": 1, "seconds": 8.0, "metrics": {}},
+             {"digests": {"configuration": "between"}, "same_as": "123456789abc"},
+             {"digests": {"configuration": now}, "same_as": "between"}]  # fmt: skip
+    monkeypatch.setattr(recipes, "RESULTS", tmp_path)
+    for count, known in ((3, []), (4, [9.0])):
+        (tmp_path / "digits.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines[:count]), "utf-8")
+        assert [line["seconds"] for line in results("digits")] == known
+
+
 @pytest.mark.parametrize("name", GALLERY.names())
 def test_what_a_recipes_config_names_of_another_comes_with_its_copy(name: str, tmp_path: Path) -> None:
     write_project(tmp_path / "mine", recipe=name)

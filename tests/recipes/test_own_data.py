@@ -56,6 +56,25 @@ def test_a_recipe_and_a_folder_are_enough(tmp_path: Path, recipe: str, layout: s
     assert splits.train.dataset is not None and splits.valid is not None and run.metrics["train/loss"] > 0
 
 
+@pytest.mark.parametrize(
+    ("recipe", "layout", "says"),
+    [
+        ("detection", "mask_folders", "the task needs boxes, labels, image_id, placement of each item"),
+        ("segmentation", "voc", "the task needs mask of each item"),
+        ("clothes", "coco", "the task needs label of each item"),
+        ("digits", "pairs_in_two_folders", "the task needs label of each item"),
+        ("pix2pix", "class_folders_with_splits", "the task needs target of each item"),
+    ],
+)
+def test_data_of_another_kind_are_refused_in_words(tmp_path: Path, recipe: str, layout: str, says: str) -> None:
+    LAYOUTS[layout][0](tmp_path)
+    with pytest.raises(TrainerError) as caught:
+        learner(recipe, f"data.root={tmp_path}").run().check()
+    assert (
+        says in str(caught.value) and f"train: {tmp_path}" in str(caught.value) and "trainer list" in str(caught.value)
+    )
+
+
 def share_offered(recipe: str, folder: Path) -> str:
     """The override by which the error about a missing validation split offers one, at a share that fits six items."""
     with pytest.raises(TrainerError, match="there is no validation split to measure on") as caught:

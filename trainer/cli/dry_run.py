@@ -29,14 +29,14 @@ TIMED_SECONDS = 5.0
 
 def run_dry(order: Order, *, as_json: bool) -> int:
     """Rehearse, then measure and print; the exit code of the first that fails."""
-    with forwarded_signals() as forward_to:
-        for what in ("rehearse", "json" if as_json else "table"):
-            command = [sys.executable, "-P", "-m", "trainer.cli.dry_run", order.to_json(), what]
+    for what in ("rehearse", "json" if as_json else "table"):
+        command = [sys.executable, "-P", "-m", "trainer.cli.dry_run", order.to_json(), what]
+        with forwarded_signals() as forward_to:
             process = subprocess.Popen(command, stdin=subprocess.DEVNULL, env=worker_environment())
             forward_to(process)
             code = process.wait()
-            if code:
-                return BY_SIGNAL.get(-code, code if code > 0 else FAILURE)
+        if code:
+            return BY_SIGNAL.get(-code, code if code > 0 else FAILURE)
     return DONE
 
 
@@ -92,7 +92,8 @@ def lines(found: DryRun) -> list[str]:
         step += f"; {found.data_wait:.0%} of it waiting for data"
     memory = _size(found.peak_memory)
     if found.data_processes:
-        memory += f", and {found.data_processes} processes for data with {_size(found.cache_memory)} of decoded items"
+        processes = f"{found.data_processes} data-loading process{'es' if found.data_processes > 1 else ''}"
+        memory += f", and {processes} with {_size(found.cache_memory)} of decoded items"
     elif found.cache_memory:
         memory += f", {_size(found.cache_memory)} of it decoded items"
     epoch = f"{_time(found.epoch_seconds)} of {found.steps_per_epoch:,} steps and their share of the validations"

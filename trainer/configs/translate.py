@@ -67,7 +67,9 @@ def problems_of(
         elif kind == "missing" and isinstance(at[-1], int):
             problems.append(Problem(value_place(document, at), at, "required item is missing"))
         elif kind == "union_tag_not_found" and isinstance(value_at(document.value, at), str):
-            expected[at], found[at] = ["a mapping"], describe(value_at(document.value, at))
+            word = value_at(document.value, at)
+            expected[at], found[at] = ["a mapping"], describe(word)
+            hints[at] = {None if at[0] in SECTIONS and len(at) == 1 else f"Write {{name: {word}}}."}
         elif kind in ("missing", "union_tag_not_found"):
             at = at if kind == "missing" else (*at, "name")  # what tells the kinds of a section apart
             problems.append(Problem(value_place(document, at), at, "required key is missing"))
@@ -81,7 +83,7 @@ def problems_of(
             message = item["msg"].removeprefix("Value error, ").removeprefix("Assertion failed, ")
             problems.append(Problem(value_place(document, at), at, message))
     for at, choices in expected.items():
-        meant = hints[at].pop() if len(hints.get(at, ())) == 1 else None  # of several forms none is the right one
+        meant = hints[at].pop() if len(hints[at]) == 1 else None  # of several forms none is the one that is meant
         wanted = " or ".join(dict.fromkeys(choices))
         message = f"expected {wanted}, found {found[at]}"
         if len(at) == 1 and at[0] in SECTIONS and isinstance(value_at(document.value, at), str):

@@ -10,6 +10,9 @@ import numpy as np
 from trainer import TrainerError
 from trainer.datasets.dataset import ArrayDataset, Dataset, Subset
 
+_MOST_LOOKED_AT = 16
+"""Items that are read where the first ones can't be used."""
+
 
 def labels_of(dataset: Dataset) -> np.ndarray:
     """int64 [N]: the class of each item: the data set's attribute `labels`, or that of the one that it is made of.
@@ -34,6 +37,29 @@ def most_objects(datasets: Iterable[Dataset]) -> int | None:
     counts = [_column(dataset, "object_counts", "") for dataset in datasets]
     known = [column for column in counts if column is not None]
     return max(int(column.max(initial=0)) for column in known) if known and len(known) == len(counts) else None
+
+
+def require_fields(dataset: Dataset, fields: Iterable[str], split: str) -> None:
+    """Refuse a data set of another kind than a task needs; told by its first usable item.
+
+    Raises:
+        TrainerError: the item has not all of the fields.
+    """
+    for index in range(min(len(dataset), _MOST_LOOKED_AT)):
+        try:
+            item = dataset[index]
+        except TrainerError:
+            continue
+        missing = [name for name in fields if name not in item]
+        if missing:
+            raise TrainerError(
+                f"the task needs {', '.join(missing)} of each item, which the data do not have",
+                where=f"{split}: {dataset.source(index)}",
+                found=", ".join(item),
+                expected=", ".join(fields),
+                hint="`trainer list` tells which recipe fits which data; `data.reader` names another format.",
+            )
+        return
 
 
 def _column(dataset: Any, attribute: str, field: str) -> np.ndarray | None:

@@ -67,4 +67,4 @@ def rounded(node: Node, precision: DType | None) -> Node:
 
 def widened(x: Tensor) -> Tensor:
     """`x`, where autocast is on and it has 16 bits in float32: for what should not be computed in 16 bits."""
-    return x if current() is None or not x.dtype.is_half else wrapped(p.cast(x.node, dtypes.float32), x)
+    return x if _precision.get() is None or not x.dtype.is_half else wrapped(p.cast(x.node, dtypes.float32), x)

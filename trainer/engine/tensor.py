@@ -98,8 +98,9 @@ class Tensor:
 
     def numpy(self) -> np.ndarray:
         """A copy of the values as a NumPy array; bfloat16, which NumPy has not, comes as float32."""
-        view = self._read("numpy").view()
-        return half.from_bits(view) if self.dtype is dtypes.bfloat16 else np.array(view, order="C")
+        storage = self._read("numpy")
+        view = storage.view()
+        return half.from_bits(view) if storage.dtype is dtypes.bfloat16 else np.array(view, order="C")
 
     def read_into(self, target: memoryview) -> None:
         """Copy the values, row-major, into memory of the caller's: bytes, of the tensor's size."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trainer import TrainerError
-from trainer.datasets.known import category_ids_of
+from trainer.datasets.known import category_ids_of, require_fields
 from trainer.datasets.readers import Opening, read_splits
 from trainer.engine import State, Tensor
 from trainer.engine.nn import Module
@@ -90,8 +90,15 @@ class Task:
             )
         return self.config.data.root
 
-    def read_splits(self) -> dict[str, Dataset]:
-        """The data sets that `data.reader` describes, by split. Raises `TrainerError` as the reader does."""
+    def read_splits(self, *fields: str) -> dict[str, Dataset]:
+        """The data sets that `data.reader` describes, by split.
+
+        Args:
+            fields: what the task needs of each item: "image", "boxes", ….
+
+        Raises:
+            TrainerError: as the reader does; the items of a split have no such field.
+        """
         data = self.config.data
         if data.reader is None:
             raise TrainerError(
@@ -99,7 +106,10 @@ class Task:
                 where="data.reader",
                 expected="data: {root: a folder, reader: {name: coco, …}}",
             )
-        return read_splits(data.reader, self.data_root(), seed=self.config.seed, opening=self.opening)
+        splits = read_splits(data.reader, self.data_root(), seed=self.config.seed, opening=self.opening)
+        for split, dataset in splits.items():
+            require_fields(dataset, fields, split)
+        return splits
 
     def build(self) -> None:
         """Make models and optimisers and keep them as attributes. `self.plan` is set by then."""

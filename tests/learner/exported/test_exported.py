@@ -15,8 +15,10 @@ import pytest
 
 from tests.learner.exported.models import CARD, EXACT, PIPELINES, features, pictures, predicted, written
 from trainer import TrainerError, engine
+from trainer.engine.safetensors import decoded, encoded
 from trainer.learner import inference
 from trainer.learner.exported import read_exported, write_exported
+from trainer.learner.exported.manifest import ENTRY
 from trainer.learner.inference import Pipeline, TransformPicture
 from trainer.learner.inference.finishing import Arrays, Finishing
 
@@ -144,3 +146,41 @@ def test_python_within_the_network_is_refused_with_its_line(tmp_path: Path) -> N
     with pytest.raises(TrainerError, match="host call") as raised:
         write_exported(tmp_path / "model", pipeline, numerics=EXACT, card=CARD)
     assert "test_exported.py:" in str(raised.value.where)
+
+
+# --- hostile manifests ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda m: m["evaluation"]["metrics"].append({"name": "./evil.py:Metric"}), "settings of evaluation"),
+        (lambda m: m["evaluation"]["data"].update(reader={"name": "/tmp/evil.py:Reader"}), "settings of evaluation"),
+        (lambda m: m["evaluation"]["data"].update(reader={"name": "coco", "images": "../x"}), "settings of evaluation"),
+        (lambda m: m["evaluation"]["data"].update(reader={"name": "coco", "images": "/etc"}), "settings of evaluation"),
+        (lambda m: m["prepare"].insert(0, m["prepare"][0]), "the first step, and no other, is decode"),
+        (lambda m: m["prepare"][1].update(settings={"size": [16]}), "size"),
+        (lambda m: m["prepare"][1].update(transform="os:system"), "parameters"),
+        (lambda m: m["finish"][0].update(name="tile"), "other parameters"),
+        (lambda m: m["finish"][0].update(version=2), "another version of the step softmax"),
+        (lambda m: m["finish"].append(m["finish"][0]), "do not fit"),
+        (lambda m: m.update(kind="detections"), "the result is none of detections"),
+        (lambda m: m["class_names"].append("more"), "the result's scores"),
+        (lambda m: m["input"].update(sizes=[[16, 25]]), "other programs than one for each size"),
+        (lambda m: m["input"].update(channels=1), "the input of the program"),
+        (lambda m: m["card"].update(metrics={"valid/accuracy": "high"}), "the card's metrics"),
+        (lambda m: m["card"].update(html="<script>"), "fields"),
+        (lambda m: m.update(category_ids=[1]), "category ids"),
+        (lambda m: m.update(code="import os"), "fields"),
+        (lambda m: m.update(version=2), "another version of the format"),
+    ],
+)
+def test_a_manifest_that_was_tampered_with_is_refused(change: Any, said: str, tmp_path: Path) -> None:
+    written(tmp_path / "good", "classification")
+    arrays, metadata = decoded((tmp_path / "good").read_bytes(), "")
+    manifest = json.loads(metadata[ENTRY])
+    change(manifest)
+    (tmp_path / "bad").write_bytes(encoded(arrays, {**metadata, ENTRY: json.dumps(manifest)}))
+    with pytest.raises(TrainerError, match=said) as raised:
+        read_exported(tmp_path / "bad")
+    assert str(tmp_path / "bad") in str(raised.value)

@@ -23,7 +23,7 @@ WORST = 5
 
 
 def describe(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("run", metavar="RUN", help="a run directory, its name below runs/, or a checkpoint")
+    parser.add_argument("run", metavar="RUN", help="a run, its name below runs/, a checkpoint or an exported file")
     parser.add_argument("--split", default="valid", metavar="NAME", help="train, valid (default), test or another")
     parser.add_argument("--data", metavar="FOLDER", help="other data than the run's own")
     parser.add_argument("--weights", default="best", metavar="W", help="best (default), latest, or a checkpoint's name")

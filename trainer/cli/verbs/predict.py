@@ -26,7 +26,7 @@ DEFAULT_OUT = "predictions"
 
 
 def describe(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("run", metavar="RUN", help="a run directory, its name below runs/, or a checkpoint")
+    parser.add_argument("run", metavar="RUN", help="a run, its name below runs/, a checkpoint or an exported file")
     parser.add_argument(
         "inputs", nargs="+", metavar="INPUT", help="picture files, folders, patterns, or - for paths on standard input"
     )

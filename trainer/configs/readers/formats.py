@@ -16,7 +16,7 @@ _Classes = Annotated[tuple[str, ...], Field(min_length=1)]
 _Unit = Literal["characters", "bytes", "words"]
 
 
-_OBJECTS = ("image", "boxes", "labels", "crowd", "area", "image_id", "size")
+_OBJECTS = ("image", "boxes", "labels", "crowd", "area", "image_id", "size", "placement")
 
 
 class _Images(Reading):
@@ -107,7 +107,7 @@ class YoloReader(_Images):
     """YOLO: a text file of boxes for each image."""
 
     code: ClassVar[str] = "yolo:YoloDataset"
-    gives: ClassVar[tuple[str, ...]] = ("image", "boxes", "labels", "image_id", "size")
+    gives: ClassVar[tuple[str, ...]] = ("image", "boxes", "labels", "image_id", "size", "placement")
     paths: ClassVar[tuple[str, ...]] = ("images", "labels", "image_set", "classes")
 
     name: Literal["yolo"]

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from trainer.configs.readers import OwnReader, Reading
     from trainer.datasets.layouts import Layout
 
-_PATHS = ("images", "annotations", "segments", "labels", "masks", "targets", "file", "folder", "image_set")
-"""The settings of readers that are paths in `data.root`, where they are texts; `labels` and `masks` may be others."""
 AUTO = "auto"
 Splits = TypeVar("Splits", bound=Mapping[str, Any])
 _READ: WeakValueDictionary[int, Reading] = WeakValueDictionary()
@@ -197,7 +195,7 @@ def has_files(config: Reading, root: Path) -> bool:
         words = words_of_splits(config, root).values()
     except TrainerError:
         return False
-    paths = [value for name, value in config.settings().items() if name in _PATHS and isinstance(value, str)]
+    paths = [value for name, value in config.settings().items() if name in config.paths and isinstance(value, str)]
     return any(all((root / path.replace(SPLIT, word or "")).exists() for path in paths) for word in words)
 
 

@@ -34,8 +34,8 @@ class LoadedProgram:
 
     def __init__(self, document: ProgramDocument, states: Mapping[str, State]) -> None:
         self._document = document
-        self._fixed = None if document.has_any_batch else document.graph(None)
-        graph = self._fixed or document.graph(1)  # which checks it
+        self._has_any_batch = document.has_any_batch
+        self._first = graph = document.graph(1 if document.has_any_batch else None)  # which checks it
         self.arrays = {name: states[name] for name in graph.arrays}
         self.inputs = {name: (node.dtype, self._extents(INPUT, name, node)) for name, node in graph.inputs.items()}
         self.outputs = {name: (node.dtype, self._extents("", name, node)) for name, node in graph.outputs.items()}
@@ -45,11 +45,11 @@ class LoadedProgram:
     @property
     def has_any_batch(self) -> bool:
         """Whether it takes batches of every size along the first axis of its inputs."""
-        return self._fixed is None
+        return self._has_any_batch
 
     def _extents(self, kind: str, name: str, node: Node) -> Extents:
         """The shape of an input or output, in which the batch stands by its name."""
-        if self._fixed is not None:
+        if not self._has_any_batch:
             return node.shape
         content = self._document.content
         if kind == INPUT:
@@ -78,7 +78,7 @@ class LoadedProgram:
 
     def _check_input(self, name: str, tensor: Tensor, batch: int) -> None:
         dtype, shape = self.inputs[name]
-        if self._fixed is None and batch > 0:
+        if self._has_any_batch and batch > 0:
             shape = (batch, *shape[1:])
         if (tensor.dtype, tensor.shape) != (dtype, shape):
             found, expected = f"{tensor.dtype}{list(tensor.shape)}", _listed(dtype, shape)
@@ -86,7 +86,8 @@ class LoadedProgram:
 
     def _replay(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
         """Traced: called once for each batch size, and again for one that was not used for long."""
-        graph = self._fixed or self._document.graph(next(iter(inputs.values())).shape[0] if inputs else 1)
+        batch = next(iter(inputs.values())).shape[0] if self._has_any_batch and inputs else 1
+        graph = self._first if batch == 1 else self._document.graph(batch)
         instead = {leaf: inputs[name].node for name, leaf in graph.inputs.items()}
         instead |= {leaf: self.arrays[name].node for name, leaf in graph.arrays.items()}
         news = iter(replaced([*graph.updates.values(), *graph.outputs.values()], instead))

@@ -141,7 +141,8 @@ def _summable(node: Node, dtype: DType | None) -> Node:
 
 def _total(name: str, build: Any, x: Any, axis: Axis, dtype: DType | None, keepdims: bool) -> Tensor:
     tensor = widened(as_tensor(x, operation=name))
-    return _over(name, tensor, axis, keepdims, lambda node, axes: _in_stages(build, _summable(node, dtype), axes))
+    axes = rising_axes(name, axis, tensor.ndim)
+    return wrapped(_kept(_in_stages(build, _summable(tensor.node, dtype), axes), axes, tensor, keepdims), tensor)
 
 
 def _in_stages(build: Any, node: Node, axes: Axes) -> Node:

@@ -149,15 +149,16 @@ def reached(starts: Iterable[_Element], following: Callable[[_Element], Iterable
 
 def uncomputed(outputs: Sequence[Node]) -> list[Node]:
     """As `topological`, without what a node with a value was computed from."""
-    found = list(dict.fromkeys(outputs))
-    seen = set(found)
+    seen = dict.fromkeys(outputs)
+    found = list(seen)
     for node in found:  # which grows
         if node.value is None:
             for source in node.inputs:
                 if source not in seen:
-                    seen.add(source)
+                    seen[source] = None
                     found.append(source)
-    return sorted(found, key=_SEQUENCE)
+    found.sort(key=_SEQUENCE)
+    return found
 
 
 _SEQUENCE = operator.attrgetter("sequence")

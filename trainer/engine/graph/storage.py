@@ -114,12 +114,15 @@ class Storage:
         "updates", "writes",
     )  # fmt: skip
 
-    def __init__(self, shape: Shape, dtype: DType, *, is_state: bool = False, name: str = "") -> None:
+    def __init__(
+        self, shape: Shape, dtype: DType, *, is_state: bool = False, name: str = "", layout: Layout | None = None,
+        block: np.ndarray | None = None, address: int = 0,
+    ) -> None:  # fmt: skip
         self.shape, self.dtype, self.is_state, self.name = shape, dtype, is_state, name
-        self.layout = Layout.row_major(len(shape))
+        self.layout = layout or Layout.row_major(len(shape))
         self.owner: Memory = HOST
-        self.block: Any = None
-        self._address = 0
+        self.block: Any = block
+        self._address = address
         self.settled = False
         self.writes = 0
         self.updates: tuple[list[int], ...] = ()
@@ -196,7 +199,7 @@ class Storage:
 
     def view(self) -> np.ndarray:
         """The elements as a strided NumPy array of the logical shape; on the host it shares the memory."""
-        return self._logical(self.flat())
+        return self._logical(self.flat() if self.owner is not HOST or self.block is None else self.block)
 
     def _logical(self, memory: np.ndarray) -> np.ndarray:
         shape, size = self.shape, math.prod(self.shape)

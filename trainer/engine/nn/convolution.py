@@ -24,16 +24,9 @@ class _Convolution(Module):
     is_transposed = False
 
     def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: Pair,
-        stride: Pair = 1,
-        padding: Pair = 0,
-        dilation: Pair = 1,
-        groups: int = 1,
-        bias: bool = True,
-    ) -> None:
+        self, in_channels: int, out_channels: int, kernel_size: Pair, stride: Pair = 1, padding: Pair = 0,
+        dilation: Pair = 1, groups: int = 1, bias: bool = True,
+    ) -> None:  # fmt: skip
         if groups < 1 or in_channels % groups or out_channels % groups:
             raise TrainerError(
                 f"{type(self).__name__}: channels can't be split into groups",
@@ -78,29 +71,16 @@ class ConvTranspose2d(_Convolution):
     is_transposed = True
 
     def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: Pair,
-        stride: Pair = 1,
-        padding: Pair = 0,
-        output_padding: Pair = 0,
-        groups: int = 1,
-        bias: bool = True,
-        dilation: Pair = 1,
-    ) -> None:
+        self, in_channels: int, out_channels: int, kernel_size: Pair, stride: Pair = 1, padding: Pair = 0,
+        output_padding: Pair = 0, groups: int = 1, bias: bool = True, dilation: Pair = 1,
+    ) -> None:  # fmt: skip
         super().__init__(in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias)
         self.output_padding = pair(output_padding)
 
     def forward(self, x: Tensor) -> Tensor:
         self._check(x)
         y = functions.convolution_transpose(
-            x,
-            self.weight,
-            stride=self.stride,
-            padding=self.padding,
-            output_padding=self.output_padding,
-            dilation=self.dilation,
-            groups=self.groups,
-        )
+            x, self.weight, stride=self.stride, padding=self.padding, output_padding=self.output_padding,
+            dilation=self.dilation, groups=self.groups,
+        )  # fmt: skip
         return self._with_bias(y)

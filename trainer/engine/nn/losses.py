@@ -68,13 +68,9 @@ def cross_entropy(
 
 
 def _soft_cross_entropy(
-    logits: Tensor,
-    shares: Tensor,
-    weight: Tensor | None,
-    label_smoothing: float,
-    reduction: str,
+    logits: Tensor, shares: Tensor, weight: Tensor | None, label_smoothing: float, reduction: str,
     sample_weight: Tensor | None,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     classes = logits.shape[1]
     if label_smoothing:
         shares = shares * (1 - label_smoothing) + label_smoothing / classes

@@ -115,13 +115,9 @@ class _InstanceNorm(_Tracked):
     """
 
     def __init__(
-        self,
-        num_features: int,
-        eps: float = 1e-5,
-        momentum: float = 0.1,
-        affine: bool = False,
+        self, num_features: int, eps: float = 1e-5, momentum: float = 0.1, affine: bool = False,
         track_running_stats: bool = False,
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__(num_features, eps, momentum, affine, track_running_stats)
 
     def _track(self, found: Moments, correction: float) -> None:

@@ -24,9 +24,7 @@ _NO_ARITHMETIC = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """`operations`: multiplications, additions and other arithmetic on elements, one each (a fused multiply-add is
-    two); None where that is not known. `dtype`: what contractions compute in.
-    """
+    """`operations`: arithmetic on elements, a fused multiply-add is two; None if unknown. `dtype`: of contractions."""
 
     nbytes: int
     operations: int | None

@@ -16,9 +16,7 @@ from trainer.engine.tracing.trace import Traced
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A buffer that is alive at the peak, from launch `first` to launch `last`; `made_by` is the launch that writes it
-    first, `module` the module that this launch works for ("" where there is none, or several).
-    """
+    """A buffer alive at the peak, from launch `first` to `last`; launch `made_by` writes it, for `module` (or "")."""
 
     label: str
     dtype: str

@@ -75,9 +75,7 @@ def _fit(contraction: Node, root: Node, body: Body, plan: Partition) -> Fused | 
 
 
 def exchanges(operands: Sequence[View], others: Sequence[View], epilogue: Epilogue, write: View) -> Exchanges:
-    """(output, input) where an epilogue reads an array of the output's size and layout, at each element just before it
-    is stored (`spec.EpilogueOperand`), and the item reads it in no other way. `others` are its operands.
-    """
+    """(output, input) where an epilogue reads an array like the output as it is stored, and nothing else reads it."""
     target, found = write.buffer, []
     for operand, view in zip(epilogue.operands, others, strict=True):
         source = view.buffer

@@ -115,9 +115,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Reduce:
-    """Reductions of the iteration space along `axes`, one operation for each stored term. The order of a sum comes from
-    the number of reduced elements alone (`loops.reduction_block`, `spec.Reduction`).
-    """
+    """Reductions along `axes`, one operation for each stored term, in the order of `spec.Reduction`."""
 
     operations: tuple[str, ...]
     axes: tuple[int, ...]

@@ -94,9 +94,8 @@ def per_item() -> Iterator[None]:
         _per_item.reset(token)
 
 
-def is_per_item() -> bool:
-    """Whether a `per_item` block is open."""
-    return _per_item.get()
+is_per_item = _per_item.get
+"""Whether a `per_item` block is open."""
 
 
 def get(name: str | Device) -> Device:
@@ -114,7 +113,7 @@ def get(name: str | Device) -> Device:
 
 def current() -> Device:
     """The device that evaluates now: the innermost `device(...)`, or the default."""
-    return _override.get() or get(_default)
+    return _override.get() or _devices.get(_default) or get(_default)  # type: ignore[arg-type]
 
 
 def set_default_device(name: str | Device) -> None:

@@ -1,6 +1,4 @@
-"""What a function can see without being handed it: closure cells, globals that its code reads, and attributes that its
-code names on the objects in reach, through the functions, methods, properties and modules that it names.
-"""
+"""What a function can see: closure cells, globals that its code reads, attributes that it names, and so on."""
 
 from __future__ import annotations
 

@@ -107,7 +107,14 @@ class Traced(Generic[Parameters, Result]):
             new.retraces = entry.retraces + 1
             entry = self._entries[key] = new
             self._entries.move_to_end(key)
-            self._warn_of_retraces(entry, replaced)
+            if entry.retraces == MANY_RETRACES:
+                warnings.warn(
+                    f"a traced step has been traced again {MANY_RETRACES} times for one signature, each of which "
+                    f"compiles: {replaced} is another object than in the call before; keep one object and change its "
+                    "states",
+                    RuntimeWarning,
+                    stacklevel=2,
+                )
         else:
             self._entries.move_to_end(key)
             self._check_numbers(entry, numbers)
@@ -204,15 +211,6 @@ class Traced(Generic[Parameters, Result]):
         """The arguments that have attributes, by name."""
         kinds = (*PLAIN, *ARRAYS)
         return [(name_of(self.function, where), value) for where, value in leaves if not isinstance(value, kinds)]
-
-    def _warn_of_retraces(self, entry: _Entry, replaced: str) -> None:
-        if entry.retraces == MANY_RETRACES:
-            warnings.warn(
-                f"a traced step has been traced again {MANY_RETRACES} times for one signature, each of which compiles: "
-                f"{replaced} is another object than in the call before; keep one object and change its states",
-                RuntimeWarning,
-                stacklevel=3,
-            )
 
     def _check_numbers(self, entry: _Entry, numbers: list[tuple[str, Any]]) -> None:
         for (where, before), (_, now) in zip(entry.numbers, numbers, strict=True):

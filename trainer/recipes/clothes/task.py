@@ -28,7 +28,7 @@ class Clothes(Task):
     options: Options
 
     def data(self) -> DataSplits:
-        splits = self.read_splits()
+        splits = self.read_splits("image", "label")
         self.class_names = splits["train"].class_names
         return DataSplits(**loaders(splits, self.config))
 

@@ -32,7 +32,7 @@ _LOSSES = ("loss", "class_loss", "box_loss")
 _OBJECTS = ("image_id", "classes", "scores", "boxes", "true_classes", "true_boxes")
 
 DECLARATION = Declaration(
-    fields=("image", "boxes", "labels", "image_id", "size"),
+    fields=("image", "boxes", "labels", "image_id", "placement"),
     train=Returns(_LOSSES),
     valid=Returns(_LOSSES, {"objects": _OBJECTS}),
 )

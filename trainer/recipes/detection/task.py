@@ -44,7 +44,7 @@ class Detection(Task):
     options: Options
 
     def data(self) -> DataSplits:
-        splits = self.read_splits()
+        splits = self.read_splits("image", "boxes", "labels", "image_id", "placement")
         self.class_names = tuple(splits["train"].class_names)
         return DataSplits(**loaders(splits, self.config))
 

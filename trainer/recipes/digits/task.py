@@ -28,7 +28,7 @@ class Digits(Task):
         size = self.options.size
         splits = {
             name: part if gives_batches(part) else Pipeline(part, [Resize((size, size))], self.config.seed)
-            for name, part in self.read_splits().items()
+            for name, part in self.read_splits("image", "label").items()
         }
         self.class_names = splits["train"].class_names
         made = loaders(splits, self.config, augmentation=RandomShift(self.options.shift))

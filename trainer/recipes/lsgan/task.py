@@ -29,7 +29,7 @@ class LSGAN(Task):
     options: Options
 
     def data(self) -> DataSplits:
-        splits = DataSplits(**loaders(self.read_splits(), self.config))
+        splits = DataSplits(**loaders(self.read_splits("image"), self.config))
         self.size = splits.train.batch(0, 0)["image"].shape[2]
         return splits
 

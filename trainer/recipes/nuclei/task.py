@@ -35,7 +35,7 @@ class Nuclei(Task):
     options: Options
 
     def data(self) -> DataSplits:
-        read = self.read_splits()
+        read = self.read_splits("image", "masks", "labels", "crowd", "image_id")
         if self.options.rare > 1:
             read["train"] = balanced(read["train"], self.options.rare, self.opening)
         splits = {name: Alike(InstanceMaps(part)) for name, part in read.items()}

@@ -32,7 +32,7 @@ class Pix2Pix(Task):
         if reader is not None and reader.name == "pairs" and (root / CLASSES).exists():
             splits = mark_read(reader, read_map_tiles(root, self.opening))
         else:
-            splits = self.read_splits()
+            splits = self.read_splits("image", "target")
         return DataSplits(**loaders(splits, self.config))
 
     def build(self) -> None:

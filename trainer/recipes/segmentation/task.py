@@ -26,7 +26,7 @@ class Segmentation(Task):
 
     def data(self) -> DataSplits:
         """Windows of training pictures at random, all of the others once."""
-        splits = self.read_splits()
+        splits = self.read_splits("image", "mask")
         self.class_names = list(splits["train"].class_names)
         tile, margin = self.options.tile, self.options.margin
         tiled = {name: part if name == "train" else Tiles(part, tile, margin) for name, part in splits.items()}

@@ -74,7 +74,7 @@ def check(
     x = laid_out(x, order)
     result = laid_out(np.full(kernel.output_shape, -1, np.int32), output_order)
     call = compiled(kernel.render("kernel"), narrow=narrow)
-    call(addresses([x, result]), reversed(range(kernel.tasks)))
+    call([*addresses([x, result]), kernel.rows], reversed(range(kernel.tasks)))
     np.testing.assert_array_equal(result, plain_argmax(from_bfloat16(x) if dtype is bfloat16 else x, kernel))
 
 

@@ -29,8 +29,8 @@ def _reduced_shape(name: str, *, needs_elements: bool) -> table.ShapeRule:
         x, axes = inputs[0], table.axes_of(attributes)
         last = -1
         for axis in axes:
-            table.check_axis(name, axis, len(x.shape))
-            if axis <= last:
+            if not last < axis < len(x.shape):
+                table.check_axis(name, axis, len(x.shape))
                 raise refusal(name, "axes repeat or are not in order", found=list(axes), expected="rising axes")
             last = axis
         if needs_elements and 0 in x.shape and any(x.shape[axis] == 0 for axis in axes):

@@ -16,9 +16,7 @@ from trainer.engine.targets.cpu.templates import template_of
 CHOICE = ".choice"
 
 ENOUGH_IMAGES = 8
-"""What is chosen for so many images is chosen for more: only the number of tasks grows. Of 44 kernels of a ResNet-18
-step with 16 images the model's own choices are the same for 36, and differ in the sizes of tasks for the others.
-"""
+"""What is chosen for so many images is chosen for more (for 36 of 44 kernels of ResNet-18 at 16 the same)."""
 
 
 def choose(spec: Any, machine: Machine | None = None) -> Any:

@@ -202,7 +202,8 @@ class Program:
 
     def run_at(self, inputs: Sequence[int]) -> Run:
         """As `run`, on inputs that lie at these addresses; the caller holds the pool's lock."""
-        if self._arena_generation != self.device.arena.generation or self.memory.size > self.device.arena.size:
+        device = self.device
+        if self._arena_generation != device.arena.generation or self.memory.size > device.arena.size:
             self._bind_arena()
         if self._moves != moves[0]:
             self._bind_storages()
@@ -215,14 +216,13 @@ class Program:
             slot = _free_slot(result)
             for position, offset in result.places:
                 words[position] = slot.address + offset
-            storage = Storage(result.shape, result.buffer.dtype)
-            storage.put(slot.lease(), result.layout, address=slot.address)
-            results.append(storage)
-        if self.device.poison:
-            self.device.arena.poison()
-        tuner, recording = self.device.tuner if self.flush else None, self.device.recording
+            block, dtype = slot.lease(), result.buffer.dtype
+            results.append(Storage(result.shape, dtype, layout=result.layout, block=block, address=slot.address))
+        if device.poison:
+            device.arena.poison()
+        tuner, recording = device.tuner if self.flush else None, device.recording
         if self.single and not self.flush and recording is None:
-            self.device.pool.run(self._tape_address, len(self.launches), alone=True)
+            device.pool.run(self._tape_address, len(self.launches), alone=True)
             return results
         if tuner is not None:
             tuner.before(self)

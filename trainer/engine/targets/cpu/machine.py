@@ -10,9 +10,7 @@ from trainer.engine.targets.cpu import native
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """Vector registers in units of 64 bytes, the second-level cache of a core, and whether it multiplies pairs of
-    bfloat16 (AVX-512-BF16) and quads of 8-bit integers (AVX-512-VNNI), and either by tiles (AMX).
-    """
+    """Vector registers of 64 bytes, a core's second-level cache, and what multiplies pairs, quads, and by tiles."""
 
     vectors: int
     level2_bytes: int = 1 << 20

@@ -142,6 +142,13 @@ def object_counts() -> tuple[int, int]:
     return _counts["compiled"], _counts["cached"]
 
 
+def assembly(ir: str, target: Target | None = None) -> str:
+    """The assembly text of a module, to look at what a kernel became."""
+    target = target or host_target()
+    with llvm.parse_assembly(_for_target(ir, target)) as module:
+        return str(_machine(target).emit_assembly(module))
+
+
 def _for_target(ir: str, target: Target) -> str:
     """The module with its lookups spelled for the target."""
     triple = target.triple or llvm.get_process_triple()

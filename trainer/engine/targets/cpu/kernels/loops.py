@@ -107,9 +107,7 @@ def counted_loop(
     writer: Writer, start: Integer, stop: Integer, step: Integer, name: str, carried: Sequence[Typed] = (),
     index: str = "i",
 ) -> Iterator[Loop]:  # fmt: skip
-    """As `Writer.loop`, with blocks named for `name`: what it does stands in the text. The body may set another
-    `step`; after the loop `next` holds the last values, or the first ones where there was no turn.
-    """
+    """As `Writer.loop`, with named blocks; the body may set `step`, and `next` holds the last values after it."""
     before, head, latch, after = guarded(writer, name, f"icmp ult i64 {start}, {stop}")
     following = f"%{writer.fresh('next')}"
     place = writer.value(f"phi i64 [ {start}, %{before} ], [ {following}, %{latch} ]", index)

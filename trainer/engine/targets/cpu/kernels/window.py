@@ -1,4 +1,4 @@
-"""The maximum of each window, or where it lies, with shapes and strides baked in.
+"""The maximum of each window, or where it lies, with strides and the extents of an image baked in.
 
 Vectors run along channels where those are contiguous (channels-last), else along output columns. A window position in
 the padding is replaced by the nearest one inside the image, which the window holds anyway: seen twice, it changes
@@ -84,7 +84,7 @@ class WindowArgmax:
         return 0 if 0 in self.output_shape else -(-self.rows // self.rows_per_task)
 
     def render(self, name: str) -> str:
-        """The module text, exporting `void name(ptr arguments, i64 task)`; arguments are two addresses: x, indices."""
+        """The module text, exporting `void name(ptr arguments, i64 task)`; arguments: x, indices, and `rows`."""
         for size, (low, high), dilation, window in zip(
             self.shape[2:], self.padding, self.dilation, self.window, strict=True
         ):
@@ -120,7 +120,7 @@ class _WindowArgmax:
             [kernel.output_shape[axis] for axis in axes],
             [source_strides, [kernel.output_strides[axis] for axis in axes], *per_axis],
         )
-        first, last = loops.bounds(writer, "%task", kernel.rows_per_task, kernel.rows)
+        first, last = loops.bounds(writer, "%task", kernel.rows_per_task, loops.word(writer, 2))
         with loops.each_point(writer, arguments, len(axes), first, last) as places:
             self._row(places)
         return writer.module(name)

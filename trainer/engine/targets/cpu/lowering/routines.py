@@ -48,7 +48,7 @@ def expand_window(expansion: Expansion, work: Work) -> None:
         x.dtype, _four(x.shape), call.attribute("window"), call.attribute("strides"), call.attribute("padding"),
         call.attribute("dilation"), _four(x.strides), _four(target.strides), call.operation.name == "window_max",
     )  # fmt: skip
-    expansion.add(replace(work, spec=Routine.of(kernel, x, target), label=f"{work.label} {x.shape}"))
+    expansion.add(replace(work, spec=Routine.of(kernel, x, target, kernel.rows), label=f"{work.label} {x.shape}"))
 
 
 def expand_window_gradient(expansion: Expansion, work: Work) -> None:
