@@ -163,8 +163,8 @@ def _loader(task: Task, split: str, facts: Mapping[str, Any]) -> tuple[Loader, D
     """
     read, found = task.read_splits, dict[str, Any]()
 
-    def only_this() -> dict[str, Dataset]:
-        found.update(read())
+    def only_this(*fields: str) -> dict[str, Dataset]:
+        found.update(read(*fields))
         chosen = next(iter(found.values())) if split not in found and len(found) == 1 else found.get(split)
         if chosen is None:
             raise _no_split(split, found)
