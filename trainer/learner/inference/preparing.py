@@ -222,6 +222,8 @@ def _step(section: Any) -> Step:
             found=section.name, expected=", ".join((*_TRANSFORMS, *_OF_TARGETS)),
         )  # fmt: skip
     settings = {key: value for key, value in section.settings().items() if key != "probability"}
+    if settings.pop("to_largest", False):  # of a data set, which a picture of another source is not part of
+        settings["size"], settings["multiple"] = None, settings["multiple"] or 1
     return TransformPicture(section.name, settings)
 
 

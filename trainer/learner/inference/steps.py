@@ -55,12 +55,9 @@ class Placement:
 
     def boxes(self, boxes: np.ndarray) -> np.ndarray:
         """Boxes float32 [N, 4] (left, top, right, bottom) of the frame in pixels of the original picture."""
-        across, down = (
-            np.float32(extent) * np.float32(1 / shown)
-            for extent, shown in ((self.size[1], self.width), (self.size[0], self.height))
-        )
-        start = np.array([self.left, self.top, self.left, self.top], np.float32)
-        return (boxes - start) * np.array([across, down, across, down], np.float32)
+        across, down = self.size[1] / self.width, self.size[0] / self.height
+        start = np.array([-self.left * across, -self.top * down] * 2, np.float32)
+        return boxes * np.array([across, down] * 2, np.float32) + start
 
     def visible(self) -> tuple[slice, slice]:
         """Rows and columns of the frame that show the original picture."""
