@@ -281,6 +281,7 @@ def test_a_file_that_git_does_not_know_changes_the_revision(tmp_path: Path, monk
     assert provenance.revision().endswith("+")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("step", [1, 5])
 def test_a_run_that_was_interrupted_goes_on_where_it_was(step: int, tmp_path: Path) -> None:
     short = ["data.workers=0", "train.epochs=null", "train.steps=6", "train.log_every_steps=1",

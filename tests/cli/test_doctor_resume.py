@@ -49,6 +49,7 @@ def test_a_config_that_resumes_to_the_same_bits_is_told_so_and_leaves_nothing(li
     assert set(line.folder.iterdir()) - before <= {line.folder / "__pycache__"}
 
 
+@pytest.mark.full
 def test_the_first_array_that_differs_is_named(line: Commands) -> None:
     unseeded = TASK.replace("np.linspace(-1, 1, 16, dtype=np.float32)", "np.random.rand(16).astype(np.float32)")
     (line.folder / "line.py").write_text(unseeded)
@@ -67,6 +68,7 @@ def test_what_a_new_process_does_not_have_is_told_from_what_is_random(line: Comm
     assert not json.loads(done.stdout)["first_difference"]["before_the_kill"]
 
 
+@pytest.mark.full
 def test_a_run_that_is_too_short_or_fails_is_said(line: Commands) -> None:
     short = line.finish("doctor", "resume", "line.yaml", "train.epochs=1", "--steps", "3")
     assert short.returncode == 2 and "smaller --steps" in short.stderr

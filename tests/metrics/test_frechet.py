@@ -82,7 +82,7 @@ def test_a_model_for_features_is_named_from_the_file_that_asks_for_it(tmp_path: 
         "    def __init__(self, size):\n        super().__init__(4, size)\n"
     )
     (tmp_path / "config.yaml").write_text(
-        "extends: digits\nmetrics:\n  valid:\n"
+        "extends: lsgan\nmetrics:\n  valid:\n"
         "    - {name: frechet, model: {name: ./features.py:Net, options: {size: 6}, weights: near.safetensors}}\n"
     )
     asked = load(str(tmp_path / "config.yaml"), []).config.metrics.valid[0]

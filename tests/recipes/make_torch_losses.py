@@ -28,6 +28,7 @@ OVERRIDES: Mapping[str, Sequence[str]] = {
     "digits": (),
     "detection": (
         "data.batch_size=2",
+        "schedule.warmup_steps=100",
         "options.width=8",
         "options.blocks=[1, 1, 1, 1]",
         "options.pyramid_channels=16",

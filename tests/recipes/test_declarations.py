@@ -28,6 +28,7 @@ SMALL = {
     "pix2pix": ("options.filters=2",),
     "segmentation": ("options.widths=[4, 8]", "options.flips=false"),
 }
+SLOW = ("detection", "nuclei")
 SETTINGS = ("data.batch_size=1", "data.valid_batch_size=1", "data.workers=0", "data.cache_gb=0.0")
 
 
@@ -63,7 +64,10 @@ def alike(one: Returns, other: Returns) -> bool:
     return set(one.metrics) == set(other.metrics) and roles[0] == roles[1]
 
 
-@pytest.mark.parametrize("recipe", RecipeIndex.built_in().names())
+@pytest.mark.parametrize(
+    "recipe",
+    [pytest.param(name, marks=[pytest.mark.full] if name in SLOW else []) for name in RecipeIndex.built_in().names()],
+)
 def test_a_recipe_declares_what_its_task_does(recipe: str, monkeypatch: pytest.MonkeyPatch) -> None:
     loaded = load(recipe, [*SETTINGS, *SMALL.get(recipe, ())])
     declared = loaded.declaration

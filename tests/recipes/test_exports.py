@@ -77,7 +77,12 @@ def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("recipe", list(SMALL))
+MEASURED = ("clothes", "detection")
+
+
+@pytest.mark.parametrize(
+    "recipe", [pytest.param(name, marks=[] if name == "digits" else [pytest.mark.full]) for name in SMALL]
+)
 def test_an_exported_recipe_predicts_the_same_bits_without_its_code(
     recipe: str, photos: Path, tmp_path: Path, repository: Path
 ) -> None:
@@ -94,7 +99,7 @@ def test_an_exported_recipe_predicts_the_same_bits_without_its_code(
     assert len(set(expected)) > 1
 
 
-@pytest.mark.parametrize("recipe", ["digits", "clothes", "detection"])
+@pytest.mark.parametrize("recipe", ["digits", *(pytest.param(name, marks=pytest.mark.full) for name in MEASURED)])
 def test_an_exported_recipe_measures_what_its_run_does(
     recipe: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -100,6 +100,7 @@ def test_samples_show_what_was_found_and_what_is_there() -> None:
     assert right.caption == "1 are there" and len(right.annotations["masks"]) == 1
 
 
+@pytest.mark.full
 def test_annotations_of_ones_own_are_trained_on(tmp_path: Path) -> None:
     for split in ("train", "val", "test"):
         (tmp_path / "images" / split).mkdir(parents=True)

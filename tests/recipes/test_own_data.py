@@ -42,6 +42,7 @@ RECIPES = {"coco": "detection", "yolo": "detection", "voc": "detection", "image_
 """The recipe that fits the reader of a layout."""
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("recipe", "layout"),
     [("digits", "class_folders_with_splits"), *((RECIPES[reader], name) for name, (_, reader, _) in LAYOUTS.items())],

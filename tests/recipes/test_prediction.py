@@ -78,9 +78,9 @@ def test_tiles_are_stitched_to_what_validation_counts():
     assert result.labels.shape == result.size
 
 
+@pytest.mark.full
 def test_instances_are_those_that_validation_measures():
-    task, splits, model = loaded("nuclei", "options.widths=[8, 8]", "options.rare=1", "data.valid_batch_size=1",
-                                 "data.transforms.valid=[{name: pad, size: 368}]")  # fmt: skip
+    task, splits, model = loaded("nuclei", "options.widths=[8, 8]", "options.rare=1", "data.valid_batch_size=1")
     batch = splits.valid.batch(0, 0)
     maps = []
 

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 from trainer import TrainerError
 from trainer.datasets.known import category_ids_of, require_fields
 from trainer.datasets.readers import Opening, read_splits
+from trainer.datasets.split_words import VALID
+from trainer.datasets.transforms.build import largest_image
 from trainer.engine import State, Tensor
 from trainer.engine.nn import Module
 from trainer.learner.optimizers import Optimizer, optimizer_from
@@ -70,6 +72,9 @@ class Task:
     opening: Opening = Opening()
     """Hears of progress in reading data, and of records that can't be used; the learner sets it before `data`."""
 
+    largest_image: tuple[int, int] | None = None
+    """Maximum height and width of the validation pictures, where a transform of validation pads all to it."""
+
     def __init__(self, config: RunConfig, options: Any = None) -> None:
         self.config, self.options = config, options
 
@@ -109,6 +114,8 @@ class Task:
         splits = read_splits(data.reader, self.data_root(), seed=self.config.seed, opening=self.opening)
         for split, dataset in splits.items():
             require_fields(dataset, fields, split)
+        if VALID in splits and any(one.settings().get("to_largest") for one in data.transforms.of(VALID) or ()):
+            self.largest_image = largest_image(splits[VALID])
         return splits
 
     def build(self) -> None:

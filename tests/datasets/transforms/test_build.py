@@ -13,7 +13,7 @@ from trainer.configs.own import forget_own_code
 from trainer.configs.transforms import OwnTransform
 from trainer.configs.transforms.pixels import OneHotConfig
 from trainer.configs.transforms.space import PadConfig, ResizeConfig
-from trainer.datasets import Pipeline
+from trainer.datasets import ItemDraws, Pipeline
 from trainer.datasets.transforms import HorizontalFlip, Pad, Resize
 from trainer.datasets.transforms.build import pipeline_for
 
@@ -83,6 +83,8 @@ def test_pad_knows_the_largest_image_of_the_data_set(made: Any) -> None:
     made.sizes = np.array([[24, 32], [50, 20]])
     section = PadConfig(name="pad", multiple=16, to_largest=True)
     assert pipeline_for(made, [section], 0)[0]["image"].shape == (64, 32, 3)
+    larger = Pad(multiple=16, at_least=(50, 32))({"image": np.zeros((51, 70, 3), np.uint8)}, ItemDraws(0, 0, 0))
+    assert larger["image"].shape == (64, 80, 3)
     with pytest.raises(TrainerError, match="only before other transforms"):
         pipeline_for(made, [ResizeConfig(name="resize", size=8), section], 0)
     del made.sizes

@@ -45,7 +45,7 @@ def _known(section: TransformConfig, dataset: Dataset, is_first: bool) -> Transf
                 found=f"{section.name} with to_largest after another transform",
                 expected="pad first, or `size` of pad",
             )
-        settings |= {"size": _largest(dataset, settings["multiple"]), "multiple": None, "to_largest": False}
+        settings |= {"at_least": largest_image(dataset), "to_largest": False}
     if settings.get("classes", 1) is None:
         class_names = dataset.class_names
         if not class_names:
@@ -60,10 +60,10 @@ def _known(section: TransformConfig, dataset: Dataset, is_first: bool) -> Transf
     return kind(**settings)
 
 
-def _largest(dataset: Dataset, multiple: int) -> tuple[int, int]:
-    """Maximum height and maximum width of the images, each rounded up to a multiple."""
+def largest_image(dataset: Dataset) -> tuple[int, int]:
+    """Maximum height and maximum width of the images of a data set, which knows their sizes or is a `TrainerError`."""
     height, width = (int(most) for most in sizes_of(dataset).max(0))
-    return -(-height // multiple) * multiple, -(-width // multiple) * multiple
+    return height, width
 
 
 def _own(section: TransformConfig) -> Transform:

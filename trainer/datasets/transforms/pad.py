@@ -16,25 +16,31 @@ from trainer.datasets.transforms.transform import Transform
 class Pad(Transform):
     """Filled up on the right and below: to `size` (height, width), or each side to a multiple of `multiple`.
 
-    Boxes keep their coordinates. A picture that is already larger than `size` is a `TrainerError`. `to_largest` is for
-    configurations, which know the data set: it becomes the `size` of its largest picture, rounded up to `multiple`.
+    Boxes keep their coordinates. A picture that is already larger than `size` is a `TrainerError`. With `multiple`,
+    pictures are filled up to `at_least` (height, width) first. `to_largest` is for configurations, which know the data
+    set: the size of its largest picture becomes `at_least`.
     """
 
     size: Size | None = None
     multiple: int | None = None
     fill: int = 0
     to_largest: bool = False
+    at_least: Size | None = None
 
     def __post_init__(self) -> None:
         if (self.size is None) == (self.multiple is None):
             raise TrainerError("Pad takes a size or a multiple", found=f"{self.size} and {self.multiple}")
         if self.to_largest:
-            raise TrainerError("Pad alone does not know the largest picture", expected="`size` instead of `to_largest`")
+            raise TrainerError("Pad alone does not know the largest picture", expected="`at_least`, or `size`")
 
     def __call__(self, item: Item, draws: ItemDraws) -> Item:
         height, width = geometry.image_size(item)
         if self.multiple is not None:
-            size = -(-height // self.multiple) * self.multiple, -(-width // self.multiple) * self.multiple
+            least = self.at_least or (0, 0)
+            size = (
+                -(-max(height, least[0]) // self.multiple) * self.multiple,
+                -(-max(width, least[1]) // self.multiple) * self.multiple,
+            )
         else:
             assert self.size is not None
             size = self.size

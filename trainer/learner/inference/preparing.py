@@ -185,7 +185,12 @@ class Tile(Preparing):
 
 
 def preparation(
-    config: RunConfig, *, channels: Literal[1, 3] | None = 3, default: tuple[Step, ...] = (), scales: bool = True
+    config: RunConfig,
+    *,
+    channels: Literal[1, 3] | None = 3,
+    default: tuple[Step, ...] = (),
+    scales: bool = True,
+    largest: Size | None = None,
 ) -> tuple[Step, ...]:
     """What `data.reader` and `data.transforms.valid` do to a validation picture, as steps.
 
@@ -193,6 +198,7 @@ def preparation(
         channels: of the network's pictures, where the reader does not set them.
         default: the task's own steps, in the place of transforms where the config has none.
         scales: whether the reader is told to decode at a lower resolution; not where the task wraps it.
+        largest: (height, width) of the largest validation picture, where a transform pads all to it.
 
     Raises:
         TrainerError: a transform of validation draws random numbers, or is code of the user's own.
@@ -201,7 +207,7 @@ def preparation(
     sections = data.transforms.of("valid")
     steps = default
     if sections is not None:
-        steps = tuple(_step(section) for section in sections if section.name not in _OF_TARGETS)
+        steps = tuple(_step(section, largest) for section in sections if section.name not in _OF_TARGETS)
     reader = data.reader
     if reader is not None and hasattr(reader, "channels") and not (reader.name == "auto" and reader.channels is None):
         channels = reader.channels
@@ -209,7 +215,7 @@ def preparation(
     return (Decode(channels, at_least), *steps)
 
 
-def _step(section: Any) -> Step:
+def _step(section: Any, largest: Size | None) -> Step:
     where = "data.transforms.valid"
     if section.is_own:
         raise TrainerError(
@@ -222,8 +228,13 @@ def _step(section: Any) -> Step:
             found=section.name, expected=", ".join((*_TRANSFORMS, *_OF_TARGETS)),
         )  # fmt: skip
     settings = {key: value for key, value in section.settings().items() if key != "probability"}
-    if settings.pop("to_largest", False):  # of a data set, which a picture of another source is not part of
-        settings["size"], settings["multiple"] = None, settings["multiple"] or 1
+    if settings.pop("to_largest", False):
+        if largest is None:
+            raise TrainerError(
+                "pad does not know the largest validation picture", where=where, found="to_largest",
+                expected="a task whose data come from `read_splits` and that hands `self.largest_image` on",
+            )  # fmt: skip
+        settings["at_least"] = largest
     return TransformPicture(section.name, settings)
 
 

@@ -70,7 +70,7 @@ class Nuclei(Task):
             image = normalized(images)
             return {"maps": self.averaged(image, self.network(image))}
 
-        decode, *transforms = inference.preparation(self.config, channels=1, scales=False)
+        decode, *transforms = inference.preparation(self.config, channels=1, scales=False, largest=self.largest_image)
         return inference.Pipeline(
             "instances",
             (self.class_name,),
