@@ -138,7 +138,7 @@ class Run:
             for name, series in self.metrics.items()
             if len(series)
         )
-        head = "".join(f"<th>{word}</th>" for word in ("metric", "last", "step", "least", "greatest"))
+        head = "".join(f"<th>{word}</th>" for word in ("metric", "last", "step", "minimum", "maximum"))
         told = f"<p><b>{escape(self.name)}</b>, attempt {self.attempt}: {escape(self.status)}</p>"
         return f"{told}<table><tr>{head}</tr>{rows}</table>"
 

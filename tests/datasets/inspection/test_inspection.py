@@ -43,8 +43,8 @@ def test_boxes_classes_and_sizes_are_counted_at_full_resolution():
     assert found.found["classes"] == {"boxes": {"cat": 1, "dog": 2}}
     images, boxes = found.found["images"], found.found["boxes"]
     assert images["most common"] == {"80 x 40": 2} and images["width"]["mean"] == 80
-    assert boxes["boxes"] == 3 and boxes["an image"] == {"least": 1, "median": 1.5, "mean": 1.5, "most": 2}
-    assert boxes["width"] == {"least": 20, "median": 20, "mean": 37.3333, "most": 72}
+    assert boxes["boxes"] == 3 and boxes["an image"] == {"minimum": 1, "median": 1.5, "mean": 1.5, "maximum": 2}
+    assert boxes["width"] == {"minimum": 20, "median": 20, "mean": 37.3333, "maximum": 72}
     assert boxes["small (below 32 x 32)"] == 2 and boxes["medium"] == 1
     assert found.fields["boxes"] == "float32 [1, 4]"
 
@@ -60,7 +60,7 @@ def test_a_sample_is_spread_evenly():
     dataset = ArrayDataset({"label": np.arange(100) % 10, "features": np.arange(100, dtype=np.float32)[:, None]})
     found = inspect(dataset, most=5)
     assert (found.items, found.usable) == (100, [0, 24, 49, 74, 99])
-    assert found.found["numbers"]["features"]["most"] == 99 and found.found["classes"]["items"]["9"] == 2
+    assert found.found["numbers"]["features"]["maximum"] == 99 and found.found["classes"]["items"]["9"] == 2
 
 
 def test_pixels_of_masks_are_counted_and_tokens_too():

@@ -173,7 +173,7 @@ class Numbers:
 def spread(values: np.ndarray) -> dict[str, float]:
     """Least, median, mean and most."""
     numbers = np.asarray(values, np.float64)
-    found = {"least": numbers.min(), "median": np.median(numbers), "mean": numbers.mean(), "most": numbers.max()}
+    found = {"minimum": numbers.min(), "median": np.median(numbers), "mean": numbers.mean(), "maximum": numbers.max()}
     return {name: round(float(value), 4) for name, value in found.items()}
 
 
