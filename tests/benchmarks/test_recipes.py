@@ -215,6 +215,7 @@ def winograd_changed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], N
     yield change
 
 
+@pytest.mark.full
 def test_the_rows_whose_kernels_text_has_changed_become_stale(winograd_changed: Callable[[], None]) -> None:
     def programs() -> dict[str, str]:
         return {name: lowered.program_digest(name) for name in ("digits", "clothes")}

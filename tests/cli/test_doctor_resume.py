@@ -39,6 +39,7 @@ def line(commands: Commands) -> Commands:
     return commands
 
 
+@pytest.mark.full
 def test_a_config_that_resumes_to_the_same_bits_is_told_so_and_leaves_nothing(line: Commands) -> None:
     before = set(line.folder.iterdir())
     done = line.finish("doctor", "resume", "line.yaml", "--steps", "3", "--json", "seed=2")

@@ -39,6 +39,7 @@ def left(commands: Commands, tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.full
 def test_a_recipe_is_told_as_json_and_leaves_nothing(commands: Commands, left: Path) -> None:
     before = set(commands.folder.rglob("*"))
     done = commands.finish("run", "digits", "--dry-run", "--json", "train.steps=300", "data.valid_batch_size=500")

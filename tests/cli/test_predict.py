@@ -20,6 +20,8 @@ import trainer
 from trainer import TrainerError
 from trainer.cli import main
 
+pytestmark = pytest.mark.full
+
 CELLS = Path(trainer.__file__).parent / "recipes" / "detection" / "data"
 
 

@@ -10,6 +10,7 @@ from tests.cli.conftest import Commands
 from trainer.cli import main
 
 
+@pytest.mark.full
 def test_a_recipe_is_profiled_and_leaves_no_run(commands: Commands) -> None:
     before = set(commands.folder.iterdir())
     done = commands.finish(

@@ -12,6 +12,8 @@ import pytest
 from trainer.cli.projects import write_project
 from trainer.rundir import open_run
 
+pytestmark = pytest.mark.full
+
 TRAINER = [sys.executable, "-P", "-m", "trainer.cli"]
 SHORT = ("train.epochs=null", "train.steps=2", "schedule={name: constant}", "device=reference", "data.workers=0",
          "options.width=2", "data.reader.fractions={valid: 0.01, test: 0.98}", "data.batch_size=4")  # fmt: skip

@@ -77,6 +77,7 @@ def test_fast_numerics_read_as_many_digits() -> None:
     assert fast.metrics["test/loss"] != exact.metrics["test/loss"]  # Winograd's algorithm did run
 
 
+@pytest.mark.full
 def test_compiled_and_reference_steps_agree() -> None:
     few = ["train.epochs=null", "train.steps=2", "train.log_every_steps=1", "schedule.warmup_steps=1"]
     few += ["data.batch_size=16", "data.valid_batch_size=32", "data.reader.fractions={valid: 0.0032, test: 0.0032}"]

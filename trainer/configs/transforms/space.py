@@ -70,6 +70,11 @@ class PadConfig(Filling):
         description="With `multiple`: pad every image to the size of the split's largest image, rounded up, before all "
         "other transforms; false: each image to its own next multiple.",
     )
+    at_least: Size | None = Field(
+        None,
+        description="With `multiple`: minimum height and width of the result, or one number for both; larger images "
+        "get their next multiple. null: no minimum.",
+    )
 
 
 class RandomCropConfig(Sized, Filling, Dropping):

@@ -30,6 +30,8 @@ class Pad(Transform):
     def __post_init__(self) -> None:
         if (self.size is None) == (self.multiple is None):
             raise TrainerError("Pad takes a size or a multiple", found=f"{self.size} and {self.multiple}")
+        if self.at_least is not None and self.multiple is None:
+            raise TrainerError("Pad takes `at_least` with `multiple`", found=f"size {self.size}")
         if self.to_largest:
             raise TrainerError("Pad alone does not know the largest picture", expected="`at_least`, or `size`")
 
