@@ -16,6 +16,8 @@ from trainer.configs import EarlyStoppingConfig
 from trainer.engine import nn
 from trainer.learner import Hook, Learner
 from trainer.learner.checkpoints import read_checkpoint
+from trainer.learner.measuring import Measuring, Occasion
+from trainer.learner.meters import Taken
 from trainer.metrics import Mean, Predictions
 from trainer.rundir import MetricEvent, Request, create_run
 
@@ -207,6 +209,22 @@ def test_what_waits_for_a_value_waits_for_the_evaluation(classes: Any, config: A
     assert outcome.step == 8  # the second time it was no better
     told = [event for event in events if isinstance(event, MetricEvent) and event.split == "valid"]
     assert [(event.step, event.values["slow/rows"]) for event in told] == [(4, 20), (8, 20)]
+
+
+def test_values_that_come_while_others_are_taken_are_among_them(config: Any) -> None:
+    class Answer:
+        is_there = True
+
+        def result(self) -> Any:
+            return {"rows": 20.0}, {}
+
+    class Meter:
+        def take(self, read: Any) -> Taken:
+            return Taken({"loss": 1.0}, {}, {"aside": Answer()})  # type: ignore[dict-item]
+
+    measuring = Measuring(config(metrics={}), lambda event: None, None)
+    values = measuring.take(Meter(), Occasion(1, 1.0, "train", ()))  # type: ignore[arg-type]
+    assert values == {"loss": 1.0, "rows": 20.0} and not measuring.is_pending(1)
 
 
 @pytest.mark.parametrize("clip", [None, 0.01])

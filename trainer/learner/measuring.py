@@ -108,9 +108,10 @@ class Measuring:
         if not self._has_awaited(taken, occasion):
             self.waits_aside = True
             taken.wait(aside=True)
+        is_whole = taken.is_whole  # before the values are looked at: it takes in those that have come
         values = {f"{occasion.prefix}{name}": value for name, value in taken.numbers.items()}
         self.report(taken.reports, occasion)
-        if not taken.is_whole:
+        if not is_whole:
             taken.numbers.clear()
             taken.reports.clear()
             self._pending.append((occasion, taken))
