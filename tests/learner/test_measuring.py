@@ -193,7 +193,7 @@ def test_training_goes_on_beside_an_evaluation_that_takes_its_time(classes: Any,
     slow = next(index for index, event in enumerate(told) if "slow/rows" in event.values)
     assert (told[slow].step, told[slow].split, told[slow].epoch) == (4, "valid", 1.0)
     assert {event.step for event in told[:slow] if event.split == "train"} >= {5, 6}  # steps after the validation
-    assert [event.final for event in told if event.split == "test"] == [True, True]
+    assert {event.final for event in told if event.split == "test"} == {True}  # told at once, or the slow ones later
     first = read_checkpoint(paths.checkpoints / "step-4").state
     assert first["validated_step"] == -1  # a run that goes on from there measures again what was not yet known
     last = read_checkpoint(paths.checkpoints / "step-8").state
