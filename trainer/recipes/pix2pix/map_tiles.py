@@ -1,4 +1,4 @@
-"""Pairs of map and photo: squares cut from aerial photos and the label maps that people drew on them."""
+"""Image pairs of map and photo: tiles cut from aerial photos and their hand-drawn label maps."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ MOST_OF_ONE_CLASS = 0.85
 
 
 class MapTiles:
-    """Items {image, target}, uint8 [256, 256, 3]: a square of a label map in the classes' colours, and of its photo.
+    """Items {image, target}, uint8 [256, 256, 3]: a tile of a label map in the colors of its classes, and of its photo.
 
-    Squares don't overlap and are cut from the top left corner, row by row. One with more than 5 % unlabelled pixels, or
-    more than 85 % of one class, is left out.
+    Tiles don't overlap and are cut from the top left corner, row by row. Tiles with more than 5 % unlabeled pixels, or
+    more than 85 % of one class, are left out.
     """
 
     class_names: Sequence[str] = ()
@@ -76,13 +76,13 @@ def read_map_tiles(root: Path, opening: Opening) -> dict[str, MapTiles]:
 
 
 def usable_corners(mask: np.ndarray) -> list[tuple[int, int]]:
-    """(top, left) of each square of a mask [H, W] that shows enough."""
+    """(top, left) of each tile of a mask [H, W] that passes the rule."""
     height, width = mask.shape
     grid = [(top, left) for top in range(0, height - SIZE + 1, SIZE) for left in range(0, width - SIZE + 1, SIZE)]
     return [(top, left) for top, left in grid if shows_enough(mask[top : top + SIZE, left : left + SIZE])]
 
 
 def shows_enough(square: np.ndarray) -> bool:
-    """Whether nearly all of it is labelled, and not all as one class."""
+    """Whether nearly all pixels are labeled, and not nearly all as one class."""
     shares = np.bincount(square.ravel(), minlength=IGNORED + 1) / square.size
     return bool(shares[IGNORED] <= MOST_UNLABELLED and shares[:IGNORED].max() <= MOST_OF_ONE_CLASS)
