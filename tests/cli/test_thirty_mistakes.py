@@ -187,7 +187,7 @@ MISTAKES: dict[str, tuple[Prepare, tuple[str, ...], tuple[str, ...]]] = {
          "`data.reader.fractions={valid: 0.1}` takes a tenth of train.", "set metrics.valid=[].")),
     "a plateau without a validation split": (layout("class_folders"),
         ("check", "lsgan", "data.root=mine", "metrics.valid=[]", "checkpoint.best=null",
-         "schedule={name: plateau, metric: valid/judgement}"),
+         "schedule={name: plateau, metric: valid/discriminator_output}"),
         ("<cli> schedule: there is no validation split to measure on",)),
     "a path with splits for data without": (layout("class_folders"),
         (*FLAT, "data.reader={name: image_folder, images: '{split}'}"),

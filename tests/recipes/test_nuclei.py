@@ -17,7 +17,7 @@ from trainer.datasets.grey import stretched
 from trainer.datasets.readers import Opening
 from trainer.learner import Learner
 from trainer.learner.inference.grouping import PER_CLASS
-from trainer.recipes.nuclei.looks import balanced
+from trainer.recipes.nuclei.appearance import balanced
 from trainer.recipes.nuclei.task import Nuclei, normalized
 
 SMALL = ("options.widths=[4, 6]", "options.rare=1", "data.workers=0")

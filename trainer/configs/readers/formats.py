@@ -259,7 +259,7 @@ class TextReader(Reading):
     file: str = Field(description="Text file in UTF-8, relative to data.root.")
     unit: _Unit = Field("characters", description="Unit of a token.")
     length: int = Field(129, ge=2, description="Number of tokens per item. Consecutive items overlap by one token.")
-    most_tokens: int | None = Field(
+    vocabulary_size: int | None = Field(
         None, gt=0, description="Maximum number of tokens in the vocabulary, the most frequent ones; null: all tokens."
     )
     fractions_by: Literal["seed", "order"] = Field(
@@ -279,7 +279,7 @@ class TextClassesReader(Reading):
     name: Literal["text_classes"]
     folder: str = Field(".", description="Folder of the files <class>.txt, relative to data.root.")
     unit: _Unit = Field("characters", description="Unit of a token.")
-    most_tokens: int | None = Field(
+    vocabulary_size: int | None = Field(
         None, gt=0, description="Maximum number of tokens in the vocabulary, the most frequent ones; null: all tokens."
     )
     classes: _Classes | None = Field(

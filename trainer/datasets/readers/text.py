@@ -27,7 +27,7 @@ class TextFile:
         file: the text, UTF-8, relative to it.
         unit: what a token is.
         length: tokens of an item.
-        most_tokens: size of the vocabulary without the two special tokens, the most frequent ones; None: all.
+        vocabulary_size: size of the vocabulary without the two special tokens, the most frequent ones; None: all.
         vocabulary: the tokens themselves (of another split); None: those that occur.
 
     Raises:
@@ -41,13 +41,13 @@ class TextFile:
         file: str,
         unit: Unit = "characters",
         length: int = 129,
-        most_tokens: int | None = None,
+        vocabulary_size: int | None = None,
         vocabulary: Sequence[str] | None = None,
         opening: Opening = Opening(),  # noqa: B008 - frozen
     ) -> None:
         self.path, self.length = root / file, length
         text = read_text(self.path)
-        known = Vocabulary.of(unit, [text], most_tokens) if vocabulary is None else Vocabulary(unit, vocabulary)
+        known = Vocabulary.of(unit, [text], vocabulary_size) if vocabulary is None else Vocabulary(unit, vocabulary)
         self.vocabulary = known
         self.tokens = self.vocabulary.encode(text)
         if len(self) < 1:
@@ -85,7 +85,7 @@ class TextClasses:
         root: the folder of the data.
         folder: where the files are, relative to it.
         unit: what a token is.
-        most_tokens: size of the vocabulary without the two special tokens, the most frequent ones; None: all.
+        vocabulary_size: size of the vocabulary without the two special tokens, the most frequent ones; None: all.
         classes: names in the order of the labels; None: all files, in the order of their names.
         vocabulary: the tokens themselves (of another split); None: those that occur.
 
@@ -99,7 +99,7 @@ class TextClasses:
         *,
         folder: str = ".",
         unit: Unit = "characters",
-        most_tokens: int | None = None,
+        vocabulary_size: int | None = None,
         classes: Sequence[str] | None = None,
         vocabulary: Sequence[str] | None = None,
         opening: Opening = Opening(),  # noqa: B008 - frozen
@@ -117,7 +117,7 @@ class TextClasses:
                     self._numbers.append(number)
                     labels.append(label)
         self.labels = np.array(labels, np.int64)
-        known = Vocabulary.of(unit, self.lines, most_tokens) if vocabulary is None else Vocabulary(unit, vocabulary)
+        known = Vocabulary.of(unit, self.lines, vocabulary_size) if vocabulary is None else Vocabulary(unit, vocabulary)
         self.vocabulary = known
 
     @functools.cached_property

@@ -43,7 +43,7 @@ class Options(Section):
         gt=0,
         description="Maximum number of highest-scoring candidates per image that enter non-maximum suppression.",
     )
-    least_score: float = Field(
+    score_threshold: float = Field(
         0.02, ge=0, lt=1, description="Score threshold from 0 to below 1; lower-scoring detections are dropped."
     )
     iou_threshold: float = Field(

@@ -84,8 +84,10 @@ class Detection(Task):
         positives = engine.maximum(engine.sum(counts), 1)
         quality = engine.stop_gradient(1 - nn.box_iou_loss(boxes, targets.boxes))
         is_class = engine.expand_dims(targets.classes, axis=-1) == engine.arange(logits.shape[2])
-        wanted = engine.where(is_class, engine.expand_dims(quality, axis=-1), 0)
-        class_loss = nn.quality_focal_loss(logits, wanted, reduction="sum", sample_weight=batch["weight"]) / positives
+        quality_targets = engine.where(is_class, engine.expand_dims(quality, axis=-1), 0)
+        class_loss = (
+            nn.quality_focal_loss(logits, quality_targets, reduction="sum", sample_weight=batch["weight"]) / positives
+        )
         box_loss = engine.sum(nn.generalized_box_iou_loss(boxes, targets.boxes) * counts) / positives
         total = class_loss + self.options.box_weight * box_loss
         named = {"loss": total, "class_loss": class_loss, "box_loss": box_loss}
@@ -99,7 +101,7 @@ class Detection(Task):
             logits,
             boxes_at(self.places(images), distances),
             candidates=options.candidates,
-            least_score=options.least_score,
+            score_threshold=options.score_threshold,
             iou_threshold=options.iou_threshold,
             most=options.detections,
         )
@@ -133,7 +135,7 @@ class Detection(Task):
             there = batch["labels"].numpy()[row] >= 0
             names = [self.class_names[number] for number in batch["labels"].numpy()[row][there]]
             true = {"boxes": np.round(batch["boxes"].numpy()[row][there], 1).tolist(), "classes": names}
-            yield Sample(f"image_{row}-right", picture, f"{len(names)} in the ground truth", true)
+            yield Sample(f"image_{row}-target", picture, f"{len(names)} in the ground truth", true)
 
 
 def placed(boxes: Tensor, placement: Tensor) -> Tensor:

@@ -83,8 +83,8 @@ class Digits(Task):
         logits = self.logits(batch["image"]).numpy()
         names = self.class_names
         for index in range(min(SHOWN_SAMPLES, len(logits))):
-            said, true = names[int(logits[index].argmax())], names[int(batch["label"][index])]
-            caption = f"predicted {said}" if said == true else f"predicted {said}, true {true}"
+            predicted, true = names[int(logits[index].argmax())], names[int(batch["label"][index])]
+            caption = f"predicted {predicted}" if predicted == true else f"predicted {predicted}, true {true}"
             yield Sample(f"digit-{index + 1:02}", picture(np.asarray(batch["image"][index])), caption)
 
     def measure(self, batch: Batch) -> tuple[Mean, Predictions]:

@@ -19,7 +19,7 @@ class Options(Section):
     halvings: int = Field(4, gt=0, description="Number of times that the discriminator halves the image size.")
     fake: float = Field(0.0, description="Target value of the discriminator for generated images (a in the paper).")
     real: float = Field(1.0, description="Target value of the discriminator for real images (b in the paper).")
-    wished: float = Field(
+    generator_target: float = Field(
         1.0,
         description="Target value of the generator for the discriminator's output on generated images (c in the "
         "paper).",
@@ -30,5 +30,5 @@ DECLARATION = Declaration(
     optimizers=("generator", "discriminator"),
     fields=("image",),
     train=Returns(("discriminator_loss", "generator_loss")),
-    valid=Returns(("judgement",), {"pictures": ("predicted", "target")}),
+    valid=Returns(("discriminator_output",), {"pictures": ("predicted", "target")}),
 )

@@ -50,7 +50,7 @@ class LSGAN(Task):
         discriminator_loss = Mean(on_photos + on_made, weight)
         self.discriminator_optimizer.minimize(discriminator_loss.value)
 
-        generator_loss = Mean(half_square(self.discriminator(made) - options.wished), weight)
+        generator_loss = Mean(half_square(self.discriminator(made) - options.generator_target), weight)
         self.generator_optimizer.minimize(generator_loss.value)
         return {"discriminator_loss": discriminator_loss, "generator_loss": generator_loss}
 
@@ -58,7 +58,7 @@ class LSGAN(Task):
         photos, weight = from_pixels(batch["image"]), batch["weight"]
         made = self.generator(self.fixed_noise(len(photos)))
         pictures = Predictions(predicted=made, target=photos, weight=weight)
-        return {"judgement": Mean(self.discriminator(made)[:, 0], weight), "pictures": pictures}
+        return {"discriminator_output": Mean(self.discriminator(made)[:, 0], weight), "pictures": pictures}
 
     def fixed_noise(self, count: int) -> Tensor:
         """The same noise [count, noise] every time, so that images of different epochs can be compared."""

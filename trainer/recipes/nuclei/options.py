@@ -29,23 +29,23 @@ class Options(Section):
     foreground: Share = Field(
         0.45, description="Foreground threshold: minimum probability of a pixel that belongs to an object, 0 to 1."
     )
-    peak: Share = Field(
+    center_threshold: Share = Field(
         0.3, description="Center threshold: minimum value of the center heatmap at an object's center, 0 to 1."
     )
-    window: int = Field(
+    nms_radius: int = Field(
         2,
         ge=1,
         description="Radius in pixels of the non-maximum suppression of the center heatmap; the NMS kernel size is "
         "twice the radius plus 1.",
     )
-    least: int = Field(10, ge=1, description="Minimum area of an object in pixels; smaller objects are dropped.")
-    reach: float = Field(
+    min_pixels: int = Field(10, ge=1, description="Minimum area of an object in pixels; smaller objects are dropped.")
+    max_center_distance: float = Field(
         8.0,
         gt=0,
         description="Maximum distance in pixels between the position that a pixel's offset points to and the center "
         "that it is assigned to.",
     )
-    apart: float = Field(
+    merge_distance: float = Field(
         1.2,
         ge=0,
         description="Merge distance: two objects are merged if the mean positions that their pixels point to are "
@@ -57,7 +57,7 @@ class Options(Section):
     )
 
 
-_LOSSES = ("loss", "foreground", "dice", "nearness", "offsets")
+_LOSSES = ("loss", "foreground", "dice", "center_heatmap", "offsets")
 
 DECLARATION = Declaration(
     fields=("image", "masks", "labels", "crowd", "image_id"),

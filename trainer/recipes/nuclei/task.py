@@ -17,16 +17,16 @@ from trainer.learner import Batch, DataSplits, Sample, Task, inference
 from trainer.learner.inference.grouping import PER_CLASS, Grouping
 from trainer.metrics import Mean, Measured, Predictions
 from trainer.recipes.parts.instance_figures import InstanceFigures
-from trainer.recipes.parts.instances import InstanceMaps, targets, told_of
+from trainer.recipes.parts.instances import InstanceMaps, annotations_of, targets
 from trainer.recipes.parts.unet import UNet
 
-from .looks import Alike, balanced
+from .appearance import SameAppearance, balanced
 from .options import Options
 
-LOOKS = tuple((turned, axes) for turned in (False, True) for axes in ((), (2,), (3,), (2, 3)))
+SYMMETRIES = tuple((turned, axes) for turned in (False, True) for axes in ((), (2,), (3,), (2, 3)))
 """The eight rotations and reflections of an image: transposed or not, then flipped along axes."""
 
-POINTING = 8.0
+OFFSET_SCALE = 8.0
 """Offset in pixels that corresponds to a network output of 1."""
 
 
@@ -39,7 +39,7 @@ class Nuclei(Task):
         read = self.read_splits("image", "masks", "labels", "crowd", "image_id")
         if self.options.rare > 1:
             read["train"] = balanced(read["train"], self.options.rare, self.opening)
-        splits = {name: Alike(InstanceMaps(part)) for name, part in read.items()}
+        splits = {name: SameAppearance(InstanceMaps(part)) for name, part in read.items()}
         names = splits["train"].class_names
         self.class_name = names[0] if len(names) == 1 else "object"
         return DataSplits(**loaders(splits, self.config))
@@ -87,11 +87,19 @@ class Nuclei(Task):
         pictures, right = batch["image"].numpy()[:, 0], batch["mask"].numpy()
         for number, (picture, found, segments) in enumerate(zip(pictures, maps, right, strict=True)):
             whole = np.ix_(*(np.flatnonzero((segments != IGNORED).any(axis)) for axis in (1, 0)))  # without padding
-            objects, scores = self.figures.gather(found, segments)
-            yield Sample(f"{number}-found", picture[whole], f"{len(scores)} predicted", told_of(objects[whole], scores))
+            objects, scores = self.figures.group(found, segments)
+            yield Sample(
+                f"{number}-predicted",
+                picture[whole],
+                f"{len(scores)} predicted",
+                annotations_of(objects[whole], scores),
+            )
             true = np.where(segments >= PER_CLASS, segments, 0)[whole]
             yield Sample(
-                f"{number}-right", picture[whole], f"{len(np.unique(true)) - 1} in the ground truth", told_of(true)
+                f"{number}-target",
+                picture[whole],
+                f"{len(np.unique(true)) - 1} in the ground truth",
+                annotations_of(true),
             )
 
     def losses(self, outputs: Tensor, batch: Batch) -> dict[str, Mean]:
@@ -109,33 +117,34 @@ class Nuclei(Task):
         foreground = mean(cross_entropy(outputs[:, 0], is_object), counted)
         labels = engine.where(segments == IGNORED, IGNORED, right.foreground.astype(int64))
         dice = nn.dice_loss(outputs[:, :1], labels, ignore_index=IGNORED, sample_weight=rows)
-        nearness = mean(cross_entropy(outputs[:, 1], right.nearness), counted)
-        off = engine.abs(outputs[:, 2] * POINTING - right.offset_y) + engine.abs(
-            outputs[:, 3] * POINTING - right.offset_x
+        heatmap = mean(cross_entropy(outputs[:, 1], right.heatmap), counted)
+        off = engine.abs(outputs[:, 2] * OFFSET_SCALE - right.offset_y) + engine.abs(
+            outputs[:, 3] * OFFSET_SCALE - right.offset_x
         )
         offsets = mean(off / right.radius, inside)
-        parts = {"foreground": foreground, "dice": dice, "nearness": nearness, "offsets": offsets}
-        total = foreground + dice + nearness + offsets
+        parts = {"foreground": foreground, "dice": dice, "center_heatmap": heatmap, "offsets": offsets}
+        total = foreground + dice + heatmap + offsets
         return {name: Mean(value, engine.sum(rows)) for name, value in {"loss": total, **parts}.items()}
 
     def averaged(self, image: Tensor, outputs: Tensor) -> Tensor:
         """The maps of images, averaged over all rotations and reflections if `flips` is set."""
         maps = self.maps(outputs)
         if self.options.flips:
-            maps = (maps + sum(self.seen(image, *look) for look in LOOKS[1:])) * (1 / len(LOOKS))
+            others = [self.reflected_maps(image, *symmetry) for symmetry in SYMMETRIES[1:]]
+            maps = (maps + sum(others)) * (1 / len(SYMMETRIES))
         return maps
 
     def maps(self, outputs: Tensor) -> Tensor:
         """[B, 4, H, W]: foreground probability, center heatmap, offsets in pixels down and to the right."""
-        return engine.concat([engine.logistic(outputs[:, :2]), outputs[:, 2:] * POINTING], axis=1)
+        return engine.concat([engine.logistic(outputs[:, :2]), outputs[:, 2:] * OFFSET_SCALE], axis=1)
 
-    def seen(self, image: Tensor, turned: bool, axes: tuple[int, ...]) -> Tensor:
+    def reflected_maps(self, image: Tensor, turned: bool, axes: tuple[int, ...]) -> Tensor:
         """The maps of a transposed and flipped image, transformed back; the two offsets are swapped and negated
         accordingly.
         """
         exchanged = (0, 1, 3, 2) if turned else (0, 1, 2, 3)
-        looked_at = engine.flip(engine.permute_dims(image, exchanged), axis=axes)
-        maps = engine.flip(self.maps(self.network(looked_at)), axis=axes)
+        reflected = engine.flip(engine.permute_dims(image, exchanged), axis=axes)
+        maps = engine.flip(self.maps(self.network(reflected)), axis=axes)
         signs = engine.asarray([1.0, 1.0, -1.0 if 2 in axes else 1.0, -1.0 if 3 in axes else 1.0], dtype=float32)
         maps = engine.permute_dims(maps * engine.reshape(signs, (1, 4, 1, 1)), exchanged)
         return engine.concat([maps[:, :2], maps[:, 3:], maps[:, 2:3]], axis=1) if turned else maps

@@ -71,8 +71,7 @@ class Targets:
 
 
 def assign(places: Locations, boxes: Tensor, labels: Tensor, ranges: Sequence[float], *, radius: float) -> Targets:
-    """Assigns a box to each location: the smallest box that contains it, whose center is within `radius`, and whose size
-    belongs to its level.
+    """Assigns a box to each location: the smallest that contains it, is centered within `radius`, and fits the level.
 
     Args:
         boxes, labels: float [N, M, 4] in pixels and integers [N, M], padded with labels of -1.
@@ -85,22 +84,22 @@ def assign(places: Locations, boxes: Tensor, labels: Tensor, ranges: Sequence[fl
     candidates = engine.expand_dims(boxes, axis=1)  # [N, 1, M, 4] against locations [L, 1, …]
     sides = distances_to_sides(points, candidates)
     farthest = engine.max(sides, axis=-1)
-    middles = (candidates[..., :2] + candidates[..., 2:]) / 2
-    is_central = engine.max(engine.abs(points - middles), axis=-1) < radius * strides
-    answers = (
+    centers = (candidates[..., :2] + candidates[..., 2:]) / 2
+    is_central = engine.max(engine.abs(points - centers), axis=-1) < radius * strides
+    is_assigned = (
         (engine.min(sides, axis=-1) > 0)
         & is_central
         & (farthest >= engine.expand_dims(least.astype(float32), axis=-1))
         & (farthest < engine.expand_dims(most.astype(float32), axis=-1))
         & (engine.expand_dims(labels, axis=1) >= 0)
     )
-    areas = engine.where(answers, engine.expand_dims(nn.box_area(boxes), axis=1), math.inf)
+    areas = engine.where(is_assigned, engine.expand_dims(nn.box_area(boxes), axis=1), math.inf)
     chosen = engine.argmin(areas, axis=-1)  # [N, L]
     of_box = engine.broadcast_to(engine.expand_dims(chosen, axis=-1), (*chosen.shape, 4))
     classes = engine.take_along_axis(labels, chosen, axis=1)
     return Targets(
         engine.take_along_axis(boxes, of_box, axis=1),
-        engine.where(engine.any(answers, axis=-1), classes, -1),
+        engine.where(engine.any(is_assigned, axis=-1), classes, -1),
     )
 
 
@@ -116,7 +115,7 @@ class Detections:
 
 
 def detect(
-    logits: Tensor, boxes: Tensor, *, candidates: int, least_score: float, iou_threshold: float, most: int
+    logits: Tensor, boxes: Tensor, *, candidates: int, score_threshold: float, iou_threshold: float, most: int
 ) -> Detections:
     """Non-maximum suppression of the best `candidates` of logits [N, L, C] and boxes [N, L, 4], by class; returns at
     most `most` detections.
@@ -126,7 +125,7 @@ def detect(
     scores, order = engine.top_k(engine.reshape(nn.functional.sigmoid(logits), (images, places * classes)), candidates)
     found, place = order % classes, order // classes
     chosen = engine.take_along_axis(boxes, _of_box(place), axis=1)
-    kept = nn.nms(chosen, scores, iou_threshold, classes=found) & (scores > least_score)
+    kept = nn.nms(chosen, scores, iou_threshold, classes=found) & (scores > score_threshold)
     best, order = engine.top_k(engine.where(kept, scores, -1), min(most, candidates))
     found = engine.where(best >= 0, engine.take_along_axis(found, order, axis=1), -1)
     return Detections(engine.take_along_axis(chosen, _of_box(order), axis=1), best, found)

@@ -8,8 +8,8 @@ from trainer.engine import Tensor, nn
 
 
 class FeaturePyramid(nn.Module):
-    """Converts features [N, C_l, H_l, W_l] of several levels, the finest first, each half the size of the one before, to
-    `out_channels` at the same levels.
+    """Projects features [N, C_l, H_l, W_l] of levels, the finest first and each half as large as the one before,
+    to `out_channels` at the same levels.
 
     Each level passes a 1x1 convolution; from the coarsest on it is upsampled to the next level and added; a 3x3
     convolution smooths the result. Parameter names are those of torchvision's `FeaturePyramidNetwork`.

@@ -33,7 +33,7 @@ class InstanceFigures(CocoFigures):
     def fold(self, state: State, part: Part) -> State:
         for row in np.flatnonzero(part[WEIGHT]).tolist():
             right = part["segments"][row]
-            found, scores = self.gather(part["maps"][row], right)
+            found, scores = self.group(part["maps"][row], right)
             numbers = np.unique(right[right >= PER_CLASS])
             one = {
                 WEIGHT: np.ones(1),
@@ -47,7 +47,7 @@ class InstanceFigures(CocoFigures):
             state = super().fold(state, one)
         return state
 
-    def gather(self, maps: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def group(self, maps: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The predicted objects and scores for maps [4, H, W] of an image; none in ignored areas."""
         return self.grouping(np.where(right == IGNORED, 0, maps[0]), maps[1], maps[2:])
 

@@ -44,12 +44,12 @@ class InstanceMaps(Wrapped):
 class Targets:
     """The targets of pixels, each [B, H, W].
 
-    foreground: bool; center_heatmap: 1 at the center of an object, falling to 0 at and beyond its edge.
+    foreground: bool; heatmap: 1 at the center of an object, falling to 0 at and beyond its edge.
     offset_y, offset_x: pixels to the object's center; radius: of a disc with its area; 0, 0 and 1 in the background.
     """
 
     foreground: Tensor
-    nearness: Tensor
+    heatmap: Tensor
     offset_y: Tensor
     offset_x: Tensor
     radius: Tensor
@@ -81,7 +81,7 @@ def targets(segments: Tensor) -> Targets:
     return Targets(foreground, engine.exp(-distance) * within, offset_y, offset_x, engine.sqrt(squared))
 
 
-def told_of(segments: np.ndarray, scores: np.ndarray | None = None) -> dict[str, Any]:
+def annotations_of(segments: np.ndarray, scores: np.ndarray | None = None) -> dict[str, Any]:
     """Annotations of a `Sample` for objects [H, W]: their masks as run lengths down the columns, and their scores."""
     masks = [run_lengths(segments == number) for number in np.unique(segments[segments > 0])]
     return {"masks": masks, **({} if scores is None else {"scores": scores.round(4).tolist()})}

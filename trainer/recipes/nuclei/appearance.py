@@ -15,7 +15,7 @@ from trainer.datasets.grey import is_bright, stretched
 from trainer.datasets.readers import Opening
 
 
-class Alike(Wrapped):
+class SameAppearance(Wrapped):
     """The items of `dataset` with `image` (uint8, grayscale) stretched to the full range, bright images inverted."""
 
     def __getitem__(self, index: int) -> Item:
