@@ -53,7 +53,7 @@ class Files:
                 "bbox": box, "area": box[2] * box[3] * 0.8, "iscrowd": int(crowd),
                 "segmentation": counts(*box, compressed=identity % 2 == 0) if identity % 3 == 1 or crowd
                 else polygon(*box),
-                "keypoints": self._points(draws, box, labelled=identity % 4 > 0),
+                "keypoints": self._points(draws, box, labeled=identity % 4 > 0),
             })  # fmt: skip
             annotations[-1]["num_keypoints"] = int(np.count_nonzero(annotations[-1]["keypoints"][2::3]))
         for number in range(90):
@@ -66,7 +66,7 @@ class Files:
             if kind == "segm":
                 result["segmentation"] = counts(*box, compressed=True)
             if kind == "keypoints":
-                result["keypoints"] = self._points(draws, box, labelled=True)
+                result["keypoints"] = self._points(draws, box, labeled=True)
             results.append(result)
         self.truth.write_text(json.dumps({
             "images": [{"id": image, "file_name": f"{image}.png", "height": SIZE[0], "width": SIZE[1]}
@@ -78,11 +78,11 @@ class Files:
         self.write(results)
 
     @staticmethod
-    def _points(draws: np.random.Generator, box: list[float], *, labelled: bool) -> list[float]:
+    def _points(draws: np.random.Generator, box: list[float], *, labeled: bool) -> list[float]:
         x, y, width, height = box
         return [float(v) for _ in range(17) for v in
                 (x + width * draws.integers(0, 5) / 4, y + height * draws.integers(0, 5) / 4,
-                 draws.integers(0, 3) * labelled)]  # fmt: skip
+                 draws.integers(0, 3) * labeled)]  # fmt: skip
 
     def write(self, results: list[dict[str, Any]]) -> None:
         self.results.write_text(json.dumps(results))

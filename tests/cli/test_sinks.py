@@ -112,7 +112,7 @@ def test_another_package_may_offer_a_sink(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: [point] if group == "trainer.sinks" else [])
     assert isinstance(make_sink("kept", make_folder(tmp_path / "run"), {}), Kept)
     with pytest.raises(TrainerError, match="can't be made with these options"):
-        make_sink("kept", make_folder(tmp_path / "run"), {"colour": "red"})
+        make_sink("kept", make_folder(tmp_path / "run"), {"color": "red"})
 
 
 def test_a_package_that_is_installed_offers_a_sink_by_its_entry_point(tmp_path: Path, commands: Commands) -> None:

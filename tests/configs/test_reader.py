@@ -63,7 +63,7 @@ def test_a_duplicate_key_is_an_error_that_names_both_places():
     "text",
     ["a: !!python/object/apply:os.system [ls]", "a: !!str 5", "a: &x !!int 5", "a: !local {b: 1}", "!!map {a: 1}"],
 )
-def test_no_tag_is_honoured(text):
+def test_no_tag_is_honored(text):
     document = read(text)
     assert len(document.problems) == 1
     assert "tags are not used" in document.problems[0].message

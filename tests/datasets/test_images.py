@@ -73,8 +73,8 @@ def test_warnings_of_the_image_library_name_each_file_once(tmp_path, monkeypatch
 
 
 def test_cmyk_becomes_rgb(tmp_path):
-    colour = Image.new("RGB", (16, 16), (200, 30, 60)).convert("CMYK")
-    pixels = decode(saved(tmp_path, colour, "image.jpg", quality=95)).pixels
+    color = Image.new("RGB", (16, 16), (200, 30, 60)).convert("CMYK")
+    pixels = decode(saved(tmp_path, color, "image.jpg", quality=95)).pixels
     assert np.abs(pixels.astype(int) - (200, 30, 60)).max() <= 4
 
 

@@ -15,7 +15,7 @@ from trainer.learner.inference import (
     LabelPixels,
     Pipeline,
     SelectByScore,
-    StretchGrey,
+    StretchGray,
     Tile,
     ToPixels,
     TransformPicture,
@@ -119,7 +119,7 @@ def test_steps_that_are_none_are_refused(data, message):
 
 
 def test_steps_survive_plain_data():
-    steps = (Decode(1, (8, 8)), TransformPicture("pad", {"size": (8, 8)}), StretchGrey(), SelectByScore(0.25, (1, 2)))
+    steps = (Decode(1, (8, 8)), TransformPicture("pad", {"size": (8, 8)}), StretchGray(), SelectByScore(0.25, (1, 2)))
     assert steps_from_json(steps_to_json(steps), where="model")[0] == steps[0]
     assert [step["version"] for step in steps_to_json(steps)] == [1, 1, 1, 1]
 

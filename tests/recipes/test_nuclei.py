@@ -13,7 +13,7 @@ from tests.recipes.building import built
 from trainer import engine
 from trainer.configs import load
 from trainer.datasets import ArrayDataset
-from trainer.datasets.grey import stretched
+from trainer.datasets.gray import stretched
 from trainer.datasets.readers import Opening
 from trainer.learner import Learner
 from trainer.learner.inference.grouping import PER_CLASS
@@ -53,10 +53,10 @@ def test_pictures_of_the_rarer_look_are_shown_more_often_and_it_is_told_how_far_
 
 
 def test_faint_rims_show_in_the_network_s_second_picture() -> None:
-    grey = np.array([[[[0, 4, 64, 255]]]], np.uint8)
-    both = normalized(engine.asarray(grey)).numpy()
+    gray = np.array([[[[0, 4, 64, 255]]]], np.uint8)
+    both = normalized(engine.asarray(gray)).numpy()
     assert both.shape == (1, 2, 1, 4) and both.dtype == np.float32
-    share = grey[0, 0, 0] / 255.0
+    share = gray[0, 0, 0] / 255.0
     np.testing.assert_allclose(both[0, :, 0], [4 * share - 1, 4 * np.sqrt(share) - 2], atol=1e-6)
 
 

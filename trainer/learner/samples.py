@@ -20,7 +20,7 @@ class Sample:
 
     Args:
         name: name of the file; the same at every step.
-        image: uint8 [H, W] (grey) or [H, W, 3].
+        image: uint8 [H, W] (gray) or [H, W, 3].
         caption: text below the image.
         annotations: plain JSON. The drawn ones are `boxes` (left, top, right, bottom in pixels), their `classes` and
             `scores`, and `masks` (of each box: `size` [H, W] and `counts`, COCO's run lengths down the columns).

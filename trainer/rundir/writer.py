@@ -1,4 +1,6 @@
-"""Appending events to `events.jsonl`: one `write` a line, so that a killed process leaves at most one torn line."""
+"""Appends events to `events.jsonl`: one `write` per line, so that a killed process leaves at most one incomplete
+line.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +18,11 @@ from trainer.rundir.codec import encode
 from trainer.rundir.events import EndEvent, Event, WarningEvent
 
 MOST_HELD = 1 << 26
-"""Bytes of lines that are held in memory while the disk takes none."""
+"""Maximum bytes of lines kept in memory while the disk is full."""
 
 
 def complain(text: str) -> None:
-    """Say it on the error stream."""
+    """Writes the message to standard error."""
     print(f"warning: {text}", file=sys.stderr, flush=True)
 
 

@@ -9,7 +9,7 @@ from PIL import Image, ImageDraw
 from trainer import TrainerError
 from trainer.datasets import ArrayDataset
 from trainer.datasets.inspection import contact_sheet, inspect
-from trainer.datasets.inspection.contact_sheet import SIDE, colour, drawn
+from trainer.datasets.inspection.contact_sheet import SIDE, color, drawn
 
 
 class Mixed:
@@ -89,12 +89,12 @@ def test_an_item_of_the_wrong_form_is_bad():
     assert found.usable == [] and list(found.reasons) == ["the field 'image' is not what its name says"]
 
 
-def test_boxes_are_drawn_in_the_colour_of_their_class():
+def test_boxes_are_drawn_in_the_color_of_their_class():
     tile = np.asarray(drawn(Mixed()[2], Mixed.class_names))
     assert tile.shape == (SIDE // 2, SIDE, 3)
     factor = SIDE / 40
-    assert tuple(tile[int(12 * factor), int(4 * factor)]) == colour(0)  # the left edge of the cat
-    assert tuple(tile[int(9.9 * factor), 0]) == colour(1)
+    assert tuple(tile[int(12 * factor), int(4 * factor)]) == color(0)  # the left edge of the cat
+    assert tuple(tile[int(9.9 * factor), 0]) == color(1)
     assert tuple(tile[int(15 * factor), int(20 * factor)]) == (100, 100, 100)
 
 
@@ -107,7 +107,7 @@ def test_masks_keypoints_and_targets_are_drawn():
     }
     tile = np.asarray(drawn(item, ("sky",)))
     assert tile.shape == (SIDE, 2 * SIDE, 3)
-    assert tuple(tile[20, 20]) == tuple(value // 2 for value in colour(0)) and tuple(tile[20, SIDE - 20]) == (0, 0, 0)
+    assert tuple(tile[20, 20]) == tuple(value // 2 for value in color(0)) and tuple(tile[20, SIDE - 20]) == (0, 0, 0)
     assert tuple(tile[SIDE // 2, int(SIDE * 0.8)]) == (255, 255, 255) and tuple(tile[30, SIDE + 30]) == (7, 7, 7)
 
 

@@ -20,9 +20,9 @@ def dataset(tmp_path, picture, text):
         if numbers is None:
             numbers = np.zeros((4, 6), np.int64)
             numbers[:2], numbers[2:4, 1:3] = 300, 70_000
-        colours = np.stack([numbers & 255, numbers >> 8 & 255, numbers >> 16], axis=-1).astype(np.uint8)
+        colors = np.stack([numbers & 255, numbers >> 8 & 255, numbers >> 16], axis=-1).astype(np.uint8)
         (tmp_path / "segments").mkdir(exist_ok=True)
-        Image.fromarray(colours).save(tmp_path / "segments" / "a.png")
+        Image.fromarray(colors).save(tmp_path / "segments" / "a.png")
         content = {
             "images": [{"id": 4, "file_name": "a.png", "height": 4, "width": 6}],
             "categories": [{"id": 200, "name": "sky", "isthing": 0}, {"id": 17, "name": "cat", "isthing": 1}],

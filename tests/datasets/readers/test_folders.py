@@ -75,7 +75,7 @@ def test_a_link_out_of_the_folder_is_a_bad_item(tmp_path, picture, refusal):
 
 
 MASK = np.array([[0, 1, 2], [255, 2, 1]], np.uint8)
-COLOURS = ((0, 0, 0), (255, 0, 0), (0, 255, 0))
+COLORS = ((0, 0, 0), (255, 0, 0), (0, 255, 0))
 
 
 @pytest.fixture
@@ -89,7 +89,7 @@ def masked(tmp_path, picture):
     return make
 
 
-def test_masks_are_grey_or_palette_indices(masked):
+def test_masks_are_gray_or_palette_indices(masked):
     palette = Image.fromarray(MASK).convert("P")
     palette.putdata(MASK.ravel().tolist())
     palette.putpalette([17, 18, 19] * 256)
@@ -103,10 +103,10 @@ def test_masks_of_one_bit_have_two_classes(masked):
     assert masked(Image.fromarray(MASK == 1))[0]["mask"].tolist() == (MASK == 1).tolist()
 
 
-def test_values_and_colours_that_dont_count_become_255(masked):
+def test_values_and_colors_that_dont_count_become_255(masked):
     assert masked(Image.fromarray(np.where(MASK == 255, 9, MASK)), ignore=(9,))[0]["mask"].tolist() == MASK.tolist()
-    colours = np.array([*COLOURS, (9, 9, 9)], np.uint8)[np.where(MASK == 255, 3, MASK)]
-    data = masked(Image.fromarray(colours), colours=COLOURS, ignore_colours=((9, 9, 9),))
+    colors = np.array([*COLORS, (9, 9, 9)], np.uint8)[np.where(MASK == 255, 3, MASK)]
+    data = masked(Image.fromarray(colors), colors=COLORS, ignore_colors=((9, 9, 9),))
     assert data[0]["mask"].tolist() == MASK.tolist()
 
 
@@ -115,9 +115,9 @@ def test_values_and_colours_that_dont_count_become_255(masked):
     [
         (Image.fromarray(MASK), {"ignore": ()}, "a mask's value stands for no class\n  found:    255 (1 pixels)"),
         (Image.fromarray(MASK[:1]), {}, "a mask has another size than its image\n  found:    "),
-        (Image.new("RGB", (3, 2)), {}, "a mask holds colours, and there is no table of them"),
-        (Image.new("RGB", (3, 2), (1, 2, 3)), {"colours": COLOURS},
-         "a mask's colour stands for no class\n  found:    (1, 2, 3)"),
+        (Image.new("RGB", (3, 2)), {}, "a mask holds colors, and there is no table of them"),
+        (Image.new("RGB", (3, 2), (1, 2, 3)), {"colors": COLORS},
+         "a mask's color stands for no class\n  found:    (1, 2, 3)"),
     ],
 )  # fmt: skip
 def test_a_mask_that_cant_be_used_is_named(masked, refusal, mask, options, says):
@@ -141,10 +141,10 @@ def test_images_without_mask_and_masks_without_image_are_told_of(masked, refusal
     assert "an image has no mask" in refusal(lambda: data[0]) and len(heard) == 1
 
 
-def test_colours_must_be_one_a_class(masked, refusal):
+def test_colors_must_be_one_a_class(masked, refusal):
     mask = Image.fromarray(MASK)
-    assert "each class needs a colour" in refusal(lambda: masked(mask, colours=COLOURS[:2]))
-    assert "two classes have one colour" in refusal(lambda: masked(mask, colours=(COLOURS[0], *COLOURS[:2])))
+    assert "each class needs a color" in refusal(lambda: masked(mask, colors=COLORS[:2]))
+    assert "two classes have one color" in refusal(lambda: masked(mask, colors=(COLORS[0], *COLORS[:2])))
 
 
 @pytest.mark.parametrize(("direction", "first"), [("left_to_right", "image"), ("right_to_left", "target")])

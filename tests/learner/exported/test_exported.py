@@ -72,7 +72,7 @@ def test_what_was_read_can_be_written_again_and_nothing_is_lost(tmp_path: Path) 
     assert (tmp_path / "b").read_bytes() == (tmp_path / "a").read_bytes()
 
 
-def test_normalized_and_grey_pictures_keep_their_dtype_and_channels(tmp_path: Path) -> None:
+def test_normalized_and_gray_pictures_keep_their_dtype_and_channels(tmp_path: Path) -> None:
     net = features(3)
     pipeline = Pipeline(
         "classification", ("a", "b", "c"),

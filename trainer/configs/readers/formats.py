@@ -9,7 +9,7 @@ from pydantic import Field
 
 from trainer.configs.readers.reading import Reading
 
-_Colour = tuple[
+_Color = tuple[
     Annotated[int, Field(ge=0, le=255)], Annotated[int, Field(ge=0, le=255)], Annotated[int, Field(ge=0, le=255)]
 ]
 _Classes = Annotated[tuple[str, ...], Field(min_length=1)]
@@ -167,11 +167,11 @@ class SegmentationReader(_Images):
     classes: _Classes | None = Field(
         None, description="Class names in the order of the mask values; null: the values that occur in the masks."
     )
-    colours: tuple[_Colour, ...] | None = Field(
+    colors: tuple[_Color, ...] | None = Field(
         None, description="RGB color of each class in the masks, from 0 to 255; null: mask pixels hold class indices."
     )
     ignore: tuple[int, ...] = Field((255,), description="Values of mask pixels that are ignored by losses and metrics.")
-    ignore_colours: tuple[_Colour, ...] = Field(
+    ignore_colors: tuple[_Color, ...] = Field(
         (), description="RGB colors of mask pixels that are ignored by losses and metrics."
     )
     mask_suffix: str = Field("", description="Suffix of a mask's file name after the name of its image, such as _mask.")

@@ -1,8 +1,9 @@
-"""Hooks: code that runs at certain points of training, one file each. HOOKS lists the built-in ones; `order` sorts
-them.
+"""Hooks: code that runs at certain points of training, one file each. HOOKS lists the built-in ones.
 
-   on_start → { before_step → step → after_step [→ after_log, before/after_validation, after_checkpoint] } → on_end or
-        on_error
+   on_start → { before_step → step → after_step [→ after_log, before/after_validation, after_checkpoint] }
+        → on_end or on_error
+
+`order` sorts the hooks of a training.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 
 from trainer import TrainerError
-from trainer.datasets.grey import BRIGHT, DARK, stretched
+from trainer.datasets.gray import BRIGHT, DARK, stretched
 from trainer.datasets.images import decode
 from trainer.datasets.transforms.draws import ItemDraws
 from trainer.datasets.transforms.resize import inner_frame
@@ -39,7 +39,7 @@ class Decode(Step):
     """A file or an array of RGB as pixels: the first step.
 
     Args:
-        channels: 3 or 1; None: 1 for files of grey pictures, else 3.
+        channels: 3 or 1; None: 1 for files of gray pictures, else 3.
         at_least: (height, width) from which on a JPEG file may be decoded at a lower resolution.
     """
 
@@ -63,11 +63,11 @@ class Decode(Step):
                 found=f"{picture.dtype} {list(picture.shape)}",
                 expected="uint8 [height, width, 3], RGB",
             )
-        pixels = _grey(picture) if self.channels == 1 else picture
+        pixels = _gray(picture) if self.channels == 1 else picture
         return Prepared(pixels, Placement.of(pixels.shape[:2], pixels.shape[:2]))
 
 
-def _grey(pixels: np.ndarray) -> np.ndarray:
+def _gray(pixels: np.ndarray) -> np.ndarray:
     """uint8 [H, W, 1], as decoding a colored file with one channel gives it."""
     from PIL import Image
 
@@ -152,14 +152,14 @@ class TransformPicture(Preparing):
 
 @built_in
 @dataclass(frozen=True)
-class StretchGrey(Preparing):
-    """A grey picture over the whole range from black to white, inverted where it is bright.
+class StretchGray(Preparing):
+    """A gray picture over the whole range from black to white, inverted where it is bright.
 
     Args:
         dark: per cent of the pixels that become black at most; bright: that stay below white.
     """
 
-    name: ClassVar[str] = "stretch_grey"
+    name: ClassVar[str] = "stretch_gray"
 
     dark: float = DARK
     bright: float = BRIGHT

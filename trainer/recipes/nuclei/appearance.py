@@ -11,7 +11,7 @@ import numpy as np
 
 from trainer import TrainerError
 from trainer.datasets import Dataset, Item, Subset, Wrapped
-from trainer.datasets.grey import is_bright, stretched
+from trainer.datasets.gray import is_bright, stretched
 from trainer.datasets.readers import Opening
 
 

@@ -75,7 +75,7 @@ class Nuclei(Task):
         return inference.Pipeline(
             "instances",
             (self.class_name,),
-            prepare=(decode, inference.StretchGrey(), *transforms),
+            prepare=(decode, inference.StretchGray(), *transforms),
             network=network,
             finish=(inference.GroupInstances(asdict(self.grouping)), inference.SelectByScore()),
         )
@@ -159,5 +159,5 @@ def normalized(images: Tensor) -> Tensor:
     """Converts uint8 0 to 255 [B, 1, H, W] to float32 [B, 2, H, W] around 0: gray, and its square root, which shows
     faint edges.
     """
-    grey = images.astype(float32) * (1 / 255)
-    return engine.concat([4 * grey - 1, 4 * engine.sqrt(grey) - 2], axis=1)
+    gray = images.astype(float32) * (1 / 255)
+    return engine.concat([4 * gray - 1, 4 * engine.sqrt(gray) - 2], axis=1)

@@ -15,7 +15,7 @@ from trainer.datasets.readers.segmentation import SegmentationFolders
 CLASSES = "classes.json"
 SPLITS = {"train": "train", "valid": "val", "test": "test"}
 SIZE = 256
-MOST_UNLABELLED = 0.05
+MOST_UNLABELED = 0.05
 MOST_OF_ONE_CLASS = 0.85
 
 
@@ -29,9 +29,9 @@ class MapTiles:
     class_names: Sequence[str] = ()
 
     def __init__(
-        self, photos: SegmentationFolders, colours: np.ndarray, corners: Sequence[tuple[int, int, int]]
+        self, photos: SegmentationFolders, colors: np.ndarray, corners: Sequence[tuple[int, int, int]]
     ) -> None:
-        self.photos, self.colours, self.corners = photos, colours, corners
+        self.photos, self.colors, self.corners = photos, colors, corners
 
     def __len__(self) -> int:
         return len(self.corners)
@@ -44,7 +44,7 @@ class MapTiles:
         photo, top, left = self.corners[index]
         item = self.photos[photo]
         window = slice(top, top + SIZE), slice(left, left + SIZE)
-        return {"image": self.colours[item["mask"][window]], "target": item["image"][window]}
+        return {"image": self.colors[item["mask"][window]], "target": item["image"][window]}
 
 
 def read_map_tiles(root: Path, opening: Opening) -> dict[str, MapTiles]:
@@ -54,10 +54,10 @@ def read_map_tiles(root: Path, opening: Opening) -> dict[str, MapTiles]:
         TrainerError: a folder or file is missing or unreadable.
     """
     classes = json.loads((root / CLASSES).read_text(encoding="utf-8"))
-    colours = np.zeros((IGNORED + 1, 3), np.uint8)
-    colours[IGNORED] = classes["ignore_rgb"]
+    colors = np.zeros((IGNORED + 1, 3), np.uint8)
+    colors[IGNORED] = classes["ignore_rgb"]
     for one in classes["classes"]:
-        colours[one["index"]] = one["rgb"]
+        colors[one["index"]] = one["rgb"]
     names = [one["name"] for one in classes["classes"]]
     photos = {split: SegmentationFolders(root, images=f"images/{word}", masks=f"masks/{word}", classes=names,
                                          opening=opening)
@@ -71,7 +71,7 @@ def read_map_tiles(root: Path, opening: Opening) -> dict[str, MapTiles]:
             done += 1
             if opening.progress is not None:
                 opening.progress(done, total)
-        tiles[split] = MapTiles(folders, colours, corners)
+        tiles[split] = MapTiles(folders, colors, corners)
     return tiles
 
 
@@ -85,4 +85,4 @@ def usable_corners(mask: np.ndarray) -> list[tuple[int, int]]:
 def shows_enough(square: np.ndarray) -> bool:
     """Whether nearly all pixels are labeled, and not nearly all as one class."""
     shares = np.bincount(square.ravel(), minlength=IGNORED + 1) / square.size
-    return bool(shares[IGNORED] <= MOST_UNLABELLED and shares[:IGNORED].max() <= MOST_OF_ONE_CLASS)
+    return bool(shares[IGNORED] <= MOST_UNLABELED and shares[:IGNORED].max() <= MOST_OF_ONE_CLASS)
