@@ -176,7 +176,7 @@ def test_an_empty_list_of_results_finds_nothing(tmp_path: Path, capsys: pytest.C
 
 
 BAD = {
-    "another split": ({"image_id": 77}, "image ids 77"),
+    "to the same split as the annotations.": ({"image_id": 77}, "image ids 77"),
     "a score that is not a number": ({"score": float("nan")}, "[1].score"),
     "a box of three numbers": ({"bbox": [1.0, 2.0, 3.0]}, "[1].bbox"),
     "a text for a category": ({"category_id": "cat"}, "[1].category_id"),
@@ -198,8 +198,8 @@ def test_masks_and_keypoints_of_another_form_are_named(tmp_path: Path, capsys: p
         ("segm", {"segmentation": {"counts": "T3"}}, "[1].segmentation"),
         ("segm", {"segmentation": [[1, 2, 3]]}, "[1].segmentation"),
         ("segm", {"segmentation": []}, "[1].segmentation"),
-        ("segm", {"segmentation": {"size": list(SIZE), "counts": "0Yb21Q"}}, "a text that is cut short"),
-        ("segm", {"segmentation": {"size": [60, 60], "counts": "T3"}}, "another size than the picture"),
+        ("segm", {"segmentation": {"size": list(SIZE), "counts": "0Yb21Q"}}, "truncated text"),
+        ("segm", {"segmentation": {"size": [60, 60], "counts": "T3"}}, "match the image"),
         ("segm", {"image_id": 77}, "image id 77"),
         ("keypoints", {"keypoints": [1.0, 2.0]}, "row 1"),
     ):

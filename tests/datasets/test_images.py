@@ -153,7 +153,7 @@ def test_scaled_decoding_knows_of_rotation(tmp_path):
 def test_a_jpeg_that_is_cut_short_is_refused(tmp_path):
     path = saved(tmp_path, Image.fromarray(np.random.default_rng(0).integers(0, 256, (64, 64, 3), np.uint8)), "a.jpg")
     path.write_bytes(path.read_bytes()[:-600])
-    with pytest.raises(TrainerError, match=r"a\.jpg: the image is cut short\n  found:    image file is truncated"):
+    with pytest.raises(TrainerError, match=r"a\.jpg: truncated image\n  found:    image file is truncated"):
         decode(path)
 
 
@@ -171,7 +171,7 @@ def test_a_damaged_png_is_refused(tmp_path):
 )
 def test_what_is_no_image_is_refused(tmp_path, content, found):
     (tmp_path / "a.jpg").write_bytes(content)
-    with pytest.raises(TrainerError, match=f"not an image, or damaged at its beginning\n  found:    {found}"):
+    with pytest.raises(TrainerError, match=f"not an image, or damaged at its start\n  found:    {found}"):
         decode(tmp_path / "a.jpg")
 
 

@@ -63,7 +63,7 @@ def test_the_report_has_a_table_of_named_classes_and_curves() -> None:
     assert [row["name"] for row in data["classes"]] == ["ant", "bee", "cat"]
     assert data["stats"] == by_rows(given, "bbox")
     assert len(data["curves"]["0.5"]["bee"]["precision"]) == 101
-    with pytest.raises(TrainerError, match="a class without a name"):
+    with pytest.raises(TrainerError, match="a class has no name"):
         measured(CocoFigures(class_names=("ant", "bee")), **given)
 
 

@@ -96,7 +96,7 @@ def test_samples_show_what_was_found_and_what_is_there() -> None:
     segments[0, 4:12, 6:15], segments[0, 28:] = PER_CLASS, 255
     image = np.random.default_rng(0).integers(0, 256, (1, 1, 32, 32), dtype=np.uint8)
     found, right = built("nuclei", *SMALL).samples({"image": engine.asarray(image), "mask": engine.asarray(segments)})
-    assert found.image.shape == (28, 32) and "found" in found.caption
+    assert found.image.shape == (28, 32) and "predicted" in found.caption
     assert right.caption == "1 are there" and len(right.annotations["masks"]) == 1
 
 

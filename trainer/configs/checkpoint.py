@@ -51,5 +51,5 @@ class CheckpointConfig(Section):
     on_error: Literal["stop", "warn"] = Field(
         "stop",
         description="What happens when a checkpoint can't be written (disk full, say). stop: the run ends with "
-        "an error; warn: the run continues. Earlier checkpoints are kept either way.",
+        "an error; warn: the run continues. Earlier checkpoints are kept in both cases.",
     )

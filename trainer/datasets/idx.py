@@ -106,11 +106,11 @@ def _read(path: Path) -> bytes:
             "no such file",
             where=str(path),
             found=found,
-            hint="`data.root` names the folder of the data.",
+            hint="Set `data.root` to the folder of the data.",
         ) from None
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise TrainerError(
-            "the gzip file is cut short or damaged", where=str(path), found=error, hint="Fetch the file again."
+            "truncated or damaged gzip file", where=str(path), found=error, hint="Download the file again."
         ) from error
     except OSError as error:
         raise TrainerError("the file can't be read", where=str(path), found=error.strerror or error) from error

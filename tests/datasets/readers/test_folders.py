@@ -59,10 +59,10 @@ def test_folders_that_are_no_classes_are_refused(tmp_path, picture, refusal):
     picture("dog/1.png")
     picture("rabbit/1.png")
     says = refusal(lambda: ImageFolder(tmp_path, classes=("dog", "cat")))
-    assert "rabbit: the folder is none of the classes\n  found:    rabbit\n  expected: dog, cat" in says
+    assert "rabbit: the folder is not one of the classes\n  found:    rabbit\n  expected: dog, cat" in says
     (tmp_path / "empty/cat").mkdir(parents=True)
     assert "no files of this kind in the folder" in refusal(lambda: ImageFolder(tmp_path, images="empty"))
-    assert "no folders" in refusal(lambda: ImageFolder(tmp_path, images="empty/cat"))
+    assert "no class folders" in refusal(lambda: ImageFolder(tmp_path, images="empty/cat"))
 
 
 def test_a_link_out_of_the_folder_is_a_bad_item(tmp_path, picture, refusal):
@@ -113,8 +113,8 @@ def test_values_and_colors_that_dont_count_become_255(masked):
 @pytest.mark.parametrize(
     ("mask", "options", "says"),
     [
-        (Image.fromarray(MASK), {"ignore": ()}, "a mask's value stands for no class\n  found:    255 (1 pixels)"),
-        (Image.fromarray(MASK[:1]), {}, "a mask has another size than its image\n  found:    "),
+        (Image.fromarray(MASK), {"ignore": ()}, "a mask contains a value without a class\n  found:    255 (1 pixels)"),
+        (Image.fromarray(MASK[:1]), {}, "the size of a mask doesn't match its image\n  found:    "),
         (Image.new("RGB", (3, 2)), {}, "a mask holds colors, and there is no table of them"),
         (Image.new("RGB", (3, 2), (1, 2, 3)), {"colors": COLORS},
          "a mask's color stands for no class\n  found:    (1, 2, 3)"),
@@ -135,10 +135,10 @@ def test_masks_may_have_a_suffix(masked):
 
 
 def test_images_without_mask_and_masks_without_image_are_told_of(masked, refusal):
-    assert "b.png: a mask belongs to no image" in refusal(lambda: masked(Image.fromarray(MASK), "b.png"))
+    assert "b.png: a mask without an image" in refusal(lambda: masked(Image.fromarray(MASK), "b.png"))
     heard = []
     data = masked(Image.fromarray(MASK), "b.png", opening=Opening(on_problem=heard.append))
-    assert "an image has no mask" in refusal(lambda: data[0]) and len(heard) == 1
+    assert "an image without a mask" in refusal(lambda: data[0]) and len(heard) == 1
 
 
 def test_colors_must_be_one_a_class(masked, refusal):
@@ -164,14 +164,14 @@ def test_pairs_of_two_folders_have_one_name(tmp_path, picture, refusal):
     np.testing.assert_array_equal(data[0]["target"], images[1])
     picture("photos/b.png")
     data = PairedImages(tmp_path, images="photos", targets="maps")
-    assert "an image has no target" in refusal(lambda: data[1])
+    assert "an image without a target" in refusal(lambda: data[1])
     picture("maps/c.png")
-    assert "a target belongs to no image" in refusal(lambda: PairedImages(tmp_path, images="photos", targets="maps"))
+    assert "a target without an image" in refusal(lambda: PairedImages(tmp_path, images="photos", targets="maps"))
 
 
 def test_two_halves_need_an_even_width(tmp_path, picture, refusal):
     picture("a.png", 20, 31)
-    assert "a picture of two halves is of odd width\n  found:    31 pixels" in refusal(
+    assert "the width of a file with two images is odd\n  found:    31 pixels" in refusal(
         lambda: PairedImages(tmp_path)[0]
     )
 
@@ -181,4 +181,4 @@ def test_two_files_of_one_name_are_refused(tmp_path, picture, refusal):
     picture("images/a.jpg", 2, 3)
     Image.fromarray(MASK).save(tmp_path / "a.png")
     says = refusal(lambda: SegmentationFolders(tmp_path, masks=".", classes=("a",), opening=Opening(on_problem=print)))
-    assert "two files have one name but for the ending" in says
+    assert "two files have the same name except for the extension" in says

@@ -61,7 +61,7 @@ def test_a_class_of_ones_own_gets_its_options_and_its_probability(made: Any, own
     [
         ("Missing", {}, "no such transform"),
         ("Nothing", {}, r"no transform[\s\S]*trainer.datasets.Transform"),
-        ("Posterize", {"fewest": 1}, r"can't be made[\s\S]*fewest"),
+        ("Posterize", {"fewest": 1}, r"can't be created[\s\S]*fewest"),
     ],
 )
 def test_what_is_wrong_with_a_class_of_ones_own_is_said(
@@ -85,7 +85,7 @@ def test_pad_knows_the_largest_image_of_the_data_set(made: Any) -> None:
     assert pipeline_for(made, [section], 0)[0]["image"].shape == (64, 32, 3)
     larger = Pad(multiple=16, at_least=(50, 32))({"image": np.zeros((51, 70, 3), np.uint8)}, ItemDraws(0, 0, 0))
     assert larger["image"].shape == (64, 80, 3)
-    with pytest.raises(TrainerError, match="only before other transforms"):
+    with pytest.raises(TrainerError, match="must be the first transform"):
         pipeline_for(made, [ResizeConfig(name="resize", size=8), section], 0)
     del made.sizes
     with pytest.raises(TrainerError, match="does not know the size of each item"):

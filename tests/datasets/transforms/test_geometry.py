@@ -207,5 +207,5 @@ def test_a_mask_of_another_size_is_refused() -> None:
 
 
 def test_an_item_without_pixels_is_refused() -> None:
-    with pytest.raises(TrainerError, match="needs a picture"):
+    with pytest.raises(TrainerError, match="needs an image"):
         geometry.resize({"tokens": np.zeros(4, np.int32)}, (8, 8))

@@ -153,7 +153,7 @@ def test_items_of_one_class_are_told_to_be_made_soft_first(transform: Mixing, na
 def test_what_can_not_be_mixed_is_refused() -> None:
     with pytest.raises(TrainerError, match="classes of a mask"):
         results(Mixup(), "mask", count=1)
-    with pytest.raises(TrainerError, match=r"copy_paste pastes objects[\s\S]*boxes"):
+    with pytest.raises(TrainerError, match=r"copy_paste needs boxes[\s\S]*boxes"):
         results(CopyPaste(), "label", count=1)
     gray = {"image": np.zeros((40, 60, 1), np.uint8)}
     with pytest.raises(TrainerError, match=r"differ[\s\S]*uint8\[1\][\s\S]*uint8\[3\]"):

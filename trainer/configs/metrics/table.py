@@ -65,7 +65,7 @@ def metric_config(name: str) -> type[MetricConfig]:
     """The section class of a metric by its name.
 
     Raises:
-        KeyError: there is no such metric.
+        KeyError: unknown metric.
     """
     file, _, class_name = METRICS[name].partition(":")
     section: type[MetricConfig] = getattr(importlib.import_module(f"trainer.configs.metrics.{file}"), class_name)

@@ -1,4 +1,4 @@
-"""Inference: from a raw picture to a result, the same in validation, prediction and an exported model."""
+"""Inference: from an image to a result, identical in validation, prediction and an exported model."""
 
 from trainer.learner.inference.finishing import (
     BoxesToPicture,

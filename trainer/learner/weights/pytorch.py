@@ -92,7 +92,7 @@ def _tensor(storage: Any, offset: Any, shape: Any, strides: Any, *rest: Any) -> 
 def _tensor_of_dtype(
     storage: Any, offset: Any, shape: Any, strides: Any, requires_grad: Any, hooks: Any, dtype: Any, *rest: Any
 ) -> StoredTensor:
-    """torch._utils._rebuild_tensor_v3: an untyped storage, and the dtype beside it."""
+    """torch._utils._rebuild_tensor_v3: an untyped storage and a dtype."""
     if not isinstance(storage, Storage) or not isinstance(dtype, Elements):
         raise ValueError("a tensor without a storage or a dtype")
     return _view(storage, dtype, offset, shape, strides)

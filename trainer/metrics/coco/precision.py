@@ -103,7 +103,7 @@ class _Found:
         return np.where(reached, self.best[place], 0.0) if len(self.best) else np.zeros(place.shape)
 
     def scores(self, needed: Integers, settings: Settings) -> Floats:
-        """The score of the detection that reaches each recall; recall 0 is reached by the first detection."""
+        """The score of the detection that reaches each recall; the first detection reaches recall 0."""
         place, reached = self._at(needed)
         scores = np.where(reached, self.score[self.place[place]], 0.0) if len(self.best) else np.zeros(place.shape)
         some = np.flatnonzero(np.diff(self.begins))
