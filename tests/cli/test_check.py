@@ -45,7 +45,7 @@ def test_json_has_every_part_of_a_problem_and_the_data(tmp_path: Path, capsys) -
     assert main(["check", "detection", "data.root=voc", "train.epochs=0", "model.weights=none.pt", "--json"]) == 2
     found = json.loads(capsys.readouterr().out)
     assert not found["ok"] and found["problems"][0] == {
-        "where": "<cli> train.epochs", "message": "expected a number above 0, found 0", "predicted": "0",
+        "where": "<cli> train.epochs", "message": "expected a number above 0, found 0", "found": "0",
         "expected": "a number above 0", "hint": None,
     }  # fmt: skip
     assert found["problems"][1]["where"] == "<cli> model.weights" and len(found["problems"]) == 2
@@ -122,7 +122,7 @@ def test_every_item_is_read_with_data(tmp_path: Path, capsys) -> None:
     assert main(["check", "detection", "data.root=cells", "--data", "--contact-sheet", "sheet.png"]) == 0
     out = capsys.readouterr().out
     assert "train: 4 items, 0 can't be used" in out and "thing          4  100.0%" in out and "rotated by EXIF" in out
-    assert "not checked: task code" in out and "not checked: its data" not in out
+    assert "not checked: the task's code" in out and "not checked: its data" not in out
     assert (tmp_path / "sheet.png").is_file()
 
 
@@ -134,11 +134,11 @@ def test_a_bad_item_is_a_problem_and_a_warning_where_it_is_skipped(tmp_path: Pat
     train, valid = found["problems"]
     assert code == 2 and not found["ok"] and train["where"] == "<cli> data.root"
     assert train["message"].startswith("train: 1 of 4 items can't be used: not an image")
-    assert str(tmp_path / "cells/images/train/train2.png") in train["predicted"]
+    assert str(tmp_path / "cells/images/train/train2.png") in train["found"]
     assert valid["message"] == "valid: 1 of 2 items can't be used: a box exceeds the image"
     assert [len(found["data"]["items"][split]["bad"]) for split in ("train", "valid")] == [1, 1]
     code, found = checked(capsys, "detection", "data.root=cells", "data.on_error=skip")
-    assert code == 0 and found["ok"] and len([text for text in found["warnings"] if "raise (end with" in text]) == 2
+    assert code == 0 and found["ok"] and len([text for text in found["warnings"] if "can't be used" in text]) == 2
 
 
 def test_the_same_content_in_two_splits_is_an_error_and_in_one_a_warning(tmp_path: Path, capsys) -> None:
@@ -152,7 +152,7 @@ def test_the_same_content_in_two_splits_is_an_error_and_in_one_a_warning(tmp_pat
     assert code == 2 and any("images are both in train and in valid" in text or "in valid and in train" in text
                              for text in messages)  # fmt: skip
     assert any("are duplicates within the split" in text for text in found["warnings"])
-    assert str(images[0]) in found["problems"][0]["predicted"]
+    assert str(images[0]) in found["problems"][0]["found"]
 
 
 def test_images_that_exif_turns_and_classes_without_examples_are_counted(tmp_path: Path, capsys) -> None:
@@ -203,7 +203,7 @@ def test_splits_that_a_task_needs_are_there(tmp_path: Path, capsys) -> None:
     assert main(["check", "config.yaml"]) == 2
     text = capsys.readouterr().err
     assert (
-        "config.yaml:2:14 data.root: the task needs the fields a split valid, which doesn't exist\n  found:    train: 6 items"
+        "config.yaml:2:14 data.root: the task needs a split valid, which doesn't exist\n  found:    train: 6 items"
         in text
     )
     assert "`data.reader.fractions={valid: 0.1}` takes a tenth of train." in text

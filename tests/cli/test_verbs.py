@@ -105,7 +105,7 @@ def test_help_and_import_do_without_pydantic_and_yaml(commands: Commands) -> Non
 
 def test_check_reports_every_problem_and_what_it_did_not_look_at(commands: Commands) -> None:
     good = commands.finish("check", "config.yaml", "options.script=loop")
-    assert good.returncode == 0 and "not checked: task code" in good.stdout
+    assert good.returncode == 0 and "not checked: the task's code" in good.stdout
     bad = commands.finish("check", "config.yaml", "train.epochs=0", "seeed=1")
     assert bad.returncode == 2 and "<cli> train.epochs" in bad.stderr and "did you mean 'seed'?" in bad.stderr
 

@@ -135,7 +135,7 @@ CASES: dict[str, tuple[str, Damage, str]] = {
         ("mask_folders",): {
             "mask of another size": (mask_other((HEIGHT, WIDTH - 2), 0, "RGB"), "match its image"),
             "unknown color": (lambda root, stem: save(mask_of(root, stem), np.full((HEIGHT, WIDTH, 3), 9, np.uint8)),
-                              "a mask's color stands for no class"),
+                              "a mask contains a color without a class"),
         },
         ("mask_suffix",): {
             "mask of another size": (mask_other((HEIGHT, WIDTH - 2), 0, "P"), "match its image"),

@@ -228,7 +228,7 @@ def test_the_same_content_in_two_splits_is_a_warning(tmp_path, capsys):
     (tmp_path / "Val/cat/again.png").write_bytes((tmp_path / "Train/cat/train0.png").read_bytes())
     splits_of(tmp_path)
     says = capsys.readouterr().err
-    assert "warning: 1 files have the same content in two splits" in says and "train0.png (train)" in says
+    assert "warning: 1 files are identical in two splits" in says and "train0.png (train)" in says
 
 
 def test_two_splits_of_other_classes_are_an_error(tmp_path):
@@ -249,7 +249,7 @@ def test_a_file_is_read_by_itself(tmp_path):
     LAYOUTS["coco"][0](tmp_path)
     layout, root = detect_path(tmp_path / "annotations/instances_val2017.json")
     assert root == tmp_path and layout.splits["valid"].settings["images"] == "val2017"
-    with pytest.raises(TrainerError, match="is not of the format yolo"):
+    with pytest.raises(TrainerError, match="is not in the format yolo"):
         detect_path(tmp_path / "annotations/instances_val2017.json", "yolo")
 
 

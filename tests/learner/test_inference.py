@@ -108,9 +108,9 @@ def test_selected_instances_are_numbered_anew():
         ([3], "not a step"),
         ([{"name": "shell", "version": 1}], "unknown step"),
         ([{"name": "softmax", "version": 2}], "unknown version of the step softmax"),
-        ([{"name": "tile", "version": 1, "size": 3}], "unknown parameters of the step tile has"),
-        ([{"name": "transform", "version": 1, "transform": "os", "settings": {}}], ""),
-        ([{"name": "transform", "version": 1, "transform": "resize", "settings": {"x": 1}}], ""),
+        ([{"name": "tile", "version": 1, "size": 3}], "unknown parameters of the step tile"),
+        ([{"name": "transform", "version": 1, "transform": "os", "settings": {}}], "invalid parameters of the step"),
+        ([{"name": "transform", "version": 1, "transform": "resize", "settings": {"x": 1}}], "invalid parameters"),
     ],
 )
 def test_steps_that_are_none_are_refused(data, message):

@@ -214,7 +214,7 @@ def test_resuming_in_another_numerics_class_is_refused(blobs, config, tmp_path):
 
 
 def test_a_checkpoint_from_before_a_class_was_named_is_resumed_in_what_was_the_only_one(config):
-    plan, where, warned = Plan(4, 8), "the checkpoint", []
+    plan, where, warned = Plan(4, 8), "a checkpoint", []
     state = Progress(step=3).to_json(config(), plan, {}, {})
     del state["numerics"]["bfloat16"]
     assert Progress.from_json(state, config(), plan, warned.append, where=where).step == 3

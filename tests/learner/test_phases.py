@@ -48,7 +48,7 @@ def test_tracing_becomes_compiling_at_the_first_report():
     with phases.watching("train step"):
         phases.report(0, 2, "convolution")
         phases.report(2, 2, "sum")
-    with phases.watching("validation batch;"):
+    with phases.watching("validation step"):
         pass
     assert [(e.name, e.state) for e in events if e.state != "progress"] == [
         ("trace", "started"), ("trace", "finished"), ("compile", "started"), ("compile", "finished"),

@@ -140,7 +140,7 @@ def test_all_but_containers_and_tensors_is_refused(tmp_path: Path, value: Any) -
         read_weights(archive_of(tmp_path / "w.pt", pickle.dumps({"weight": value}, 4)))
 
 
-def pickled_tensor(storage: Any = ("the size of storage", "torch.FloatStorage", "0", "cpu", 6), offset: Any = 0,
+def pickled_tensor(storage: Any = ("storage", "torch.FloatStorage", "0", "cpu", 6), offset: Any = 0,
                    shape: Any = (2, 3), strides: Any = (3, 1)) -> bytes:  # fmt: skip
     """{"w": a tensor of these parts}, by the opcodes that PyTorch writes."""
 
@@ -188,13 +188,13 @@ def test_a_tensor_of_given_parts_is_read(tmp_path: Path) -> None:
         {"offset": 1}, {"offset": -1}, {"offset": 1.0}, {"shape": (2, 4)}, {"strides": (4, 1)}, {"strides": (-3, 1)},
         {"shape": (2, 3, 1)}, {"shape": (1 << 47, 1 << 47), "strides": (0, 0)}, {"strides": (0, 0), "shape": (9, 9)},
         {"shape": [2, 3]}, {"shape": (True, 3)}, {"shape": "ab"}, {"shape": (1,) * 40, "strides": (1,) * 40},
-        {"the size of storage": ("the size of storage", "torch.FloatStorage", "0", "cpu", 5)},
-        {"the size of storage": ("the size of storage", "torch.FloatStorage", "0", "cpu", 1 << 60)},
-        {"the size of storage": ("the size of storage", "torch.FloatStorage", "1", "cpu", 6)},
-        {"the size of storage": ("the size of storage", "torch.FloatStorage", "../../data.pkl", "cpu", 6)},
-        {"the size of storage": ("the size of storage", "torch.DoubleStorage", "0", "cpu", 6)},
-        {"the size of storage": ("the size of storage", "torch.Size", "0", "cpu", 6)}, {"the size of storage": ("module", "torch.FloatStorage", "0")},
-        {"the size of storage": ("the size of storage", None, "0", "cpu", 6)}, {"the size of storage": ("the size of storage", "torch.FloatStorage", 0, "cpu", 6)},
+        {"storage": ("storage", "torch.FloatStorage", "0", "cpu", 5)},
+        {"storage": ("storage", "torch.FloatStorage", "0", "cpu", 1 << 60)},
+        {"storage": ("storage", "torch.FloatStorage", "1", "cpu", 6)},
+        {"storage": ("storage", "torch.FloatStorage", "../../data.pkl", "cpu", 6)},
+        {"storage": ("storage", "torch.DoubleStorage", "0", "cpu", 6)},
+        {"storage": ("storage", "torch.Size", "0", "cpu", 6)}, {"storage": ("module", "torch.FloatStorage", "0")},
+        {"storage": ("storage", None, "0", "cpu", 6)}, {"storage": ("storage", "torch.FloatStorage", 0, "cpu", 6)},
     ],
 )  # fmt: skip
 def test_a_tensor_that_lies_about_its_memory_is_refused(tmp_path: Path, parts: dict[str, Any]) -> None:

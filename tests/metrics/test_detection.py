@@ -76,7 +76,7 @@ def test_nothing_found_and_nothing_true_have_figures() -> None:
 
 def test_objects_that_do_not_fit_are_refused() -> None:
     given = batches("bbox")
-    with pytest.raises(TrainerError, match="the true_boxes don't fit the true_classes"):
+    with pytest.raises(TrainerError, match="the shape of true_boxes doesn't match true_classes"):
         measured(CocoFigures(), **given | {"true_boxes": given["boxes"]})
 
 

@@ -48,9 +48,9 @@ def test_pixels_have_classes_and_things_are_objects(dataset):
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"segments": [SKY]}, "are not those of its list\n  found:    only in the PNG: [70000]"),
+        ({"segments": [SKY]}, "don't match the list of segments\n  found:    only in the PNG: [70000]"),
         ({"segments": [SKY, CAT, {"id": 5, "category_id": 17}]}, "only in the list: [5]"),
-        ({"segments": [SKY, {**CAT, "category_id": 18}]}, "category is unknown\n  found:    category id 18"),
+        ({"segments": [SKY, {**CAT, "category_id": 18}]}, "unknown category of a segment\n  found:    category id 18"),
         ({"numbers": np.full((3, 6), 300)}, "the size of a mask doesn't match its image"),
         ({"image_id": 5}, "an annotation belongs to no image\n  found:    image id 5"),
         ({"image_id": 5, "opening": Opening(on_problem=lambda error: None)}, "an image without annotation"),

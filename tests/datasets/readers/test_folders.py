@@ -115,9 +115,9 @@ def test_values_and_colors_that_dont_count_become_255(masked):
     [
         (Image.fromarray(MASK), {"ignore": ()}, "a mask contains a value without a class\n  found:    255 (1 pixels)"),
         (Image.fromarray(MASK[:1]), {}, "the size of a mask doesn't match its image\n  found:    "),
-        (Image.new("RGB", (3, 2)), {}, "a mask holds colors, and there is no table of them"),
+        (Image.new("RGB", (3, 2)), {}, "a mask contains colors, but no table of colors is set"),
         (Image.new("RGB", (3, 2), (1, 2, 3)), {"colors": COLORS},
-         "a mask's color stands for no class\n  found:    (1, 2, 3)"),
+         "a mask contains a color without a class\n  found:    (1, 2, 3)"),
     ],
 )  # fmt: skip
 def test_a_mask_that_cant_be_used_is_named(masked, refusal, mask, options, says):
@@ -144,7 +144,7 @@ def test_images_without_mask_and_masks_without_image_are_told_of(masked, refusal
 def test_colors_must_be_one_a_class(masked, refusal):
     mask = Image.fromarray(MASK)
     assert "each class needs a color" in refusal(lambda: masked(mask, colors=COLORS[:2]))
-    assert "two classes have one color" in refusal(lambda: masked(mask, colors=(COLORS[0], *COLORS[:2])))
+    assert "two classes have the same color" in refusal(lambda: masked(mask, colors=(COLORS[0], *COLORS[:2])))
 
 
 @pytest.mark.parametrize(("direction", "first"), [("left_to_right", "image"), ("right_to_left", "target")])

@@ -145,7 +145,7 @@ def test_a_mosaic_shows_four_items_and_labels_by_area() -> None:
 
 @pytest.mark.parametrize(("transform", "name"), [(Mixup(), "mixup"), (CutMix(), "cutmix"), (Mosaic((9, 9)), "mosaic")])
 def test_items_of_one_class_are_told_to_be_made_soft_first(transform: Mixing, name: str) -> None:
-    with pytest.raises(TrainerError, match=f"{name} makes soft labels[\\s\\S]*Put one_hot before {name}"):
+    with pytest.raises(TrainerError, match=f"{name} needs soft labels[\\s\\S]*Put one_hot before {name}"):
         results(transform, "label", count=1)
     assert Pipeline(Shades("image", "label"), [OneHot(4), transform])[0]["labels_hot"].shape == (4,)
 
