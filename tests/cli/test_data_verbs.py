@@ -70,7 +70,7 @@ def test_a_config_is_inspected_as_training_reads_it(cells, capsys):
 
 def test_a_recipe_with_data_of_its_own_is_inspected(capsys):
     assert main(["data", "inspect", "digits", "--split", "valid", "--items", "10"]) == 0
-    assert "valid: 500 items (10 looked at), 0 can't be used" in capsys.readouterr().out
+    assert "valid: 500 items (10 inspected), 0 can't be used" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
