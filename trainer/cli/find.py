@@ -46,5 +46,5 @@ def find_source(word: str) -> Path:
 def _no_such_run(word: str) -> TrainerError:
     names = [run.name for run in list_runs(RUNS)]
     return TrainerError(
-        f"no such run: {word}{did_you_mean(word, names)}", expected="a run directory, or its name below runs/"
+        f"no such run: {word}{did_you_mean(word, names)}", expected="a run directory, or the name of a run in runs/"
     )
