@@ -12,9 +12,9 @@ from trainer import engine
 from trainer.datasets import Item
 from trainer.learner.inference import grouping
 from trainer.learner.inference.grouping import PER_CLASS, Grouping, highest, run_lengths
+from trainer.learner.inference.instances import InstanceFigures, InstanceMaps
 from trainer.metrics.detection import CocoFigures
-from trainer.recipes.parts.instance_figures import InstanceFigures
-from trainer.recipes.parts.instances import SPREAD, InstanceMaps, targets, told_of
+from trainer.recipes.parts.instances import SPREAD, targets, told_of
 
 SIZE = (60, 80)
 

@@ -16,8 +16,6 @@ from trainer.cli.verbs import GROUPS, VERBS, group_help, overview, verb_of, verb
 if TYPE_CHECKING:
     import argparse
 
-MOST_LISTED = 12
-
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command line (without the program's name); returns the exit code."""
@@ -77,6 +75,8 @@ def _dispatch(words: list[str]) -> int:
         if second is None:
             paint_help(sys.stdout, group_help(first))
             return DONE
+        from trainer.configs.problems import did_you_mean
+
         family = verbs_in(first)
         raise TrainerError(
             f"no such verb: {first} {second}{did_you_mean(second, family)}", expected=f"one of: {', '.join(family)}"
@@ -89,6 +89,7 @@ def _no_such_verb(word: str, rest: list[str]) -> TrainerError:
     import shlex
 
     from trainer.configs.foreign import command_for
+    from trainer.configs.problems import did_you_mean
 
     if (command := command_for(word, shlex.join(rest))) is not None:
         return TrainerError(f"no such verb: {word}", hint=f"Here it is `{command}`.")
@@ -147,15 +148,3 @@ def _key_for_option(message: str) -> str:
     words = [word.lstrip("-").partition("=")[0].replace("-", "_") for word in message.split() if word.startswith("--")]
     found = next((word for word in words if word in KEYS), None)
     return f"Here it is {KEYS[found]}, without dashes: train.epochs=3. " if found else ""
-
-
-def did_you_mean(word: str, known: object) -> str:
-    """`, did you mean 'run'?` for the nearest of `known`, or what there is to choose from."""
-    from difflib import get_close_matches
-
-    names = [str(name) for name in known] if hasattr(known, "__iter__") else []
-    near = get_close_matches(word.lower(), names, n=1, cutoff=0.5)
-    if near:
-        return f", did you mean '{near[0]}'?"
-    listed = ["…", *names[-MOST_LISTED:]] if len(names) > MOST_LISTED else names
-    return f"; there are: {', '.join(listed)}" if names else ""

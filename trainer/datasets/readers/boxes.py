@@ -51,11 +51,6 @@ def scaled(coordinates: np.ndarray, size: tuple[int, int], shape: Sequence[int])
     return (coordinates * np.resize(factors, coordinates.shape[-1])).astype(np.float32)
 
 
-def placement(size: tuple[int, int], shape: Sequence[int]) -> np.ndarray:
-    """The field `placement` of an item whose image, of `size` (height, width) in its file, has this shape."""
-    return np.diag([size[1] / shape[1], size[0] / shape[0], 1.0]).astype(np.float32)
-
-
 def nearest(mask: np.ndarray, shape: Sequence[int]) -> np.ndarray:
     """A mask [..., H, W] at another size (height, width), each pixel that of the nearest."""
     height, width = shape[:2]

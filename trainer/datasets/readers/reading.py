@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from trainer.datasets.layouts import Layout
 
 AUTO = "auto"
+_OF_ITEMS = ("masks", "keypoints", "channels")
+"""Keys of a reader that say what the task needs of each item, wherever the files are."""
 Splits = TypeVar("Splits", bound=Mapping[str, Any])
 _READ: WeakValueDictionary[int, Reading] = WeakValueDictionary()
 """Sections that have been read, by identity: a task that reads other data is found by it."""
@@ -197,6 +199,15 @@ def has_files(config: Reading, root: Path) -> bool:
         return False
     paths = [value for name, value in config.settings().items() if name in config.paths and isinstance(value, str)]
     return any(all((root / path.replace(SPLIT, word or "")).exists() for path in paths) for word in words)
+
+
+def detecting(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a reader that detects the layout of another folder, and keeps what the task needs of each item.
+
+    `settings` are those of the reader of the first folder, as plain data.
+    """
+    kept = {key: settings[key] for key in _OF_ITEMS if settings.get(key) not in (None, False)}
+    return {"name": AUTO, **{key: value for key, value in kept.items() if not isinstance(value, str)}}
 
 
 def _refuse_other_classes(found: Mapping[str, Dataset]) -> None:

@@ -1,7 +1,4 @@
-"""Fluorescence and stained tissue made to look alike: bright nuclei on a dark ground, over the whole range of greys.
-
-What is rare, dark on bright or bright on dark, is shown more often in training.
-"""
+"""Fluorescence and stained tissue: what is rare, dark on bright or bright on dark, is shown more often in training."""
 
 from __future__ import annotations
 
@@ -10,17 +7,9 @@ from contextlib import suppress
 import numpy as np
 
 from trainer import TrainerError
-from trainer.datasets import Dataset, Item, Subset, Wrapped
-from trainer.datasets.grey import is_bright, stretched
+from trainer.datasets import Dataset, Subset
+from trainer.datasets.grey import is_bright
 from trainer.datasets.readers import Opening
-
-
-class Alike(Wrapped):
-    """The items of `dataset` with `image` (uint8, grey) stretched from black to white, bright pictures inverted."""
-
-    def __getitem__(self, index: int) -> Item:
-        item = self.dataset[index]
-        return {**item, "image": stretched(item["image"])}
 
 
 def balanced(dataset: Dataset, times: int, opening: Opening) -> Subset:

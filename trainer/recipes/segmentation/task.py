@@ -13,7 +13,7 @@ from trainer.learner.inference.tiles import Tiles
 from trainer.metrics import Mean, Predictions
 from trainer.recipes.parts.unet import UNet
 
-from .options import Options
+from .options import DECLARATION, Options
 
 MIRRORS = ((2,), (3,), (2, 3))
 """Axes along which pictures are mirrored to be looked at again."""
@@ -26,7 +26,7 @@ class Segmentation(Task):
 
     def data(self) -> DataSplits:
         """Windows of training pictures at random, all of the others once."""
-        splits = self.read_splits("image", "mask")
+        splits = self.read_splits(*DECLARATION.fields)
         self.class_names = list(splits["train"].class_names)
         tile, margin = self.options.tile, self.options.margin
         tiled = {name: part if name == "train" else Tiles(part, tile, margin) for name, part in splits.items()}
