@@ -76,6 +76,7 @@ def test_the_example_of_the_documentation_runs_as_it_is_written(repository, caps
     everything = [one.predict("photo.jpg", score_threshold=0.0) for one in (model, trainer.load_model("cells.model"))]
     assert everything[0].to_dict() == everything[1].to_dict()
     assert everything[0].to_coco()[0]["image_id"] == "photo"
+    assert trainer.load_model("cells.model").about.weights == f"exported from {model.about.weights}"
     assert files_below(Path("runs")) == before  # nothing is added to a run
     assert signal.getsignal(signal.SIGTERM) is handler
 
