@@ -13,9 +13,9 @@ SMALL: dict[str, tuple[str, ...]] = {
     "clothes": ("options.width=8", "data.transforms.valid=[{name: resize, size: 32}]"),
     "detection": (
         "options.width=8", "options.pyramid_channels=16", "options.candidates=30", "options.detections=10",
-        "options.least_score=0.0", "data.transforms.valid=[{name: letterbox, size: [64, 96]}]",
+        "options.score_threshold=0.0", "data.transforms.valid=[{name: letterbox, size: [64, 96]}]",
     ),
-    "nuclei": ("options.widths=[8, 8]", "options.window=12"),
+    "nuclei": ("options.widths=[8, 8]", "options.nms_radius=12"),
     "segmentation": ("options.widths=[8, 8]", "options.tile=128", "options.margin=16"),
     "pix2pix": ("options.filters=4", "options.depth=4", "data.transforms.valid=[{name: resize, size: 32}]"),
 }  # fmt: skip

@@ -113,14 +113,14 @@ def overrides_from(lines: Iterable[str]) -> dict[str, Any]:
 
 def numerics_of(config: Any) -> dict[str, str]:
     """As an export writes them."""
-    told: dict[str, str] = config.numerics.model_dump(mode="json", by_alias=True)
-    return told
+    written: dict[str, str] = config.numerics.model_dump(mode="json", by_alias=True)
+    return written
 
 
 def test_missing_data_is_told(tmp_path: Path) -> None:
     task = built("digits", *NO_WORKERS)
     write_exported(tmp_path / "d", task.pipeline(), numerics=numerics_of(task.config), card=Card("digits"))
-    with pytest.raises(TrainerError, match="does not carry data"):
+    with pytest.raises(TrainerError, match="no data given"):
         model_in(tmp_path / "d").evaluate()
     with pytest.raises(TrainerError, match="no such folder"):
         model_in(tmp_path / "d").evaluate(tmp_path / "none")

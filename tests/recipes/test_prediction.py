@@ -50,7 +50,7 @@ def of_rows(task: Any, loader: Loader) -> Iterator[Arrays]:
                 holds = roles["classes"][row] >= 0
                 yield {name: roles[name][row][holds] for name in ("boxes", "scores", "classes")}
             elif kind == "instances":
-                segments, scores = task.figures.gather(roles["maps"][row], roles["segments"][row])
+                segments, scores = task.figures.group(roles["maps"][row], roles["segments"][row])
                 order = np.argsort(-scores, kind="stable")
                 numbers = np.zeros(len(scores) + 1, np.int32)
                 numbers[order + 1] = np.arange(1, len(scores) + 1)
@@ -117,6 +117,6 @@ def test_a_transform_of_validation_that_is_code_is_refused_with_its_line(tmp_pat
     code = "    def __call__(self, item, draws):\n        return item\n"
     file.write_text(f"from trainer.datasets import Transform\n\nclass Same(Transform):\n{code}")
     task = built("clothes", *NO_WORKERS, f"data.transforms.valid=[{{name: resize, size: 80}}, {{name: '{file}:Same'}}]")
-    with pytest.raises(TrainerError, match="a transform of validation is code of your own") as raised:
+    with pytest.raises(TrainerError, match="a transform of validation is custom code") as raised:
         task.pipeline()
     assert raised.value.where == f"data.transforms.valid: {file}:3"

@@ -1,4 +1,4 @@
-"""The metrics that a configuration waits for, and the keys that measure on a split."""
+"""The metrics that a configuration monitors, and the keys that need a split to be validated."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from trainer.configs.run import RunConfig
 
 
 def awaited_metrics(config: RunConfig) -> Iterator[tuple[KeyPath, str]]:
-    """The metrics that checkpoints, early stopping, guards and schedules wait for, as split/name, by their keys."""
+    """The metrics that checkpoints, early stopping, guards and schedules monitor, as split/name, with their keys."""
     if config.checkpoint.best is not None:
         yield ("checkpoint", "best", "metric"), config.checkpoint.best.metric
     if config.early_stopping is not None:
@@ -25,7 +25,7 @@ def awaited_metrics(config: RunConfig) -> Iterator[tuple[KeyPath, str]]:
 
 
 def measured_on(config: RunConfig, split: str) -> list[KeyPath]:
-    """The keys that ask for something to be measured on a split: its metrics, and what waits for one of them."""
+    """The keys that need a split to be validated: its metrics, and the keys that monitor one of them."""
     asked: list[KeyPath] = [("metrics", split)] if getattr(config.metrics, split, None) else []
     for path, metric in awaited_metrics(config):
         if metric.startswith(f"{split}/"):
@@ -35,26 +35,26 @@ def measured_on(config: RunConfig, split: str) -> list[KeyPath]:
 
 @dataclass(frozen=True)
 class NoValidation:
-    """There is no validation split, and these keys measure on it; with what to say of it."""
+    """Keys that need a validation split that does not exist, with the texts of the error."""
 
     paths: Sequence[KeyPath]
     found: str
-    message = "there is no validation split to measure on"
-    expected = "a split called valid"
+    message = "no validation split"
+    expected = "a split named valid"
 
     def hint(self, paths: Sequence[KeyPath]) -> str:
-        """What to do about some of the keys."""
+        """How to train with or without validation, for these keys."""
         off = " and ".join(f"{dotted(path)}={'[]' if path[0] == 'metrics' else 'null'}" for path in paths)
         return f"{share_of_train(VALID)} Without validation, set {off}."
 
 
 def no_validation(config: RunConfig, splits: Mapping[str, int | None]) -> NoValidation | None:
-    """What is missing where `splits`, by the number of their items (None: not known), have no validation split."""
+    """The keys that need a validation split, if `splits` (number of items by name, None: unknown) has none."""
     paths = [] if VALID in splits else measured_on(config, VALID)
     found = ", ".join(split if items is None else f"{split}: {items} items" for split, items in splits.items())
     return NoValidation(paths, found) if paths else None
 
 
 def share_of_train(split: str) -> str:
-    """How a split is taken from train."""
+    """A hint on how to take a split from train."""
     return f"`data.reader.fractions={{{split}: 0.1}}` takes a tenth of train."

@@ -1,4 +1,4 @@
-"""Evaluating an exported model: a task made of its pipeline, with the reader and the metrics that validated it."""
+"""Evaluates an exported model: a task made of its pipeline, with the reader and metrics of its validation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from trainer import TrainerError
 from trainer.configs import RunConfig
 from trainer.datasets import Dataset, loaders
 from trainer.datasets import Pipeline as Transformed
-from trainer.datasets.grey import StretchedGrey
+from trainer.datasets.gray import StretchedGray
 from trainer.datasets.readers import detecting, has_files
 from trainer.engine import Tensor, float32
 from trainer.learner.exported.manifest import EVALUATED_DATA, Manifest, names_own_code
@@ -24,7 +24,7 @@ from trainer.learner.inference import (
     Pipeline,
     Placement,
     Step,
-    StretchGrey,
+    StretchGray,
     Tile,
     ToPixels,
     TransformPicture,
@@ -49,13 +49,13 @@ NEEDS: Mapping[Kind, tuple[str, ...]] = {
     "semantic": ("image", "mask"),
     "image": ("image", "target"),
 }
-"""Fields of items by which results of each kind are measured."""
+"""The fields of items that evaluate results of each kind."""
 
 
 class ExportedTask(Task):
-    """Validation of a pipeline on data that a reader gives, without the code of the task that it is from.
+    """Validates a pipeline on the data of a reader, without the code of its task.
 
-    It measures what the config asks for of predictions; losses are the task's own.
+    Computes the config's metrics of predictions; losses belong to the task's code.
     """
 
     def __init__(self, config: RunConfig, pipeline: Pipeline) -> None:
@@ -74,7 +74,7 @@ class ExportedTask(Task):
         return DataSplits(**loaders(made, self.config))
 
     def build(self) -> None:
-        """The file's programs are the network; only objects need something that gathers them from maps."""
+        """The networks are the programs of the file; for instances, the metric that groups objects."""
         if self.pipeline_of_file.kind == "instances":
             self.figures = InstanceFigures(self._step(GroupInstances).made(), self.class_names[0])
 
@@ -99,7 +99,7 @@ class ExportedTask(Task):
         return {"objects": objects}
 
     def samples(self, batch: Batch) -> Iterator[Sample]:
-        """Pictures as predictions are drawn, in the network's resolution; none where they were normalized."""
+        """Images with their predictions drawn in, at the network's resolution; none if they were normalized."""
         pipeline, images = self.pipeline_of_file, batch["image"].numpy()
         if images.dtype != np.uint8:
             return
@@ -115,12 +115,12 @@ class ExportedTask(Task):
             yield Sample(f"{row}-predicted", result.drawn(), result.summary())
 
     def shares(self, pictures: Tensor) -> Tensor:
-        """What the network makes as 0 to 1, the range in which pictures are compared."""
+        """The network's output scaled to 0 to 1, the range of the image metrics."""
         pixels = self._step(ToPixels)
         return (pictures - pixels.low) * (1 / (pixels.high - pixels.low))
 
     def shares_of_pixels(self, pictures: Tensor) -> Tensor:
-        """uint8 likewise, by way of the network's range: it rounds as the network's pictures do."""
+        """uint8 images in the same range, rounded as the network's images."""
         pixels = self._step(ToPixels)
         return self.shares(pictures.astype(float32) * ((pixels.high - pixels.low) / 255) + pixels.low)
 
@@ -133,27 +133,27 @@ class ExportedTask(Task):
         found = [step for step in self.pipeline_of_file.finish if isinstance(step, kind)]
         if not found:
             raise TrainerError(
-                f"models of {self.pipeline_of_file.kind} are measured with the step {kind.name}", where="finish",
+                f"models of {self.pipeline_of_file.kind} need the step {kind.name}", where="finish",
                 found=", ".join(step.name for step in self.pipeline_of_file.finish),
             )  # fmt: skip
         return found[0]
 
 
 def prepared_by(steps: Sequence[Step], dataset: Dataset, seed: int) -> Dataset:
-    """A reader's items after the steps between decoding and the network, with what belongs to their pictures.
+    """The items of a reader after the steps between decoding and the network, with their annotations.
 
     Raises:
-        TrainerError: windows are cut of pictures after another step.
+        TrainerError: tiles are cut after another step.
     """
     for step in steps:
         if isinstance(step, TransformPicture):
             dataset = Transformed(dataset, [step.made()], seed)
-        elif isinstance(step, StretchGrey):
-            dataset = StretchedGrey(dataset, step.dark, step.bright)
+        elif isinstance(step, StretchGray):
+            dataset = StretchedGray(dataset, step.dark, step.bright)
         elif isinstance(step, Tile):
             if step is not steps[0]:
                 raise TrainerError(
-                    "windows of transformed pictures are not evaluated from an exported file", where="prepare",
+                    "tiles of transformed images can't be evaluated from an exported file", where="prepare",
                     found=", ".join(one.name for one in steps), expected="tile first", hint="Evaluate the run.",
                 )  # fmt: skip
             dataset = Tiles(dataset, step.size, step.margin)
@@ -163,7 +163,7 @@ def prepared_by(steps: Sequence[Step], dataset: Dataset, seed: int) -> Dataset:
 def evaluate_exported(
     exported: Exported, data: Path | None, *, device: str = "cpu", threads: int | None = None, **settings: Any
 ) -> EvaluationReport:
-    """The metrics of a model on a split of a folder of data; `settings` are those of `evaluate_on`.
+    """The metrics of a model on a split of a data folder; `settings` are those of `evaluate_on`.
 
     Raises:
         TrainerError: the file's kind or settings can't be used, or the data does not fit the model.
@@ -171,11 +171,11 @@ def evaluate_exported(
     manifest, where = exported.manifest, str(exported.path)
     if data is None:
         raise TrainerError(
-            "an exported model does not carry data", where=where, expected="a folder of data",
-            hint="--data FOLDER names it; from Python: model.evaluate(FOLDER).",
+            "no data given; an exported model contains none", where=where, expected="a data folder",
+            hint="Set it with --data FOLDER, or in Python: model.evaluate(FOLDER).",
         )  # fmt: skip
     if not data.is_dir():
-        raise TrainerError("no such folder of data", where=str(data))
+        raise TrainerError("no such data folder", where=str(data))
     config = config_of(manifest, data, device, threads, where)
     reader = config.data.reader
     if reader is None or not has_files(reader, data):
@@ -190,7 +190,9 @@ def evaluate_exported(
 
 
 def evaluation_of(config: RunConfig) -> dict[str, Any]:
-    """What of a config an evaluation of the exported model needs, as plain data; code of the user's own is left out."""
+    """The settings of a config that an evaluation of the exported model needs, as plain data; custom code is left
+    out.
+    """
     told = json.loads(config.model_dump_json(by_alias=True))
     data = {name: told["data"][name] for name in EVALUATED_DATA}
     if names_own_code(data["reader"]):
@@ -199,10 +201,10 @@ def evaluation_of(config: RunConfig) -> dict[str, Any]:
 
 
 def config_of(manifest: Manifest, folder: Path, device: str, threads: int | None, where: str, **data: Any) -> RunConfig:
-    """The config that an evaluation of the model has. `data` replaces the file's settings.
+    """The config for an evaluation of the model. `data` replaces the settings of the file.
 
     Raises:
-        TrainerError: the file's settings are none.
+        TrainerError: the settings of the file are invalid.
     """
     told = manifest.evaluation
     written = {
@@ -220,6 +222,6 @@ def config_of(manifest: Manifest, folder: Path, device: str, threads: int | None
     except ValidationError as error:
         first = error.errors()[0]
         raise TrainerError(
-            "not an exported model: its settings of evaluation", where=where,
+            "not an exported model: invalid evaluation settings", where=where,
             found=f"{'.'.join(map(str, first['loc']))}: {first['msg']}"[:200],
         ) from error  # fmt: skip

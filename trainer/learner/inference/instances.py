@@ -1,4 +1,4 @@
-"""Instances in validation: objects' masks as one mask of segments, and COCO's figures of what a `Grouping` finds."""
+"""Instances in validation: the masks of objects as one mask of segments, and COCO metrics of grouped objects."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from trainer.metrics.detection import CocoFigures
 from trainer.metrics.metric import WEIGHT, Part, State
 
 INSTANCE_FIELDS = ("image", "masks", "labels", "crowd", "image_id")
-"""Fields of items of which `InstanceMaps` makes segments."""
+"""The fields of items that `InstanceMaps` needs."""
 
 
 class InstanceMaps(Wrapped):
-    """Items {image, mask, image_id} of `dataset`'s, whose `masks` become one `mask` of segments.
+    """Items {image, mask, image_id} of `dataset`, with all `masks` combined into one `mask` of segments.
 
-    Where masks overlap the smaller object is in front. Crowds don't count.
+    Where masks overlap, the smaller object is in front. Crowds are ignored.
     """
 
-    object_counts = None  # the objects are in the mask, and need no room
+    object_counts = None  # the objects are in the mask; no padding of boxes is needed
 
     def __getitem__(self, index: int) -> Item:
         item = self.dataset[index]
@@ -38,11 +38,11 @@ class InstanceMaps(Wrapped):
 
 
 class InstanceFigures(CocoFigures):
-    """Average precision and recall of the masks that a `Grouping` makes of a network's maps, of one class of objects.
+    """COCO average precision and recall of the masks that `Grouping` computes from a network's maps, for one class.
 
-    A step gives `image_id` [B], `maps` float32 [B, 4, H, W] (probability of the foreground, nearness, offsets down and
-    to the right) and `segments` int32 [B, H, W]. They leave the step as they are; objects are gathered in the process
-    that evaluates, while training goes on.
+    A step returns `image_id` [B], `maps` float32 [B, 4, H, W] (foreground probability, center heatmap, offsets down and
+    to the right) and the ground truth `segments` int32 [B, H, W]. Objects are grouped in the evaluation process while
+    training continues.
     """
 
     def __init__(self, grouping: Grouping, class_name: str = "object") -> None:
@@ -56,7 +56,7 @@ class InstanceFigures(CocoFigures):
     def fold(self, state: State, part: Part) -> State:
         for row in np.flatnonzero(part[WEIGHT]).tolist():
             right = part["segments"][row]
-            found, scores = self.gather(part["maps"][row], right)
+            found, scores = self.group(part["maps"][row], right)
             numbers = np.unique(right[right >= PER_CLASS])
             one = {
                 WEIGHT: np.ones(1),
@@ -70,8 +70,8 @@ class InstanceFigures(CocoFigures):
             state = super().fold(state, one)
         return state
 
-    def gather(self, maps: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The objects and scores of a picture's maps [4, H, W], as `Grouping` has them; none where nothing counts."""
+    def group(self, maps: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The predicted objects and scores for maps [4, H, W] of an image; none in ignored areas."""
         return self.grouping(np.where(right == IGNORED, 0, maps[0]), maps[1], maps[2:])
 
     def state_key(self) -> Hashable:
@@ -81,7 +81,7 @@ class InstanceFigures(CocoFigures):
 def measured_instances(
     figures: InstanceFigures, maps: Tensor, batch: Mapping[str, Tensor]
 ) -> dict[str, Measured | Predictions]:
-    """What a validation step gives of a network's `maps` [B, 4, H, W]: the objects, and the foreground's pixels."""
+    """What a validation step returns for a network's `maps` [B, 4, H, W]: the objects and the foreground pixels."""
     segments, weight = batch["mask"], batch["weight"]
     labels = engine.where(segments == IGNORED, segments, (segments > IGNORED).astype(segments.dtype))
     return {

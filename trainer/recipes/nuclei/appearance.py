@@ -1,4 +1,4 @@
-"""Fluorescence and stained tissue: what is rare, dark on bright or bright on dark, is shown more often in training."""
+"""The rarer appearance of nuclei, dark on bright or bright on dark, is repeated in training."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import numpy as np
 
 from trainer import TrainerError
 from trainer.datasets import Dataset, Subset
-from trainer.datasets.grey import is_bright
+from trainer.datasets.gray import is_bright
 from trainer.datasets.readers import Opening
 
 
 def balanced(dataset: Dataset, times: int, opening: Opening) -> Subset:
-    """The items of `dataset`, those of the rarer look so many times: transforms make something else of each.
+    """The items of `dataset`, with those of the rarer appearance repeated; random transforms change every repetition.
 
-    An item that can't be used is there once, for the loader to tell of.
+    An unreadable item appears once; the loader reports it.
     """
     bright = np.zeros(len(dataset), np.int64)  # 1 is bright, -1 dark
     for index in range(len(dataset)):

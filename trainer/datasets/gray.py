@@ -1,4 +1,4 @@
-"""Grey pictures made to look alike: bright things on a dark ground, over the whole range of greys."""
+"""Normalizes the appearance of grayscale images: bright objects on a dark background, full range of gray values."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from trainer.datasets.dataset import Dataset, Wrapped
 from trainer.datasets.fields import Item
 
 DARK, BRIGHT = 1.0, 99.8
-"""Per cent of the pixels that become black at most, and that stay below white."""
+"""Percentage of pixels that become black at most, and that stay below white."""
 
 
-class StretchedGrey(Wrapped):
-    """The items of `dataset` with `image` as `stretched` makes it."""
+class StretchedGray(Wrapped):
+    """The items of `dataset` with `image` as `stretched` returns it."""
 
     def __init__(self, dataset: Dataset, dark: float = DARK, bright: float = BRIGHT) -> None:
         super().__init__(dataset)
@@ -24,13 +24,13 @@ class StretchedGrey(Wrapped):
 
 
 def stretched(image: np.ndarray, dark: float = DARK, bright: float = BRIGHT) -> np.ndarray:
-    """uint8 [H, W, 1] stretched from black to white, a bright picture inverted."""
-    grey = 255 - image if is_bright(image) else image
-    low, high = np.percentile(grey, (dark, bright))
+    """uint8 [H, W, 1] stretched to the range from black to white, bright images inverted."""
+    gray = 255 - image if is_bright(image) else image
+    low, high = np.percentile(gray, (dark, bright))
     table = np.clip((np.arange(256) - low) * (255 / max(high - low, 1)), 0, 255)
-    return np.rint(table).astype(np.uint8)[grey]
+    return np.rint(table).astype(np.uint8)[gray]
 
 
 def is_bright(image: np.ndarray) -> bool:
-    """Whether half of the picture's pixels are lighter than middle grey."""
+    """Whether half of the image's pixels are lighter than middle gray."""
     return bool(np.median(image) > 127)
