@@ -3,8 +3,7 @@
     cd trainer/recipes
     draw="python ../../docs/prediction_pictures.py"
     $draw RUN detection/data/images/BloodImage_00007.jpg predicted-boxes.jpg
-    $draw RUN nuclei/data/images/test/nuc_0018.png predicted-instances.jpg
-    $draw RUN segmentation/data/images/test/tile1_part9.jpg predicted-classes.jpg
+    $draw RUN nuclei/data/images/test/nuc_0298.png predicted-instances.jpg
 
 The run must predict the same as the file, to the last bit.
 """

@@ -122,7 +122,7 @@ def test_missing_data_is_told(tmp_path: Path) -> None:
     write_exported(tmp_path / "d", task.pipeline(), numerics=numerics_of(task.config), card=Card("digits"))
     with pytest.raises(TrainerError, match="no data given"):
         model_in(tmp_path / "d").evaluate()
-    with pytest.raises(TrainerError, match="no such folder"):
+    with pytest.raises(TrainerError, match="no such data folder"):
         model_in(tmp_path / "d").evaluate(tmp_path / "none")
     write_data("segmentation", tmp_path / "land")
     with pytest.raises(TrainerError, match="the task needs label of each item"):

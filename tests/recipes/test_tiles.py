@@ -59,5 +59,5 @@ def test_as_few_windows_as_reach_from_end_to_end() -> None:
 
 
 def test_margins_leave_something_between_them() -> None:
-    with pytest.raises(TrainerError, match="nothing between their margins"):
+    with pytest.raises(TrainerError, match="leave nothing between them"):
         Tiles(Pictures(), 32, 16)
