@@ -191,3 +191,8 @@ def test_derivatives_of_overlap_losses_are_those_of_differences(loss):
     random = np.random.default_rng(8)
     logits, labels = random.normal(size=(2, 3, 4)), random.integers(0, 3, (2, 4))
     engine.check_gradient(lambda x: loss(x, engine.asarray(labels)), logits, order=2)
+
+
+def test_lovasz_loss_without_a_label_is_zero():
+    labels = engine.full((2, 3), -100, dtype=engine.int64)
+    assert nn.lovasz_loss(engine.ones((2, 4, 3)), labels).item() == 0

@@ -124,8 +124,11 @@ def lovasz_loss(
     jaccard = 1 - (total - functions.cumulative_sum(right, axis=-1)) / union
     before = functions.concat([functions.zeros_like(jaccard[..., :1]), jaccard[..., :-1]], axis=-1)
     loss = functions.sum(errors * functions.stop_gradient(jaccard - before), axis=-1)
-    is_present = total[..., 0] > 0 if classes == "present" and logits.shape[1] > 1 else functions.ones_like(loss)
-    return _over_classes(loss, is_present, over, reduction, sample_weight)
+    is_counted = total[..., 0] > 0
+    is_counted = is_counted | ~functions.any(is_counted)  # where nothing is labeled all losses are 0
+    if classes == "all" or logits.shape[1] == 1:
+        is_counted = functions.ones_like(is_counted)
+    return _over_classes(loss, is_counted, over, reduction, sample_weight)
 
 
 def _lines(x: Tensor, over: str) -> Tensor:
@@ -166,5 +169,5 @@ def _over_classes(
         counts = counts * functions.reshape(sample_weight.astype(loss.dtype), (-1, 1))
     if reduction == "none":
         return loss * counts
-    total, whole = functions.sum(loss * counts), functions.sum(counts)
-    return total if reduction == "sum" else total / functions.where(whole == 0, 1, whole)
+    total = functions.sum(loss * counts)
+    return total if reduction == "sum" else total / functions.sum(counts)
