@@ -67,6 +67,7 @@ def test_convolution_is_the_sum_over_windows_and_its_transpose_the_adjoint(name,
     assert math.isclose((back * x).sum(), (dy * expected).sum(), rel_tol=1e-9)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", GEOMETRIES)
 def test_derivatives_of_convolutions_are_those_of_differences(name):
     x_shape, w_shape, geometry = GEOMETRIES[name]

@@ -54,6 +54,7 @@ def test_ctc_loss_is_the_chance_of_all_alignments():
     np.testing.assert_allclose(found.numpy(), expected, rtol=1e-10)
 
 
+@pytest.mark.full
 def test_derivatives_of_ctc_loss_are_those_of_differences():
     logits, padded = given(1)
     lengths = [len(target) for target in TARGETS]
