@@ -32,20 +32,22 @@ def public_names() -> list[str]:
     return found
 
 
+def docstring(name: str) -> str:
+    """That of a name as examples write it."""
+    module, _, last = name.rpartition(".")
+    spaces = {"engine": engine, "nn": nn, "functional": functional, "random": random}
+    return inspect.getdoc(getattr(spaces[module.rpartition(".")[2]], last)) or ""
+
+
 def test_every_public_name_has_an_example():
+    """On one of the pages, or in its docstring."""
     used = set().union(*(used_names(page) for page in PAGES))
-    missing = [name for name in public_names() if name not in used]
+    missing = [name for name in public_names() if name not in used and ">>> " not in docstring(name)]
     assert not missing, "add examples to docs/functions.md or docs/layers.md, then run python -m tests.engine.examples"
 
 
 def test_every_public_name_has_a_docstring():
-    spaces = {"engine": engine, "nn": nn, "functional": functional, "random": random}
-    missing = []
-    for name in public_names():
-        module, _, last = name.rpartition(".")
-        if not inspect.getdoc(getattr(spaces[module.rpartition(".")[2]], last)):
-            missing.append(name)
-    assert not missing
+    assert not [name for name in public_names() if not docstring(name)]
 
 
 def test_what_counts_as_public_is_what_the_engine_hands_out():

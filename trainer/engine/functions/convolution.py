@@ -12,7 +12,6 @@ from typing import Any
 
 from trainer.engine.autocast import precision_of, rounded
 from trainer.engine.functions.axes import each_axis, padding_pairs
-from trainer.engine.functions.movement import pad
 from trainer.engine.graph import differentiate, dtypes
 from trainer.engine.graph import primitives as p
 from trainer.engine.graph.dtypes import DType
@@ -121,15 +120,16 @@ def convolution_transpose(
             expected="as many channels as filters, an output of at least 1 along each axis, and output_padding below "
             "the stride or the dilation",
         )
-    further = tuple((0, more // step) for more, step in zip(extra, strides, strict=True))
-    if any(after for _, after in further):  # whole windows more, of zeros
-        tensor = pad(tensor, ((0, 0), (0, 0), *further))
+    given, none = tensor.node, (0,) * tensor.ndim
+    further = (0, 0, *(more // step for more, step in zip(extra, strides, strict=True)))
+    if any(further):  # whole windows more, of zeros
+        given = p.pad(given, none, further, none, 0)
     precision = precision_of(tensor.dtype, filters.dtype)
     # it is the derivative of a convolution by what it reads, which its value does not depend on
     shape = (tensor.shape[0], filters.shape[1] * groups, *spatial)
     read = p.full(shape, 0, filters.dtype if precision is None else dtypes.float32)
     forward = _convolved(read, filters.node, strides, paddings, dilations, groups, precision)
-    (node,) = differentiate.gradients(forward, [read], tensor.node)
+    (node,) = differentiate.gradients(forward, [read], given)
     assert node is not None
     return wrapped(rounded(node, precision), tensor, filters)
 
