@@ -157,7 +157,7 @@ class Repeat:
 
 Kind = Literal[
     "loop", "reduction", "contraction", "index", "window", "scan", "order", "copy", "rows", "group", "statistics",
-    "host", "repeat", "collective",
+    "custom", "host", "repeat", "collective",
 ]  # fmt: skip
 KINDS: dict[str, Kind] = {
     **dict.fromkeys(
@@ -166,6 +166,7 @@ KINDS: dict[str, Kind] = {
     **dict.fromkeys(("gather", "scatter_add", "take_along", "scatter_add_along"), "index"),
     **dict.fromkeys(("window_argmax", "window_max", "window_max_gradient", "resample"), "window"),
     "cumulative_sum": "scan",
+    "custom": "custom",
     **dict.fromkeys(("argsort", "suppress"), "order"),
     **dict.fromkeys(("host_call", "host_effect"), "host"),
 }

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from trainer.engine.program.work import Call, Work
 from trainer.engine.targets.cpu.lowering import contraction, routines
+from trainer.engine.targets.cpu.lowering.custom import expand_custom
 from trainer.engine.targets.cpu.lowering.expansion import Bfloat16, Expansion, Numerics
 from trainer.engine.targets.cpu.lowering.host import expand_host
 from trainer.engine.targets.cpu.lowering.reductions import expand_reduction
@@ -29,6 +30,7 @@ _EXPANSIONS: dict[str, Callable[[Expansion, Work], None]] = {
     "cumulative_sum": routines.expand_cumulative_sum,
     "argsort": routines.expand_order,
     "suppress": routines.expand_order,
+    "custom": expand_custom,
     "host_call": expand_host,
     "host_effect": expand_host,
 }
