@@ -151,10 +151,10 @@ def _product(a: _Term, b: _Term, wanted: set[str], extents: dict[str, int]) -> _
     summed = [label for label in shared if label not in wanted]
     rows = [label for label in a.labels if label not in shared]
     columns = [label for label in b.labels if label not in shared]
-    if not summed:  # nothing to sum: element-wise, so that it fuses
-        order = (*batch, *rows, *columns)
+    if not (summed and rows and columns):  # element-wise, so that it fuses; products of vectors are read once
+        order = (*batch, *rows, *columns, *summed)
         left, right = (_spread(term, order) for term in (a, b))
-        return _Term(left * right, order)
+        return _summed(_Term(left * right, order), wanted)
     for label in (*batch, *summed):  # 1 stands for any extent
         a, b = (_grown(term, label, extents[label]) for term in (a, b))
     left = _grouped(a, (batch, rows, summed))

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from trainer.engine import tracing
 from trainer.engine.functions.axes import how_many, one_axis
 from trainer.engine.functions.movement import concat, reshape, take
 from trainer.engine.functions.reductions import cumulative_sum
-from trainer.engine.functions.reductions import sum as sum_of
 from trainer.engine.graph import dtypes
 from trainer.engine.graph import primitives as p
 from trainer.engine.graph.errors import describe, refusal
 from trainer.engine.graph.node import Node
 from trainer.engine.promotion import promoted
-from trainer.engine.tensor import Tensor, as_tensor, wrapped
+from trainer.engine.tensor import Tensor, as_tensor, evaluate, wrapped
 
 
 def argsort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
@@ -154,7 +155,7 @@ def unique_values(x: Any, /) -> Tensor:
     if not flat.size:
         return flat
     values = sort(flat)
-    return take(values, _places_of(_begins(values), "unique_values"))
+    return take(values, _places_of(_begins(values), "unique_values", values))
 
 
 def unique_counts(x: Any, /) -> UniqueCounts:
@@ -204,7 +205,7 @@ def _unique(operation: str, x: Any, *, inverse: bool) -> tuple[Tensor, Tensor, T
     order = argsort(flat)
     values = take(flat, order)
     begins = _begins(values)
-    starts = _places_of(begins, operation)
+    starts = _places_of(begins, operation, order, values)
     ends = concat([starts[1:], Tensor(p.full((1,), flat.size, dtypes.int64))])
     belongs = empty
     if inverse:
@@ -221,8 +222,8 @@ def _begins(values: Tensor) -> Tensor:
     return concat([first, values[1:] != values[:-1]])
 
 
-def _places_of(mask: Tensor, operation: str) -> Tensor:
-    """Where a mask [N] holds, in order: as many places as there are, computed now."""
+def _places_of(mask: Tensor, operation: str, *others: Tensor) -> Tensor:
+    """Where a mask [N] holds, in order, computed now; and with it the `others`, which are read again."""
     if tracing.active() is not None:
         raise refusal(
             operation,
@@ -230,8 +231,8 @@ def _places_of(mask: Tensor, operation: str) -> Tensor:
             expected="shapes that are known when the step is traced",
             hint="Call it outside of the step; inside, use engine.sort and compare neighbors.",
         )
-    count = int(sum_of(mask, dtype=dtypes.int64))
-    return argsort(mask, descending=True)[:count]
+    evaluate(mask, *others)
+    return as_tensor(np.flatnonzero(mask.numpy()))
 
 
 def suppress(overlaps: Any, /) -> Tensor:
