@@ -508,6 +508,16 @@ def _scatter_add_along(draw: DrawFn) -> Sample:
     return Sample("scatter_add_along", (u, draw(_indices(shape, size))), (axis, size))
 
 
+@st.composite
+def _gather_sum(draw: DrawFn) -> Sample:
+    batch, size, taps = draw(st.integers(0, 3)), draw(st.integers(1, 6)), draw(st.integers(1, 5))
+    channels, places = draw(st.sampled_from((0, 1, 3, 16, 35))), draw(st.sampled_from((0, 1, 4)))
+    dtype = draw(st.sampled_from(FLOATS))
+    table = draw(arrays(dtype, (batch, size, channels), special=False))
+    weights = draw(arrays(dtype, (batch, places, taps), special=False))
+    return Sample("gather_sum", (table, draw(_indices((batch, places, taps), size)), weights))
+
+
 def _scattering(name: str) -> Callable[[], SearchStrategy[Sample]]:
     @st.composite
     def build(draw: DrawFn) -> Sample:
@@ -584,6 +594,7 @@ _STRATEGIES: dict[str, Callable[[], SearchStrategy[Sample]]] = {
     "scatter_add": _scatter_add,
     "take_along": _take_along,
     "scatter_add_along": _scatter_add_along,
+    "gather_sum": _gather_sum,
     **{name: _scattering(name) for name in ("scatter_prod_along", "scatter_max_along", "scatter_min_along")},
     "argsort": _argsort,
     "sort": _sort,

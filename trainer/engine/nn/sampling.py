@@ -8,14 +8,14 @@ order go to pictures and places; in whole pixels, where the neighbors change, th
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from trainer import TrainerError
 from trainer.engine import functions
 from trainer.engine.functions.axes import padding_pairs, pair
 from trainer.engine.graph import dtypes
 from trainer.engine.graph import primitives as p
-from trainer.engine.tensor import Tensor, as_tensor, wrapped
+from trainer.engine.tensor import Tensor, wrapped
 
 MODES = ("bilinear", "nearest", "bicubic")
 PADDING_MODES = ("zeros", "border", "reflection")
@@ -268,7 +268,7 @@ def _sampled(
         rows, columns = held(rows, spatial[0]), held(columns, spatial[1])
     if mode == "bilinear":
         return _bilinear(pixels, spatial, rows, columns)
-    return _neighbor(pixels, spatial, functions.round(rows), functions.round(columns))
+    return _neighbors(pixels, spatial, [(functions.round(rows), functions.round(columns), functions.ones_like(rows))])
 
 
 def _inside(place: Tensor, extent: int, padding_mode: str, align_corners: bool) -> Tensor:
@@ -284,19 +284,22 @@ def _inside(place: Tensor, extent: int, padding_mode: str, align_corners: bool) 
     return functions.clip(place, 0.0, float(extent - 1))
 
 
+Tap = tuple[Tensor, Tensor, Tensor]
+"""Rows, columns (whole numbers of the picture's dtype) and the weight of a neighbor."""
+
+
 def _bilinear(
     pixels: Tensor, spatial: Iterable[int], rows: Tensor, columns: Tensor, first: Tensor | None = None
 ) -> Tensor:
     """The four neighbors' shares; neighbors outside are zeros. `first` is where each place's picture begins."""
     top, left = functions.floor(rows), functions.floor(columns)
     down, across = rows - top, columns - left
-    total = None
-    for row, vertical in ((top, 1 - down), (top + 1, down)):
-        for column, horizontal in ((left, 1 - across), (left + 1, across)):
-            term = _neighbor(pixels, spatial, row, column, vertical * horizontal, first)
-            total = term if total is None else total + term
-    assert total is not None
-    return total
+    taps = [
+        (row, column, vertical * horizontal)
+        for row, vertical in ((top, 1 - down), (top + 1, down))
+        for column, horizontal in ((left, 1 - across), (left + 1, across))
+    ]
+    return _neighbors(pixels, spatial, taps, first)
 
 
 def _bicubic(
@@ -304,19 +307,18 @@ def _bicubic(
     held: Callable[[Tensor, int], Tensor] | None,
 ) -> Tensor:  # fmt: skip
     """The sixteen neighbors' shares (Keys 1981), each neighbor `held` inside the picture, or zero."""
-    top, left = functions.floor(rows), functions.floor(columns)
-    total = None
-    weights = [[_keys(place - start, step) for step in range(-1, 3)] for place, start in ((rows, top), (columns, left))]
-    for vertical, down in zip(weights[0], range(-1, 3), strict=True):
-        row = top + down if held is None else held(top + down, spatial[0])
-        for horizontal, across in zip(weights[1], range(-1, 3), strict=True):
-            column = left + across if held is None else held(left + across, spatial[1])
-            if held is not None:
-                row, column = functions.round(row), functions.round(column)
-            term = _neighbor(pixels, spatial, row, column, vertical * horizontal)
-            total = term if total is None else total + term
-    assert total is not None
-    return total
+
+    def along(place: Tensor, extent: int) -> list[tuple[Tensor, Tensor]]:
+        start = functions.floor(place)
+        steps = [(start + step, _keys(place - start, step)) for step in range(-1, 3)]
+        return steps if held is None else [(functions.round(held(each, extent)), weight) for each, weight in steps]
+
+    taps = [
+        (row, column, vertical * horizontal)
+        for row, vertical in along(rows, spatial[0])
+        for column, horizontal in along(columns, spatial[1])
+    ]
+    return _neighbors(pixels, spatial, taps)
 
 
 def _keys(share: Tensor, step: int) -> Tensor:
@@ -327,19 +329,21 @@ def _keys(share: Tensor, step: int) -> Tensor:
     return ((_CUBIC * distance - 5 * _CUBIC) * distance + 8 * _CUBIC) * distance - 4 * _CUBIC
 
 
-def _neighbor(
-    pixels: Tensor, spatial: Iterable[int], rows: Tensor, columns: Tensor, weight: Tensor | None = None,
-    first: Tensor | None = None,
-) -> Tensor:  # fmt: skip
-    """Pixels [N, H·W, C] at whole places [N, ...], times `weight`, zeros outside: [N, ..., C]."""
+def _neighbors(pixels: Tensor, spatial: Iterable[int], taps: Sequence[Tap], first: Tensor | None = None) -> Tensor:
+    """The weighted sum of pixels [N, H·W, C] at the taps, each [N, ...], those outside as zeros: [N, ..., C]."""
     height, width = spatial
-    inside = (rows >= 0) & (rows <= height - 1) & (columns >= 0) & (columns <= width - 1)
-    row = functions.clip(rows, 0.0, float(height - 1)).astype(dtypes.int32)
-    column = functions.clip(columns, 0.0, float(width - 1)).astype(dtypes.int32)
-    place = row * width + column if first is None else row * width + column + first
-    batch, channels = pixels.shape[0], pixels.shape[2]
-    index = p.reshape(place.node, (batch, place.size // max(1, batch), 1))
-    index = p.expand(index, (*index.shape[:2], channels))
-    found = functions.reshape(wrapped(p.take_along(pixels.node, index, 1), pixels, place), (*rows.shape, channels))
-    share = functions.where(inside, 1.0 if weight is None else weight, 0.0).astype(pixels.dtype)
-    return found * functions.expand_dims(as_tensor(share), axis=-1)
+    places, weights = [], []
+    for rows, columns, weight in taps:
+        inside = (rows >= 0) & (rows <= height - 1) & (columns >= 0) & (columns <= width - 1)
+        row = functions.clip(rows, 0.0, float(height - 1)).astype(dtypes.int32)
+        column = functions.clip(columns, 0.0, float(width - 1)).astype(dtypes.int32)
+        place = row * width + column
+        places.append(place if first is None else place + first)
+        weights.append(functions.where(inside, weight, 0.0))
+    shape, (batch, _, channels) = taps[0][0].shape, pixels.shape
+    index, share = (
+        functions.reshape(functions.stack(each, axis=-1), (batch, math.prod(shape) // max(1, batch), len(taps)))
+        for each in (places, weights)
+    )
+    found = p.gather_sum(pixels.node, index.node, share.astype(pixels.dtype).node)
+    return functions.reshape(wrapped(found, pixels, index, share), (*shape, channels))

@@ -168,6 +168,7 @@ KINDS: dict[str, Kind] = {
     ),
     **dict.fromkeys(INDEXED, "index"),
     **dict.fromkeys(("window_argmax", "window_max", "window_max_gradient", "resample"), "window"),
+    "gather_sum": "index",
     **dict.fromkeys(SCANS, "scan"),
     **dict.fromkeys(("argsort", "sort", "top_k", "suppress"), "order"),
     **dict.fromkeys(("host_call", "host_effect"), "host"),

@@ -25,6 +25,7 @@ SUMMED = {
     "cumulative_sum",
     "cumulative_prod",
     "scatter_prod_along",
+    "gather_sum",
     "matmul",
     "scatter_add",
     "scatter_add_along",

@@ -215,6 +215,11 @@ _PLAIN: dict[str, Callable[..., Any]] = {
         if x.size
         else np.zeros(x.shape, np.int64)
     ),
+    "gather_sum": lambda table, indices, weights: sum(
+        weights[..., tap, None].astype(np.float64)
+        * np.take_along_axis(table, np.clip(indices[..., tap, None], 0, table.shape[1] - 1), 1)
+        for tap in range(indices.shape[2])
+    ),
     "sort": lambda axis, descending, x: (
         np.apply_along_axis(
             lambda row: sorted(row.tolist(), key=lambda value: _rank_of_signs(value, descending)), axis, x

@@ -60,6 +60,19 @@ def _sort(node: Node, dy: Node) -> tuple[Node]:
     return (p.scatter_add_along(dy, p.argsort(x, axis, descending), axis, x.shape[axis]),)
 
 
+def _gather_sum(node: Node, dy: Node) -> tuple[Node, None, Node]:
+    table, indices, weights = node.inputs
+    batch, places, taps = indices.shape
+    each = (batch, places, taps, node.shape[2])
+    flat = (batch, places * taps, node.shape[2])
+    rows = p.expand(p.reshape(indices, (batch, places * taps, 1)), flat)
+    spread_dy = p.expand(p.reshape(dy, (batch, places, 1, node.shape[2])), each)
+    terms = p.multiply(spread_dy, p.expand(p.reshape(weights, (*indices.shape, 1)), each))
+    read = p.reshape(p.take_along(table, rows, 1), each)
+    added = p.scatter_add_along(p.reshape(terms, flat), rows, 1, table.shape[1])
+    return added, None, p.reduce_sum(p.multiply(spread_dy, read), (3,))
+
+
 def _window_max(node: Node, dy: Node) -> tuple[Node]:
     (x,) = node.inputs
     window, strides, padding, dilation = node.attributes
@@ -98,6 +111,7 @@ GRADIENTS: dict[str, Gradient | None] = {
     "scatter_max_along": _scattered_extremum,
     "scatter_min_along": _scattered_extremum,
     "scatter_prod_along": _scattered_product,
+    "gather_sum": _gather_sum,
     "argsort": None,
     "sort": _sort,
     "top_k": None,

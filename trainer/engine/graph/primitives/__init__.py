@@ -19,7 +19,8 @@ from trainer.engine.graph.primitives.elementwise import (
 )  # fmt: skip
 from trainer.engine.graph.primitives.host import host_call
 from trainer.engine.graph.primitives.index import (
-    gather, scatter_add, scatter_add_along, scatter_max_along, scatter_min_along, scatter_prod_along, take_along,
+    gather, gather_sum, scatter_add, scatter_add_along, scatter_max_along, scatter_min_along, scatter_prod_along,
+    take_along,
 )  # fmt: skip
 from trainer.engine.graph.primitives.marker import anchor, barrier, stop_gradient
 from trainer.engine.graph.primitives.movement import (

@@ -13,7 +13,7 @@ import numpy as np
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.errors import describe, refusal
 from trainer.engine.graph.node import Node, Shape, make_node
-from trainer.engine.graph.primitives.table import check_axis, check_index_dtype, named, register
+from trainer.engine.graph.primitives.table import FLOAT, check_axis, check_index_dtype, first_dtype, named, register
 
 
 def _dtype(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> DType:
@@ -188,3 +188,39 @@ def _highest(dtype: np.dtype) -> float | int:
 scatter_prod_along = _scattering("scatter_prod_along", np.multiply, lambda dtype: 1)
 scatter_max_along = _scattering("scatter_max_along", np.maximum, _lowest)
 scatter_min_along = _scattering("scatter_min_along", np.minimum, _highest)
+
+
+# --- gather_sum -------------------------------------------------------------------------------------------------------
+
+
+def _gather_sum_shape(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> Shape:
+    table, indices, weights = inputs
+    fits = table.ndim == indices.ndim == 3 and table.shape[0] == indices.shape[0] and indices.shape == weights.shape
+    if not fits or 0 in (table.shape[1], indices.shape[2]):
+        expected = "table [N, M, C], indices and weights [N, P, T], M and T of at least 1"
+        raise refusal("gather_sum", "shapes don't fit", found=describe(inputs), expected=expected)
+    check_index_dtype("gather_sum", indices)
+    return (*indices.shape[:2], table.shape[2])
+
+
+def _gather_sum_dtype(inputs: Sequence[Node], attributes: tuple[Any, ...]) -> DType:
+    return first_dtype("gather_sum", FLOAT)((inputs[0], inputs[2]), attributes)
+
+
+def _gather_sum_reference(
+    attributes: tuple[Any, ...], table: np.ndarray, indices: np.ndarray, weights: np.ndarray
+) -> np.ndarray:
+    held = np.clip(indices, 0, table.shape[1] - 1)
+    rows = table.astype(np.float64)[np.arange(len(table))[:, None, None], held]
+    return np.einsum("npt,nptc->npc", weights.astype(np.float64), rows)
+
+
+_GATHER_SUM = register("gather_sum", "index", _gather_sum_shape, _gather_sum_dtype, _gather_sum_reference)
+
+
+def gather_sum(table: Node, indices: Node, weights: Node) -> Node:
+    """[N, P, C]: sums of rows of `table` [N, M, C] at `indices` [N, P, T], each times its weight [N, P, T].
+
+    Reading a picture between its pixels is of this form: taps are the pixels around a place.
+    """
+    return make_node(_GATHER_SUM, (table, indices, weights), ())

@@ -26,6 +26,7 @@ _EXPANSIONS: dict[str, Callable[[Expansion, Work], None]] = {
     "window_max": routines.expand_window,
     "window_max_gradient": routines.expand_window_gradient,
     "resample": routines.expand_resample,
+    "gather_sum": routines.expand_gather_sum,
     **dict.fromkeys(SCANS, routines.expand_scan),
     **dict.fromkeys(("argsort", "sort", "top_k"), sorting.expand_sort),
     "suppress": routines.expand_suppress,

@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 from trainer.engine.graph.primitives.resampling import Band
-from trainer.engine.graph.storage import CHANNELS_LAST
+from trainer.engine.graph.storage import CHANNELS_LAST, Layout
 from trainer.engine.program.work import KernelSource, View, Work
-from trainer.engine.targets.cpu.kernels import index, resample, scan, suppress, window, window_gradient
+from trainer.engine.targets.cpu.kernels import gather_sum, index, resample, scan, suppress, window, window_gradient
 from trainer.engine.targets.cpu.lowering.expansion import Expansion
 from trainer.engine.targets.cpu.lowering.launch import Routine
 
@@ -27,6 +27,21 @@ def expand_index(expansion: Expansion, work: Work) -> None:
         table_strides=table.strides, index_strides=indices.strides, dense_strides=dense.strides,
     )  # fmt: skip
     expansion.add(replace(work, spec=Routine.of(kernel, values, indices, target)))
+
+
+def expand_gather_sum(expansion: Expansion, work: Work) -> None:
+    """Weighted sums of rows of a table, whose elements are brought next to each other."""
+    (table, indices, weights), (target,) = work.reads, work.writes
+    if target.size == 0:
+        return
+    table = expansion.dense(table, lambda strides: strides[2] == 1, Layout.row_major(3))
+    (batch, rows, taps), (_, size, channels) = indices.shape, table.shape
+    kernel = gather_sum.GatherSum(
+        table.dtype, indices.dtype, batch, rows, taps, channels, size, table.strides, indices.strides, weights.strides,
+        target.strides,
+    )  # fmt: skip
+    routine = Routine.of(kernel, table, indices, weights, target)
+    expansion.add(replace(work, spec=routine, reads=(table, indices, weights), label=f"{work.label} {indices.shape}"))
 
 
 def expand_suppress(expansion: Expansion, work: Work) -> None:
