@@ -87,7 +87,7 @@ def test_grid_sample(mode: str, padding: str, align_corners: bool) -> None:
 
 
 @pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
-@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+@pytest.mark.parametrize("mode", ["bilinear", pytest.param("bicubic", marks=pytest.mark.full)])
 def test_derivatives_of_grid_sample(mode: str, padding: str) -> None:
     grid = np.random.default_rng(1).uniform(-1.4, 1.4, (1, 2, 3, 2))
     check_derivatives(lambda x, g: F.grid_sample(x, g, mode, padding), normal(1, 2, 4, 5), grid)
@@ -162,7 +162,13 @@ def test_roi_align(aligned: bool) -> None:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(("groups", "parts", "has_mask"), [(1, 1, False), (2, 1, True), (1, 2, True), (2, 2, False)])
+@pytest.mark.parametrize(
+    ("groups", "parts", "has_mask"),
+    [
+        (2, 2, True),
+        *(pytest.param(*case, marks=pytest.mark.full) for case in ((1, 1, False), (2, 1, True), (1, 2, False))),
+    ],
+)
 def test_deformable_convolution_and_all_its_gradients(groups: int, parts: int, has_mask: bool) -> None:
     x, weight, bias = normal(2, 4, 5, 6), normal(6, 4 // groups, 3, 2, seed=1), normal(6, seed=2)
     geometry: dict[str, Any] = {"stride": (2, 1), "padding": (1, 1), "dilation": (1, 2)}

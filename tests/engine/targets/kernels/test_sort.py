@@ -88,6 +88,7 @@ def test_a_long_row_is_sorted_by_all_threads(dtype: str, descending: bool) -> No
     np.testing.assert_array_equal(engine.sort(x, descending=descending).numpy(), x[order])
 
 
+@pytest.mark.full
 def test_long_rows_along_a_strided_axis_and_rows_beyond_the_scratch_are_sorted() -> None:
     x = numbers("float64", 200_000, 2)
     order = np.argsort(x, axis=0, kind="stable")
