@@ -244,7 +244,10 @@ def test_training_may_end_by_the_clock(blobs: Any, config: Any) -> None:
     settings = config(train={"minutes": 3.0}, schedule={"name": "constant"})
     learner = Learner(blobs, settings, hooks=[Ticks(), TimeLimit(1.0, clock=lambda: now[0])])
     outcome = learner.run().check()
-    assert (outcome.step, outcome.reason) == (3, "the limit of 1 minutes is reached") and "valid/loss" in outcome.metrics
+    assert (outcome.step, outcome.reason) == (
+        3,
+        "the limit of 1 minutes is reached",
+    ) and "valid/loss" in outcome.metrics
 
 
 def bad_at(*steps: int) -> Any:
