@@ -31,7 +31,7 @@ _FOLDED = frozenset(
 SPECIAL_NUMBERS = frozenset({0, NEGATIVE_ZERO, 1, -1, math.inf, -math.inf, math.nan})
 """Constants that a rule, a kernel or LLVM may treat in its own way, as no other number is; True and False too."""
 
-_COPIES = frozenset({"reshape", "permute", "expand", "slice", "flip", "barrier", "stop_gradient"})
+_COPIES = frozenset({"reshape", "permute", "expand", "slice", "flip", "windows", "barrier", "stop_gradient"})
 
 
 def simplify(outputs: Sequence[Node]) -> list[Node]:
@@ -225,6 +225,7 @@ _RULES: dict[str, tuple[Rule, ...]] = {
     "expand": (_unmoved, _expand),
     "slice": (_unmoved, _uniform),
     "flip": (_flip,),
+    "windows": (_uniform,),
     "pad": (_unmoved,),
     "concatenate": (_concatenate,),
 }

@@ -1,4 +1,4 @@
-"""Activations, composed so that they fuse with their neighbours, and resampling, as functions of tensors."""
+"""Activations, composed so that they fuse with their neighbors, resampling and sampling, as functions of tensors."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from trainer import TrainerError
 from trainer.engine import functions
 from trainer.engine.autocast import widened
 from trainer.engine.nn.resampling import interpolate, pixel_shuffle, pixel_unshuffle
+from trainer.engine.nn.sampling import affine_grid, deform_conv2d, grid_sample, roi_align, warp_perspective
 from trainer.engine.tensor import Tensor
 
 __all__ = [
-    "elu", "gelu", "hardsigmoid", "hardswish", "interpolate", "largest", "leaky_relu", "log_softmax", "mish",
-    "pixel_shuffle", "pixel_unshuffle", "prelu", "relu", "relu6", "sigmoid", "silu", "softmax", "softplus", "tanh",
+    "affine_grid", "deform_conv2d", "elu", "gelu", "grid_sample", "hardsigmoid", "hardswish", "interpolate",
+    "largest", "leaky_relu", "log_softmax", "mish", "pixel_shuffle", "pixel_unshuffle", "prelu", "relu", "relu6",
+    "roi_align", "sigmoid", "silu", "softmax", "softplus", "tanh", "warp_perspective",
 ]  # fmt: skip
 
 

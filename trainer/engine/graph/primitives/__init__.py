@@ -19,15 +19,19 @@ from trainer.engine.graph.primitives.elementwise import (
     remainder, round, shift_left, shift_right, shift_right_logical, sign, sin, sqrt, subtract, tanh, trunc, where,
 )  # fmt: skip
 from trainer.engine.graph.primitives.host import host_call
-from trainer.engine.graph.primitives.index import gather, scatter_add, scatter_add_along, take_along
+from trainer.engine.graph.primitives.index import (
+    gather, gather_sum, scatter_add, scatter_add_along, scatter_max_along, scatter_min_along, scatter_prod_along,
+    take_along,
+)  # fmt: skip
 from trainer.engine.graph.primitives.marker import anchor, barrier, stop_gradient
 from trainer.engine.graph.primitives.movement import (
-    alias, concatenate, expand, flip, is_alias, origin, pad, permute, reshape, slice_,
+    alias, concatenate, expand, flip, is_alias, origin, pad, permute, reshape, slice_, windows,
 )  # fmt: skip
-from trainer.engine.graph.primitives.order import argsort, suppress
+from trainer.engine.graph.primitives.order import argsort, sort, suppress, top_k
 from trainer.engine.graph.primitives.output import output, outputs_of
 from trainer.engine.graph.primitives.reduction import (
-    argmax, argmin, cumulative_sum, reduce_deviations, reduce_max, reduce_mean, reduce_min, reduce_prod, reduce_sum,
+    argmax, argmin, cumulative_prod, cumulative_sum, reduce_deviations, reduce_max, reduce_mean, reduce_min,
+    reduce_prod, reduce_sum,
 )  # fmt: skip
 from trainer.engine.graph.primitives.resampling import resample
 from trainer.engine.graph.primitives.sources import (

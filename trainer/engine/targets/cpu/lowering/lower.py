@@ -38,7 +38,7 @@ def lower(work: Work, choose: Callable[[Any], Any]) -> Launch:
     spec = work.spec
     if isinstance(spec, Routine):
         words: list[Word] = [word if isinstance(word, int) else word_of(word) for word in spec.words]
-        return Launch(work, spec.code, words, spec.tasks)
+        return Launch(work, spec.code, words, spec.tasks, spec.scratch)
     if isinstance(spec, Templated):
         tunable = Tunable(spec.template, spec.spec, choose(spec.spec))
         views = (*work.reads[:OPERANDS], work.writes[0], *work.reads[OPERANDS:], *work.writes[1:])
