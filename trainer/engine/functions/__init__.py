@@ -3,6 +3,7 @@
 # ruff: noqa: I001
 
 from trainer.engine.functions.convolution import average_pool, convolution, convolution_transpose, max_pool, resample
+from trainer.engine.functions.custom import custom
 from trainer.engine.functions.creation import (
     arange, asarray, empty, empty_like, eye, from_dlpack, full, full_like, linspace, one_hot, ones, ones_like,
     zeros, zeros_like,
@@ -36,18 +37,18 @@ from trainer.engine.functions.windows import fold, unfold, windows
 attach()
 
 __all__ = [
-    "abs", "add", "all", "any", "arange", "argmax", "argmin", "argsort", "asarray", "astype", "average_pool", "barrier",
-    "bincount", "bitwise_and", "bitwise_invert", "bitwise_left_shift", "bitwise_or", "bitwise_right_shift",
-    "bitwise_xor", "broadcast_arrays", "broadcast_to", "ceil", "clip", "concat", "convolution", "convolution_transpose",
-    "cos", "cumulative_prod", "cumulative_sum", "divide", "einsum", "empty", "empty_like", "equal", "erf", "exp",
-    "expand_dims", "expm1", "eye", "flip", "floor", "floor_divide", "fold", "from_dlpack", "full", "full_like",
-    "greater", "greater_equal", "host_call", "isfinite", "isinf", "isnan", "less", "less_equal", "linspace", "log",
-    "log1p", "logical_and", "logical_not", "logical_or", "logical_xor", "logistic", "matmul", "matrix_transpose", "max",
-    "max_pool", "maximum", "mean", "median", "min", "minimum", "moments", "moveaxis", "multiply", "negative",
-    "not_equal", "one_hot", "ones", "ones_like", "pad", "permute_dims", "positive", "pow", "prod", "quantile",
-    "reciprocal", "remainder", "repeat", "resample", "reshape", "roll", "round", "scatter", "searchsorted",
-    "segment_sum", "sign", "sin", "sort", "split", "sqrt", "square", "squeeze", "stack", "std", "stop_gradient",
-    "subtract", "sum", "suppress", "take", "take_along_axis", "tanh", "tensordot", "tile", "top_k", "tril", "triu",
-    "trunc", "unfold", "unique_all", "unique_counts", "unique_inverse", "unique_values", "unstack", "var", "vecdot",
-    "where", "windows", "zeros", "zeros_like",
+    "abs", "add", "all", "any", "arange", "argmax", "argmin", "argsort", "asarray", "astype", "average_pool",
+    "barrier", "bincount", "bitwise_and", "bitwise_invert", "bitwise_left_shift", "bitwise_or",
+    "bitwise_right_shift", "bitwise_xor", "broadcast_arrays", "broadcast_to", "ceil", "clip", "concat",
+    "convolution", "convolution_transpose", "cos", "cumulative_prod", "cumulative_sum", "custom", "divide",
+    "einsum", "empty", "empty_like", "equal", "erf", "exp", "expand_dims", "expm1", "eye", "flip", "floor",
+    "floor_divide", "fold", "from_dlpack", "full", "full_like", "greater", "greater_equal", "host_call", "isfinite",
+    "isinf", "isnan", "less", "less_equal", "linspace", "log", "log1p", "logical_and", "logical_not", "logical_or",
+    "logical_xor", "logistic", "matmul", "matrix_transpose", "max", "max_pool", "maximum", "mean", "median", "min",
+    "minimum", "moments", "moveaxis", "multiply", "negative", "not_equal", "one_hot", "ones", "ones_like", "pad",
+    "permute_dims", "positive", "pow", "prod", "quantile", "reciprocal", "remainder", "repeat", "resample",
+    "reshape", "roll", "round", "scatter", "searchsorted", "segment_sum", "sign", "sin", "sort", "split", "sqrt",
+    "square", "squeeze", "stack", "std", "stop_gradient", "subtract", "sum", "suppress", "take", "take_along_axis",
+    "tanh", "tensordot", "tile", "top_k", "tril", "triu", "trunc", "unfold", "unique_all", "unique_counts",
+    "unique_inverse", "unique_values", "unstack", "var", "vecdot", "where", "windows", "zeros", "zeros_like",
 ]  # fmt: skip

@@ -210,7 +210,7 @@ def _concatenate(node: Node) -> Node | None:
 
 
 _RULES: dict[str, tuple[Rule, ...]] = {
-    "anchor": (lambda node: node.inputs[0],),
+    **dict.fromkeys(("anchor", "with_gradient"), (lambda node: node.inputs[0],)),
     "add": (_without(lambda value, dtype: value is NEGATIVE_ZERO if dtype.is_float else value == 0, 1, 0),),
     "subtract": (_without(lambda value, dtype: value is not NEGATIVE_ZERO and value == 0, 1),),
     "multiply": (_without(lambda value, dtype: value == 1, 1, 0),),

@@ -13,6 +13,7 @@ import numpy as np
 
 from trainer import TrainerError
 from trainer.engine import functions
+from trainer.engine.functions.convolution import resampled
 from trainer.engine.graph.primitives.resampling import Run
 from trainer.engine.nn.module import Module
 from trainer.engine.tensor import Tensor
@@ -87,10 +88,7 @@ def interpolate(
         else:
             runs = _cubic if mode == "bicubic" else _linear
             bands.append((extent, runs(extent, count, step, bool(align_corners))))
-    if x.ndim == 3:
-        line = functions.resample(functions.expand_dims(x, axis=2), (1, ((0, (1.0,)),)), bands[0])
-        return functions.squeeze(line, axis=2)
-    return functions.resample(x, *bands)
+    return resampled(x, bands)
 
 
 def pixel_shuffle(x: Tensor, upscale_factor: int) -> Tensor:

@@ -157,7 +157,7 @@ class Repeat:
 
 Kind = Literal[
     "loop", "reduction", "contraction", "index", "window", "scan", "order", "copy", "rows", "group", "statistics",
-    "host", "repeat", "collective",
+    "custom", "host", "repeat", "collective",
 ]  # fmt: skip
 SCATTERS = ("scatter_add_along", "scatter_prod_along", "scatter_max_along", "scatter_min_along")
 INDEXED = ("gather", "scatter_add", "take_along", *SCATTERS)
@@ -170,6 +170,7 @@ KINDS: dict[str, Kind] = {
     **dict.fromkeys(("window_argmax", "window_max", "window_max_gradient", "resample"), "window"),
     "gather_sum": "index",
     **dict.fromkeys(SCANS, "scan"),
+    "custom": "custom",
     **dict.fromkeys(("argsort", "sort", "top_k", "suppress"), "order"),
     **dict.fromkeys(("host_call", "host_effect"), "host"),
 }

@@ -11,6 +11,7 @@ from trainer.engine.graph.primitives.compose import broadcast, full, full_like
 from trainer.engine.graph.primitives.contraction import (
     convolution, convolution_input_gradient, convolution_weight_gradient, matmul,
 )  # fmt: skip
+from trainer.engine.graph.primitives.custom import custom, with_gradient
 from trainer.engine.graph.primitives.elementwise import (
     abs, add, bitwise_and, bitwise_invert, bitwise_or, bitwise_xor, cast, cast_values, ceil, cos, divide,
     equal, erf, exp, expm1, floor, floor_divide, isfinite, isinf, isnan, less, less_equal, log, log1p, logical_and,

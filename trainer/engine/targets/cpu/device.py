@@ -121,6 +121,9 @@ class CpuDevice(Device):
         """The parameters of a template to begin with: decided by tuning, or else by the cost model."""
         return self._choose(spec) if self.tuner is None else self.tuner.choose(spec, self._choose)
 
+    def problem_of(self, source: str, name: str, pointers: int) -> str | None:
+        return native.problem_of(source, name, pointers)
+
     def evaluate(self, nodes: Sequence[Node]) -> Run:
         """The values of `nodes`, computed now; equal graphs share a compiled program."""
         key, arguments = signature(nodes)

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from trainer.engine.program.work import INDEXED, SCANS, Call, Work
 from trainer.engine.targets.cpu.lowering import contraction, routines, sorting
+from trainer.engine.targets.cpu.lowering.custom import expand_custom
 from trainer.engine.targets.cpu.lowering.expansion import Bfloat16, Expansion, Numerics
 from trainer.engine.targets.cpu.lowering.host import expand_host
 from trainer.engine.targets.cpu.lowering.reductions import expand_reduction
@@ -30,6 +31,7 @@ _EXPANSIONS: dict[str, Callable[[Expansion, Work], None]] = {
     **dict.fromkeys(SCANS, routines.expand_scan),
     **dict.fromkeys(("argsort", "sort", "top_k"), sorting.expand_sort),
     "suppress": routines.expand_suppress,
+    "custom": expand_custom,
     "host_call": expand_host,
     "host_effect": expand_host,
 }

@@ -122,7 +122,8 @@ def _places(part: Work) -> list[int]:
     if isinstance(part.spec, Routine):
         return [part.spec.words.index(view) for view in (*part.reads, *part.writes)]
     if isinstance(part.spec, Templated):
-        return [*range(OPERANDS), *range(OPERANDS + 1, reads + 1), OPERANDS, *range(reads + 1, count)]
+        first = min(OPERANDS, reads)
+        return [*range(first), *range(first + 1, reads + 1), first, *range(reads + 1, count)]
     return list(range(count))
 
 
