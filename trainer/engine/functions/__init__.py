@@ -8,37 +8,45 @@ from trainer.engine.functions.creation import (
     zeros, zeros_like,
 )  # fmt: skip
 from trainer.engine.functions.elementwise import (
-    abs, add, astype, barrier, bitwise_and, bitwise_invert, bitwise_left_shift, bitwise_or, bitwise_right_shift,
-    bitwise_xor, ceil, clip, cos, divide, equal, erf, exp, expm1, floor, floor_divide, greater, greater_equal,
-    isfinite, isinf, isnan, less, less_equal, log, log1p, logical_and, logical_not, logical_or, logical_xor,
-    logistic, maximum, minimum, multiply, negative, not_equal, positive, pow, reciprocal, remainder, round, sign,
-    sin, sqrt, square, stop_gradient, subtract, tanh, trunc, where,
+    abs, acos, acosh, add, asin, asinh, astype, atan, atan2, atanh, barrier, bitwise_and, bitwise_invert,
+    bitwise_left_shift, bitwise_or, bitwise_right_shift, bitwise_xor, ceil, clip, conj, copysign, cos, cosh, divide,
+    equal, erf, exp, expm1, floor, floor_divide, greater, greater_equal, hypot, imag, isfinite, isinf, isnan, less,
+    less_equal, log, log1p, log2, log10, logaddexp, logical_and, logical_not, logical_or, logical_xor, logistic, maximum,
+    minimum, multiply, negative, nextafter, not_equal, positive, pow, real, reciprocal, remainder, round, sign, signbit,
+    sin, sinh, sqrt, square, stop_gradient, subtract, tan, tanh, trunc, where,
 )  # fmt: skip
+from trainer.engine.functions import fft, linalg
 from trainer.engine.functions.host import host_call
+from trainer.engine.functions.indexing import nonzero
+from trainer.engine.functions.inspection import __array_namespace_info__, finfo, iinfo, isdtype
 from trainer.engine.functions.linear import matmul, matrix_transpose, tensordot, vecdot
 from trainer.engine.functions.movement import (
-    bincount, broadcast_arrays, broadcast_to, concat, expand_dims, flip, moveaxis, pad, permute_dims, repeat,
+    bincount, broadcast_arrays, broadcast_shapes, broadcast_to, concat, expand_dims, flip, meshgrid, moveaxis, pad,
+    permute_dims, repeat,
     reshape, roll, squeeze, stack, take, take_along_axis, tile, tril, triu, unstack,
 )  # fmt: skip
 from trainer.engine.functions.operators import attach
 from trainer.engine.functions.reductions import (
-    all, any, argmax, argmin, cumulative_sum, max, mean, min, moments, prod, std, sum, var,
+    all, any, argmax, argmin, count_nonzero, cumulative_sum, diff, max, mean, min, moments, prod, std, sum, var,
 )  # fmt: skip
 from trainer.engine.functions.sorting import argsort, sort, suppress, top_k
 
 attach()
 
 __all__ = [
-    "abs", "add", "all", "any", "arange", "argmax", "argmin", "argsort", "asarray", "astype", "average_pool", "barrier",
-    "bincount", "bitwise_and", "bitwise_invert", "bitwise_left_shift", "bitwise_or", "bitwise_right_shift",
-    "bitwise_xor", "broadcast_arrays", "broadcast_to", "ceil", "clip", "concat", "convolution", "convolution_transpose",
-    "cos", "cumulative_sum", "divide", "empty", "empty_like", "equal", "erf", "exp", "expand_dims", "expm1", "eye",
-    "flip", "floor", "floor_divide", "from_dlpack", "full", "full_like", "greater", "greater_equal", "host_call",
-    "isfinite", "isinf", "isnan", "less", "less_equal", "linspace", "log", "log1p", "logical_and", "logical_not",
-    "logical_or", "logical_xor", "logistic", "matmul", "matrix_transpose", "max", "max_pool", "maximum", "mean", "min",
-    "minimum", "moments", "moveaxis", "multiply", "negative", "not_equal", "one_hot", "ones", "ones_like", "pad",
-    "permute_dims", "positive", "pow", "prod", "reciprocal", "remainder", "repeat", "resample", "reshape", "roll",
-    "round", "sign", "sin", "sort", "sqrt", "square", "squeeze", "stack", "std", "stop_gradient", "subtract", "sum",
-    "suppress", "take", "take_along_axis", "tanh", "tensordot", "tile", "top_k", "tril", "triu", "trunc", "unstack",
-    "var", "vecdot", "where", "zeros", "zeros_like",
+    "__array_namespace_info__", "abs", "acos", "acosh", "add", "all", "any", "arange", "argmax", "argmin", "argsort",
+    "asarray", "asin", "asinh", "astype", "atan", "atan2", "atanh", "average_pool", "barrier", "bincount",
+    "bitwise_and", "bitwise_invert", "bitwise_left_shift", "bitwise_or", "bitwise_right_shift", "bitwise_xor",
+    "broadcast_arrays", "broadcast_shapes", "broadcast_to", "ceil", "clip", "concat", "conj", "convolution",
+    "convolution_transpose", "copysign", "cos", "cosh", "count_nonzero", "cumulative_sum", "diff", "divide", "empty",
+    "empty_like", "equal", "erf", "exp", "expand_dims", "expm1", "eye", "fft", "finfo", "flip", "floor", "floor_divide",
+    "from_dlpack", "full", "full_like", "greater", "greater_equal", "host_call", "hypot", "iinfo", "imag", "isdtype",
+    "isfinite", "isinf", "isnan", "less", "less_equal", "linalg", "linspace", "log", "log10", "log1p", "log2",
+    "logaddexp", "logical_and", "logical_not", "logical_or", "logical_xor", "logistic", "matmul", "matrix_transpose",
+    "max", "max_pool", "maximum", "mean", "meshgrid", "min", "minimum", "moments", "moveaxis", "multiply", "negative",
+    "nextafter", "nonzero", "not_equal", "one_hot", "ones", "ones_like", "pad", "permute_dims", "positive", "pow",
+    "prod", "real", "reciprocal", "remainder", "repeat", "resample", "reshape", "roll", "round", "sign", "signbit",
+    "sin", "sinh", "sort", "sqrt", "square", "squeeze", "stack", "std", "stop_gradient", "subtract", "sum", "suppress",
+    "take", "take_along_axis", "tan", "tanh", "tensordot", "tile", "top_k", "tril", "triu", "trunc", "unstack", "var",
+    "vecdot", "where", "zeros", "zeros_like",
 ]  # fmt: skip

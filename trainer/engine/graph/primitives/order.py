@@ -10,7 +10,7 @@ import numpy as np
 from trainer.engine.graph import dtypes
 from trainer.engine.graph.errors import describe, refusal
 from trainer.engine.graph.node import Node, Shape, make_node
-from trainer.engine.graph.primitives.table import ANY, BOOLEAN, along_axes, register
+from trainer.engine.graph.primitives.table import BOOLEAN, REAL, along_axes, register
 
 
 def _argsort_reference(attributes: tuple[Any, ...], x: np.ndarray) -> np.ndarray:
@@ -23,7 +23,7 @@ def _argsort_reference(attributes: tuple[Any, ...], x: np.ndarray) -> np.ndarray
 
 
 _ARGSORT = register(
-    "argsort", "index", along_axes("argsort"), ANY, _argsort_reference, ("axis", "descending"), result=dtypes.int64
+    "argsort", "index", along_axes("argsort"), REAL, _argsort_reference, ("axis", "descending"), result=dtypes.int64
 )
 
 
