@@ -69,7 +69,9 @@ def _case(element: ElementTree.Element) -> tuple[str, Case]:
 def main() -> int:
     """Run both, print, and say whether the engine passes whatever array_api_strict does."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("suite", type=Path, help="folder of a checkout of data-apis/array-api-tests, with its submodule")
+    parser.add_argument(
+        "suite", type=Path, help="folder of a checkout of data-apis/array-api-tests, with its submodule"
+    )
     parser.add_argument("--examples", type=int, default=100, help="examples that each property is tried on")
     parser.add_argument("--files", nargs="+", default=[], help="files of the suite, all by default")
     parser.add_argument("--json", action="store_true", help="print the counts and every failure as JSON")
@@ -77,7 +79,10 @@ def main() -> int:
     ours, strict = (run_suite(given.suite, module, given.examples, given.files) for module in MODULES)
     passed = sorted(name for name, case in strict.items() if case.state == "passed")
     missed = [name for name in passed if ours.get(name, _MISSING).state != "passed"]
-    counted = [(module, Counter(case.state for case in cases.values())) for module, cases in zip(MODULES, (ours, strict), strict=True)]
+    counted = [
+        (module, Counter(case.state for case in cases.values()))
+        for module, cases in zip(MODULES, (ours, strict), strict=True)
+    ]
     if given.json:
         found = {name: asdict(case) for name, case in ours.items() if case.state != "passed"}
         print(json.dumps({"counts": dict(counted), "missed": missed, "not passed": found}, indent=1))

@@ -113,7 +113,9 @@ def values_of(
         return random.integers(max(low, limits.min), min(high, limits.max), shape).astype(dtype.storage)
     if dtype.is_complex:
         parts = [values_of(dtype.part, shape, seed + part, special=special) for part in (0, 1)]
-        return (parts[0] + np.array(1j, dtype.storage) * np.nan_to_num(parts[1], posinf=1, neginf=1)).astype(dtype.storage)
+        return (parts[0] + np.array(1j, dtype.storage) * np.nan_to_num(parts[1], posinf=1, neginf=1)).astype(
+            dtype.storage
+        )
     values = random.standard_normal(shape) * 2
     if special:
         values = np.where(random.random(shape) < 0.2, random.choice(_SPECIAL, shape), values)

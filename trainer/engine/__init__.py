@@ -14,8 +14,22 @@ from trainer.engine.autocast import autocast
 from trainer.engine.functions import *
 from trainer.engine.gradients import gradients
 from trainer.engine.graph.dtypes import (
-    DType, bfloat16, bool_, complex64, complex128, float16, float32, float64, int8, int16, int32, int64, uint8, uint16,
-    uint32, uint64,
+    DType,
+    bfloat16,
+    bool_,
+    complex64,
+    complex128,
+    float16,
+    float32,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
 )  # fmt: skip
 from trainer.engine.promotion import can_cast, result_type
 from trainer.engine.state import State
@@ -41,11 +55,11 @@ bool = bool_
 e, pi, inf, nan, newaxis = 2.718281828459045, 3.141592653589793, float("inf"), float("nan"), None
 
 __all__ = [
-    "DType", "LoadedProgram", "MemoryReport", "Profile", "State", "Tensor", "Traced", "__array_api_version__", "autocast",
-    "bfloat16", "bool", "bool_", "can_cast", "complex64", "complex128", "device", "e", "evaluate", "explain", "float16",
-    "float32", "float64", "gradients", "inf", "int8", "int16", "int32", "int64", "load_program", "memory_report", "nan",
-    "newaxis", "nn", "per_item", "pi", "profile", "random", "result_type", "save_program", "set_default_device", "trace",
-    "tuning", "uint8", "uint16", "uint32", "uint64",
+    "DType", "LoadedProgram", "MemoryReport", "Profile", "State", "Tensor", "Traced", "__array_api_version__",
+    "autocast", "bfloat16", "bool", "bool_", "can_cast", "complex64", "complex128", "device", "e", "evaluate",
+    "explain", "float16", "float32", "float64", "gradients", "inf", "int8", "int16", "int32", "int64", "load_program",
+    "memory_report", "nan", "newaxis", "nn", "per_item", "pi", "profile", "random", "result_type", "save_program",
+    "set_default_device", "trace", "tuning", "uint8", "uint16", "uint32", "uint64",
 ]  # fmt: skip
 __all__ += functions.__all__
 

@@ -97,10 +97,11 @@ def beside(operation: str, value: Number, dtype: DType) -> DType:
     return dtype
 
 
-def result_type(*operands: Any) -> DType:
+def result_type(*arrays_and_dtypes: Any) -> DType:
     """The dtype in which arrays, dtypes and Python numbers meet."""
-    strong = [operand if isinstance(operand, DType) else operand.dtype for operand in operands if _is_strong(operand)]
-    weak = [operand for operand in operands if not _is_strong(operand)]
+    given = arrays_and_dtypes
+    strong = [operand if isinstance(operand, DType) else operand.dtype for operand in given if _is_strong(operand)]
+    weak = [operand for operand in given if not _is_strong(operand)]
     if not strong:
         strong = [max(map(default_of, weak), key=dtypes.ALL.index)]
     dtype = promoted("result_type", strong)
@@ -113,6 +114,6 @@ def _is_strong(operand: Any) -> bool:
     return not isinstance(operand, bool | int | float | complex)
 
 
-def can_cast(source: DType | Any, target: DType) -> bool:
-    """Whether promotion may take values of dtype `source` (or those of an array) to `target`."""
-    return _meeting(source if isinstance(source, DType) else source.dtype, target) is target
+def can_cast(from_: DType | Any, to: DType, /) -> bool:
+    """Whether promotion may take values of dtype `from_` (or those of an array) to `to`."""
+    return _meeting(from_ if isinstance(from_, DType) else from_.dtype, to) is to

@@ -133,19 +133,23 @@ class Tensor:
     ) -> Any:  # fmt: skip
         """The values for another library: the memory itself, read-only, where it takes such (DLPack 1.0), else a copy.
 
+        With `copy=False` older libraries get the memory too, and must not write to it.
+
         Raises:
-            BufferError: `copy` is False, and the value is a state's, or the other library knows no read-only memory.
+            BufferError: `copy` is False, and the value is a state's, which steps write to.
         """
         if self.dtype is dtypes.bfloat16:
             raise refusal("__dlpack__", "NumPy can't hand on bfloat16", hint="Convert with `.astype(engine.float32)`.")
         storage = self._read("__dlpack__")
-        is_shared = copy is not True and not storage.is_state and storage.owner is HOST
-        if is_shared and max_version is not None and max_version >= (1, 0):
+        knows_read_only = max_version is not None and max_version >= (1, 0)
+        if storage.is_state or storage.owner is not HOST:
+            if copy is False:
+                raise BufferError("the memory of a state is not shared: steps write to it")
+        elif copy is False or (copy is None and knows_read_only):
             view = storage.view()
-            view.flags.writeable = False
+            if knows_read_only:
+                view.flags.writeable = False
             return view.__dlpack__(stream=stream, max_version=max_version, dl_device=dl_device)
-        if copy is False:
-            raise BufferError("only the memory of a tensor that is no state is shared, with DLPack 1.0 or newer")
         return self.numpy().__dlpack__(stream=stream, max_version=max_version, dl_device=dl_device)
 
     def __dlpack_device__(self) -> tuple[int, int]:
@@ -154,7 +158,9 @@ class Tensor:
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
         if api_version not in (None, *API_VERSIONS):
             expected = ", ".join(API_VERSIONS)
-            raise refusal("__array_namespace__", "no such version of the standard", found=api_version, expected=expected)
+            raise refusal(
+                "__array_namespace__", "no such version of the standard", found=api_version, expected=expected
+            )
         return sys.modules["trainer.engine"]
 
     def __bool__(self) -> bool:

@@ -12,10 +12,17 @@ from trainer import TrainerError, engine
 from trainer.engine import Tensor
 
 FUNCTIONS = (
-    "exp", "expm1", "log", "log1p", "log2", "log10", "sqrt", "sin", "cos", "tan", "sinh", "cosh", "tanh", "asin", "acos",
-    "atan", "asinh", "acosh", "atanh", "square", "reciprocal", "negative", "conj", "abs", "sign", "real", "imag",
+    "exp", "expm1", "log", "log1p", "log2", "log10", "sqrt", "sin", "cos", "tan", "sinh", "cosh", "tanh", "asin",
+    "acos", "atan", "asinh", "acosh", "atanh", "square", "reciprocal", "negative", "conj", "abs", "sign", "real", "imag",
 )  # fmt: skip
-NUMPY = {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "asinh": "arcsinh", "acosh": "arccosh", "atanh": "arctanh"}
+NUMPY = {
+    "asin": "arcsin",
+    "acos": "arccos",
+    "atan": "arctan",
+    "asinh": "arcsinh",
+    "acosh": "arccosh",
+    "atanh": "arctanh",
+}
 
 
 @pytest.fixture(params=["reference", "cpu"], autouse=True)
@@ -64,7 +71,9 @@ def test_movement_takes_pairs_as_they_lie() -> None:
 @pytest.mark.parametrize("axis", [None, 0, (0, 2)])
 def test_reductions_equal_numpy(name: str, axis: int | tuple[int, ...] | None) -> None:
     z = drawn((3, 4, 5))
-    np.testing.assert_allclose(getattr(engine, name)(engine.asarray(z), axis=axis).numpy(), getattr(np, name)(z, axis=axis))
+    np.testing.assert_allclose(
+        getattr(engine, name)(engine.asarray(z), axis=axis).numpy(), getattr(np, name)(z, axis=axis)
+    )
     np.testing.assert_allclose(engine.cumulative_sum(engine.asarray(z), axis=1).numpy(), np.cumsum(z, 1))
 
 

@@ -56,7 +56,9 @@ def test_decompositions_multiply_back(shape: tuple[int, ...], dtype: Any) -> Non
     w, v = linalg.eigh(engine.asarray(square))
     close(v @ (w.astype(v.dtype)[..., None] * engine.conj(v).mT), square, dtype)
     w, v = linalg.eig(engine.asarray(square))
-    np.testing.assert_allclose((engine.asarray(square).astype(v.dtype) @ v).numpy(), (v * w[None, :]).numpy(), rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(
+        (engine.asarray(square).astype(v.dtype) @ v).numpy(), (v * w[None, :]).numpy(), rtol=1e-3, atol=1e-3
+    )
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -90,7 +92,10 @@ def test_what_is_composed_equals_numpy(dtype: Any) -> None:
 def phaseless(columns: Tensor) -> Tensor:
     """What does not depend on the sign or phase of each column."""
     weights = engine.asarray(np.random.default_rng(9).standard_normal(columns.shape[0]))
-    return engine.sum(engine.abs(engine.matmul(weights.astype(columns.dtype)[None, :], columns)) ** 2 * np.arange(1.0, columns.shape[1] + 1))
+    return engine.sum(
+        engine.abs(engine.matmul(weights.astype(columns.dtype)[None, :], columns)) ** 2
+        * np.arange(1.0, columns.shape[1] + 1)
+    )
 
 
 CASES: dict[str, tuple[Callable[..., Tensor], tuple[int, int]]] = {
@@ -103,12 +108,13 @@ CASES: dict[str, tuple[Callable[..., Tensor], tuple[int, int]]] = {
     "pinv wide": (lambda x: engine.sum(engine.abs(linalg.pinv(x)) ** 2), (2, 3)),
     "qr": (lambda x: phaseless(linalg.qr(x).Q) + engine.sum(engine.abs(linalg.qr(x).R) ** 3), (4, 3)),
     "qr wide": (lambda x: phaseless(linalg.qr(x).Q) + engine.sum(engine.abs(linalg.qr(x).R) ** 3), (2, 4)),
-    "eigh": (lambda x: phaseless(linalg.eigh(hermitian(x)).eigenvectors) + engine.sum(linalg.eigvalsh(hermitian(x)) ** 3), (3, 3)),
+    "eigh": (lambda x: phaseless(linalg.eigh(hermitian(x)).eigenvectors), (3, 3)),
+    "eigvalsh": (lambda x: engine.sum(linalg.eigvalsh(hermitian(x)) ** 3), (3, 3)),
     "eig": (lambda x: phaseless(linalg.eig(x).eigenvectors), (3, 3)),
     "eigvals": (lambda x: engine.sum(engine.abs(linalg.eigvals(x)) ** 3), (3, 3)),
     "svd": (lambda x: phaseless(linalg.svd(x, full_matrices=False).U) + engine.sum(linalg.svdvals(x) ** 3), (4, 3)),
     "svd wide": (lambda x: phaseless(engine.conj(linalg.svd(x, full_matrices=False).Vh).mT), (3, 4)),
-    "matrix_norm": (lambda x: linalg.matrix_norm(x, ord="nuc") * linalg.matrix_norm(x, ord=2) * linalg.matrix_norm(x), (3, 4)),
+    "matrix_norm": (lambda x: linalg.matrix_norm(x, ord="nuc") * linalg.matrix_norm(x, ord=2), (3, 4)),
 }  # fmt: skip
 
 
@@ -135,7 +141,7 @@ def test_mistakes_are_refused() -> None:
         linalg.inv(engine.ones((2, 3)))
     with pytest.raises(TrainerError, match="does not take int64"):
         linalg.svd(engine.ones((2, 3), dtype=engine.int64))
-    with pytest.raises(TrainerError, match="numpy.linalg.inv raised LinAlgError"):
+    with pytest.raises(TrainerError, match=r"numpy\.linalg\.inv raised LinAlgError"):
         linalg.inv(engine.zeros((2, 2))).numpy()
     x = engine.ones((4, 3))
     with pytest.raises(TrainerError, match="has no derivative"):

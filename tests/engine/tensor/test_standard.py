@@ -14,8 +14,8 @@ from trainer.engine.graph import dtypes
 from trainer.engine.graph.dtypes import DType
 
 SPECIAL = np.array([0.0, -0.0, 1.0, -1.0, 0.3, -0.3, 2.5, -2.5, 90.0, -90.0, 1e-8, 1e30, np.inf, -np.inf, np.nan])
-NUMPY = {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "asinh": "arcsinh", "acosh": "arccosh", "atanh": "arctanh",
-         "atan2": "arctan2"}  # fmt: skip
+NUMPY = {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "asinh": "arcsinh", "acosh": "arccosh",
+         "atanh": "arctanh", "atan2": "arctan2"}  # fmt: skip
 UNARY = ("tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh", "log2", "log10", "signbit")
 BINARY = ("atan2", "hypot", "logaddexp", "copysign", "nextafter")
 INTEGERS = (*dtypes.UNSIGNED, *dtypes.SIGNED)
@@ -63,7 +63,11 @@ def test_first_and_second_derivatives(name: str) -> None:
 
 
 def test_derivatives_where_formulas_meet() -> None:
-    check_derivatives(lambda x: engine.sum(engine.sinh(x) + engine.asinh(x) * engine.atan(x)), np.array([0.0, 30.0, -30.0]), relative=1e-5)
+    check_derivatives(
+        lambda x: engine.sum(engine.sinh(x) + engine.asinh(x) * engine.atan(x)),
+        np.array([0.0, 30.0, -30.0]),
+        relative=1e-5,
+    )
     check_derivatives(lambda x, y: engine.sum(engine.logaddexp(x, y)), np.zeros(2), np.array([0.0, -800.0]))
     x = engine.zeros((2,))
     assert engine.gradients(engine.sum(engine.hypot(x, 0 * x)), [x])[0].tolist() == [0.0, 0.0]
@@ -89,7 +93,9 @@ def test_the_largest_and_smallest_integers(dtype: DType) -> None:
     values = np.array([low, high, 0, 1, high // 2], dtype.storage)
     x = engine.asarray(values)
     assert (x.tolist(), int(engine.max(x)), int(engine.min(x))) == (values.tolist(), high, low)
-    assert int(engine.argmax(x)) == 1 and engine.sum(x).dtype is (engine.uint64 if dtype.kind == "uint" else engine.int64)
+    assert int(engine.argmax(x)) == 1 and engine.sum(x).dtype is (
+        engine.uint64 if dtype.kind == "uint" else engine.int64
+    )
     np.testing.assert_array_equal((x < engine.asarray(1, dtype=dtype)).numpy(), values < 1)
     np.testing.assert_array_equal((x >> 1).numpy(), values >> 1)
     np.testing.assert_array_equal(x.astype(engine.float64).numpy(), values.astype(np.float64))
@@ -116,7 +122,7 @@ def test_finfo_iinfo_and_isdtype() -> None:
 def test_the_namespace_says_what_it_can_do() -> None:
     info = engine.ones((1,)).__array_namespace__(api_version="2025.12").__array_namespace_info__()
     assert info.default_dtypes()["complex floating"] is engine.complex64
-    assert info.devices() == ["cpu", "reference"] and info.default_device() in info.devices()
+    assert info.devices() == (info.default_device(),) == (engine.ones((1,)).device,)
     assert list(info.dtypes(kind="signed integer")) == ["int8", "int16", "int32", "int64"]
     assert info.capabilities()["boolean indexing"]
     with pytest.raises(TrainerError, match="no such version"):
@@ -139,7 +145,9 @@ def test_differences_counts_grids_and_repeats() -> None:
         ):
             np.testing.assert_array_equal(found.numpy(), wanted)
     counts = np.array([2, 0, 1])
-    np.testing.assert_array_equal(engine.repeat(tensor, engine.asarray(counts), axis=0).numpy(), np.repeat(x, counts, 0))
+    np.testing.assert_array_equal(
+        engine.repeat(tensor, engine.asarray(counts), axis=0).numpy(), np.repeat(x, counts, 0)
+    )
     assert engine.broadcast_shapes((3, 1), (4,), ()) == (3, 4)
 
 

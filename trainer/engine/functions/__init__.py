@@ -4,16 +4,16 @@
 
 from trainer.engine.functions.convolution import average_pool, convolution, convolution_transpose, max_pool, resample
 from trainer.engine.functions.creation import (
-    arange, asarray, empty, empty_like, eye, from_dlpack, full, full_like, linspace, one_hot, ones, ones_like,
-    zeros, zeros_like,
+    arange, asarray, empty, empty_like, eye, from_dlpack, full, full_like, linspace, one_hot, ones, ones_like, zeros,
+    zeros_like,
 )  # fmt: skip
 from trainer.engine.functions.elementwise import (
     abs, acos, acosh, add, asin, asinh, astype, atan, atan2, atanh, barrier, bitwise_and, bitwise_invert,
     bitwise_left_shift, bitwise_or, bitwise_right_shift, bitwise_xor, ceil, clip, conj, copysign, cos, cosh, divide,
     equal, erf, exp, expm1, floor, floor_divide, greater, greater_equal, hypot, imag, isfinite, isinf, isnan, less,
-    less_equal, log, log1p, log2, log10, logaddexp, logical_and, logical_not, logical_or, logical_xor, logistic, maximum,
-    minimum, multiply, negative, nextafter, not_equal, positive, pow, real, reciprocal, remainder, round, sign, signbit,
-    sin, sinh, sqrt, square, stop_gradient, subtract, tan, tanh, trunc, where,
+    less_equal, log, log1p, log2, log10, logaddexp, logical_and, logical_not, logical_or, logical_xor, logistic,
+    maximum, minimum, multiply, negative, nextafter, not_equal, positive, pow, real, reciprocal, remainder, round, sign,
+    signbit, sin, sinh, sqrt, square, stop_gradient, subtract, tan, tanh, trunc, where,
 )  # fmt: skip
 from trainer.engine.functions import fft, linalg
 from trainer.engine.functions.host import host_call
@@ -22,8 +22,7 @@ from trainer.engine.functions.inspection import __array_namespace_info__, finfo,
 from trainer.engine.functions.linear import matmul, matrix_transpose, tensordot, vecdot
 from trainer.engine.functions.movement import (
     bincount, broadcast_arrays, broadcast_shapes, broadcast_to, concat, expand_dims, flip, meshgrid, moveaxis, pad,
-    permute_dims, repeat,
-    reshape, roll, squeeze, stack, take, take_along_axis, tile, tril, triu, unstack,
+    permute_dims, repeat, reshape, roll, squeeze, stack, take, take_along_axis, tile, tril, triu, unstack,
 )  # fmt: skip
 from trainer.engine.functions.operators import attach
 from trainer.engine.functions.reductions import (
@@ -41,7 +40,7 @@ __all__ = [
     "convolution_transpose", "copysign", "cos", "cosh", "count_nonzero", "cumulative_sum", "diff", "divide", "empty",
     "empty_like", "equal", "erf", "exp", "expand_dims", "expm1", "eye", "fft", "finfo", "flip", "floor", "floor_divide",
     "from_dlpack", "full", "full_like", "greater", "greater_equal", "host_call", "hypot", "iinfo", "imag", "isdtype",
-    "isfinite", "isinf", "isnan", "less", "less_equal", "linalg", "linspace", "log", "log10", "log1p", "log2",
+    "isfinite", "isinf", "isnan", "less", "less_equal", "linalg", "linspace", "log", "log1p", "log2", "log10",
     "logaddexp", "logical_and", "logical_not", "logical_or", "logical_xor", "logistic", "matmul", "matrix_transpose",
     "max", "max_pool", "maximum", "mean", "meshgrid", "min", "minimum", "moments", "moveaxis", "multiply", "negative",
     "nextafter", "nonzero", "not_equal", "one_hot", "ones", "ones_like", "pad", "permute_dims", "positive", "pow",

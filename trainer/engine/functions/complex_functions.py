@@ -34,7 +34,14 @@ DERIVATIVES: dict[str, Derivative] = {
     "acosh": lambda z, y: 1 / (apply("sqrt", z - 1) * apply("sqrt", z + 1)),
     "atanh": lambda z, y: 1 / (1 - z * z),
 }
-_NAMES = {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "asinh": "arcsinh", "acosh": "arccosh", "atanh": "arctanh"}
+_NAMES = {
+    "asin": "arcsin",
+    "acos": "arccos",
+    "atan": "arctan",
+    "asinh": "arcsinh",
+    "acosh": "arccosh",
+    "atanh": "arctanh",
+}
 
 
 def conjugate(z: Tensor) -> Tensor:

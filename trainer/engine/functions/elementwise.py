@@ -135,7 +135,7 @@ def _acosh(x: Node) -> Node:
     is_far = p.less(two, x)
     inner, outer = p.where(is_far, two, x), p.where(is_far, x, two)
     excess = p.subtract(inner, one)
-    near = p.log1p(p.add(excess, p.sqrt(p.multiply(excess, p.add(excess, two)))))
+    near = p.log1p(p.add(excess, p.multiply(p.sqrt(excess), p.sqrt(p.add(excess, two)))))
     inverse = p.divide(one, outer)
     far = p.add(p.log(outer), p.log1p(p.sqrt(p.subtract(one, p.multiply(inverse, inverse)))))
     return p.where(is_far, far, near)
@@ -151,7 +151,8 @@ def _logaddexp(a: Node, b: Node) -> Node:
     is_first = p.less_equal(b, a)
     high = p.where(is_first, a, b)
     distance = p.where(is_first, p.subtract(b, a), p.subtract(a, b))
-    return p.add(high, p.log1p(p.exp(p.where(p.isinf(high), _number(high, 0), distance))))
+    is_same = p.logical_and(p.isinf(high), p.equal(a, b))
+    return p.add(high, p.log1p(p.exp(p.where(is_same, _number(high, 0), distance))))
 
 
 def _sign(x: Node) -> Node:
@@ -195,7 +196,8 @@ log10 = _unary(_logarithm("log10", 10.0), "The logarithm to base 10.", wide=True
 conj = _unary(named("conj", _conj), "The complex conjugate; real numbers as they are.")
 real = _unary(named("real", lambda x: p.real(x) if x.dtype.is_complex else x), "The real part.")
 imag = _unary(
-    named("imag", lambda x: p.imag(x) if x.dtype.is_complex else _number(x, 0)), "The imaginary part; 0 of real numbers."
+    named("imag", lambda x: p.imag(x) if x.dtype.is_complex else _number(x, 0)),
+    "The imaginary part; 0 of real numbers.",
 )
 signbit = _unary(
     named("signbit", lambda x: p.less(p.copysign(_number(x, 1), x), _number(x, 0))),

@@ -174,9 +174,7 @@ def _sized(name: str, x: Any, n: int | None, axis: int) -> tuple[Tensor, int]:
     return _resized(tensor, number, extent), number
 
 
-def _pairs(
-    name: str, x: Any, s: Sequence[int] | None, axes: Sequence[int] | None
-) -> list[tuple[int, int | None]]:
+def _pairs(name: str, x: Any, s: Sequence[int] | None, axes: Sequence[int] | None) -> list[tuple[int, int | None]]:
     """Axes and their lengths (None: as they are)."""
     ndim = as_tensor(x, operation=name).ndim
     if axes is None:

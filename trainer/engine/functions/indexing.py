@@ -8,6 +8,7 @@ whatever was computed from the old one keeps it, and there are no views.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from operator import index
@@ -142,7 +143,9 @@ def _check_mask(x: Tensor, mask: Tensor, axis: int) -> None:
 def _entries(x: Tensor, key: Any) -> list[Any]:
     """An entry for each axis (a whole number, a slice, a tensor of integers), and None for each new one."""
     keys = key if isinstance(key, tuple) else (key,)
-    count = sum(max(1, np.ndim(entry)) if _is_mask(entry) else entry is not None and entry is not Ellipsis for entry in keys)
+    count = sum(
+        max(1, np.ndim(entry)) if _is_mask(entry) else entry is not None and entry is not Ellipsis for entry in keys
+    )
     ellipses = [place for place, entry in enumerate(keys) if entry is Ellipsis]
     if len(ellipses) > 1 or count > x.ndim:
         problem = "two ellipses" if len(ellipses) > 1 else "too many indices"
@@ -257,9 +260,7 @@ def _places_of_arrays(entries: Sequence[Any]) -> tuple[list[int], int]:
     """
     axes, axis = [], 0
     is_array = [isinstance(entry, Tensor) and entry.ndim > 0 for entry in entries]
-    is_advanced = [
-        entry is not None and not isinstance(entry, slice) and entry is not Ellipsis for entry in entries
-    ]
+    is_advanced = [entry is not None and not isinstance(entry, slice) and entry is not Ellipsis for entry in entries]
     for entry, chosen, advanced in zip(entries, is_array, is_advanced, strict=True):
         if chosen:
             axes.append(axis)
@@ -284,9 +285,12 @@ def _fitted(value: Node, shape: Shape) -> Node:
 def _written(x: Node, entries: Sequence[Any], value: Node) -> Node:
     """`x` with `value` in a part that slices and whole numbers name."""
     (starts, stops, steps, flips), shape = _bounds(x, entries)
+    number = value if value.size == 1 else None
     value = _fitted(value, shape)
     if not value.size:
         return x
+    if number is not None:
+        return _filled(x, starts, stops, steps, p.broadcast(p.reshape(number, ()), x.shape))
     region = tuple(len(range(*bounds)) for bounds in zip(starts, stops, steps, strict=True))
     value = p.flip(p.reshape(value, region), flips)
     if region == x.shape:
@@ -295,6 +299,23 @@ def _written(x: Node, entries: Sequence[Any], value: Node) -> Node:
     margins = (tuple(starts), high, tuple(step - 1 for step in steps))
     inside = p.pad(p.full(region, True, dtypes.bool_), *margins, False)
     return p.where(inside, p.pad(value, *margins, 0), x)
+
+
+def _filled(x: Node, starts: Sequence[int], stops: Sequence[int], steps: Sequence[int], number: Node) -> Node:
+    """`x` with one number in a part. Bounds are numbers that are compared with: parts that lie elsewhere share a
+    program, where padding would make one each.
+    """
+    inside: list[Node] = []
+    for axis, (start, stop, step) in enumerate(zip(starts, stops, steps, strict=True)):
+        place = p.iota(x.shape, axis, dtypes.int64)
+        if stop - start == 1 and x.shape[axis] > 1:
+            inside.append(p.equal(place, p.full_like(place, start)))
+        elif stop - start < x.shape[axis] or step > 1:
+            inside += [p.less_equal(p.full_like(place, start), place), p.less(place, p.full_like(place, stop))]
+        if step > 1:
+            distance = p.subtract(place, p.full_like(place, start))
+            inside.append(p.equal(p.remainder(distance, p.full_like(place, step)), p.full_like(place, 0)))
+    return p.where(functools.reduce(p.logical_and, inside), number, x) if inside else number
 
 
 def _scattered(x: Node, entries: Sequence[Any], value: Node) -> Node:
@@ -319,9 +340,7 @@ def _scattered(x: Node, entries: Sequence[Any], value: Node) -> Node:
     target = p.where(p.equal(ranked, following), p.full_like(ranked, x.size), ranked)
     winner = p.scatter_add(p.add(order, p.full_like(order, 1)), target, 0, x.size)
     found = p.gather(value, p.maximum(p.subtract(winner, p.full_like(winner, 1)), p.full_like(winner, 0)), 0)
-    return p.where(
-        p.reshape(p.equal(winner, p.full_like(winner, 0)), x.shape), x, p.reshape(found, x.shape)
-    )
+    return p.where(p.reshape(p.equal(winner, p.full_like(winner, 0)), x.shape), x, p.reshape(found, x.shape))
 
 
 def _or_beyond(places: Node, extent: int) -> Node:

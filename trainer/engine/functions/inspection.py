@@ -72,7 +72,7 @@ def iinfo(type: Any, /) -> IntegerLimits:
     return IntegerLimits(found.bits, int(found.max), int(found.min), dtype)
 
 
-def isdtype(dtype: DType, kind: DType | str | tuple[DType | str, ...], /) -> bool:
+def isdtype(dtype: DType, kind: DType | str | tuple[DType | str, ...]) -> bool:
     """Whether `dtype` is `kind`: a dtype, one of the standard's names such as "real floating", or any of a tuple."""
     check_dtype("isdtype", dtype)
     return dtype in _of_kind("isdtype", kind)
@@ -104,9 +104,9 @@ class NamespaceInfo:
         """The device that computes where nothing else is said."""
         return targets.current().name
 
-    def devices(self) -> list[str]:
-        """The names of all devices."""
-        return targets.names()
+    def devices(self) -> tuple[str, ...]:
+        """The device that computes: others, which `engine.device(...)` chooses, use the same memory."""
+        return (self.default_device(),)
 
     def default_dtypes(self, *, device: Any = None) -> dict[str, DType]:
         """The dtypes of results that no argument decides."""

@@ -19,7 +19,16 @@ from trainer.engine.functions.creation import eye
 from trainer.engine.functions.elementwise import conj, where
 from trainer.engine.functions.linear import matmul, matrix_transpose, tensordot, vecdot
 from trainer.engine.functions.movement import (
-    broadcast_arrays, broadcast_shapes, broadcast_to, concat, expand_dims, moveaxis, reshape, squeeze, stack, tril,
+    broadcast_arrays,
+    broadcast_shapes,
+    broadcast_to,
+    concat,
+    expand_dims,
+    moveaxis,
+    reshape,
+    squeeze,
+    stack,
+    tril,
 )  # fmt: skip
 from trainer.engine.functions.numpy_calls import numpy_call
 from trainer.engine.graph.dtypes import DType
@@ -116,7 +125,7 @@ def matrix_power(x: Any, n: int, /) -> Tensor:
 
 
 def vector_norm(x: Any, /, *, axis: Axis = None, keepdims: bool = False, ord: float = 2) -> Tensor:
-    """(sum |x|^ord)^(1/ord) over `axis` (None: all), the extremes for plus or minus infinity, counts of non-zeros for 0."""
+    """(sum |x|^ord)^(1/ord) over `axis` (None: all); extremes for +-infinity, the count of non-zeros for 0."""
     size = e.abs(_floats("vector_norm", x))
     if ord in (math.inf, -math.inf):
         return (r.max if ord > 0 else r.min)(size, axis=axis, keepdims=keepdims)

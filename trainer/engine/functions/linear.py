@@ -53,7 +53,9 @@ def matrix_transpose(x: Any, /) -> Tensor:
 
 
 def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Tensor:
-    """The sum of products along `axis` of both, in the dtype in which they meet; the other axes broadcast. Complex x1 is conjugated.
+    """The sum of products along `axis` of both, in the dtype in which they meet; the other axes broadcast.
+
+    Complex x1 is conjugated.
 
     Raises:
         TrainerError: the axis is not of one extent in both, or other axes don't broadcast.

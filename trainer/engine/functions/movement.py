@@ -110,7 +110,9 @@ def meshgrid(*arrays: Any, indexing: str = "xy") -> tuple[Tensor, ...]:
         raise refusal("meshgrid", "no such order of axes", found=repr(indexing), expected="'xy' or 'ij'")
     count = len(tensors)
     order = [1, 0, *range(2, count)] if indexing == "xy" and count > 1 else list(range(count))
-    lines = [reshape(tensor, [-1 if axis == order[n] else 1 for axis in range(count)]) for n, tensor in enumerate(tensors)]
+    lines = [
+        reshape(tensor, [-1 if axis == order[n] else 1 for axis in range(count)]) for n, tensor in enumerate(tensors)
+    ]
     return broadcast_arrays(*lines)
 
 

@@ -23,7 +23,7 @@ Axes = tuple[int, ...]
 
 
 def sum(x: Any, /, *, axis: Axis = None, dtype: DType | None = None, keepdims: bool = False) -> Tensor:
-    """The sum. Bools and signed integers are summed in int64, unsigned ones in uint64, others in their own dtype (or `dtype`)."""
+    """The sum. Bools and signed integers are summed in int64, unsigned in uint64, others in their own (or `dtype`)."""
     return _total("sum", p.reduce_sum, x, axis, dtype, keepdims)
 
 
@@ -130,9 +130,7 @@ def count_nonzero(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> Te
     return sum(tensor.astype(dtypes.bool_), axis=axis, dtype=dtypes.int64, keepdims=keepdims)
 
 
-def diff(
-    x: Any, /, *, axis: int = -1, n: int = 1, prepend: Any | None = None, append: Any | None = None
-) -> Tensor:
+def diff(x: Any, /, *, axis: int = -1, n: int = 1, prepend: Any | None = None, append: Any | None = None) -> Tensor:
     """Each element less the one before it along `axis`, `n` times; one element fewer each time. Bools give bools.
 
     `prepend` and `append` are put before and after `x` first.

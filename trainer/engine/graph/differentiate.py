@@ -83,7 +83,7 @@ def _distinct(output: Node, targets: set[Node]) -> tuple[dict[Node, tuple[Node, 
 
 
 def _varying(sources: Mapping[Node, Sequence[Node]], targets: set[Node]) -> set[Node]:
-    """The floating-point and complex nodes that change when one of `targets` does, by a path that gradients can pass."""
+    """The real and complex nodes that change when one of `targets` does, by a path that gradients can pass."""
     varying = {node for node in targets if node.dtype.is_inexact}
     for node, inputs in sources.items():
         if (

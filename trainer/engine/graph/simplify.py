@@ -147,7 +147,9 @@ def _holds(wide: DType, narrow: DType) -> bool:
         return narrow.is_integer and digits <= _DIGITS[wide.name]
     if wide.kind == "uint" and narrow.kind == "int":
         return False
-    return narrow.is_integer and digits < 8 * wide.itemsize - (wide.kind == "int") + (wide.kind == narrow.kind == "uint")
+    return narrow.is_integer and digits < 8 * wide.itemsize - (wide.kind == "int") + (
+        wide.kind == narrow.kind == "uint"
+    )
 
 
 _HOLDS = {

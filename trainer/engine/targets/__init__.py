@@ -111,11 +111,6 @@ def get(name: str | Device) -> Device:
     return found
 
 
-def names() -> list[str]:
-    """The names of all devices."""
-    return list(_CLASSES)
-
-
 def current() -> Device:
     """The device that evaluates now: the innermost `device(...)`, or the default."""
     return _override.get() or _devices.get(_default) or get(_default)  # type: ignore[arg-type]

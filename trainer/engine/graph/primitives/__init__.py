@@ -13,10 +13,11 @@ from trainer.engine.graph.primitives.contraction import (
     convolution, convolution_input_gradient, convolution_weight_gradient, matmul,
 )  # fmt: skip
 from trainer.engine.graph.primitives.elementwise import (
-    abs, add, atan2, bitwise_and, bitwise_invert, bitwise_or, bitwise_xor, cast, cast_values, ceil, copysign, cos, divide,
-    equal, erf, exp, expm1, floor, floor_divide, isfinite, isinf, isnan, less, less_equal, log, log1p, logical_and,
-    logical_not, logical_or, logical_xor, logistic, maximum, minimum, multiply, negative, nextafter, not_equal, power,
-    remainder, round, shift_left, shift_right, shift_right_logical, sign, sin, sqrt, subtract, tanh, trunc, where,
+    abs, add, atan2, bitwise_and, bitwise_invert, bitwise_or, bitwise_xor, cast, cast_values, ceil, copysign, cos,
+    divide, equal, erf, exp, expm1, floor, floor_divide, isfinite, isinf, isnan, less, less_equal, log, log1p,
+    logical_and, logical_not, logical_or, logical_xor, logistic, maximum, minimum, multiply, negative, nextafter,
+    not_equal, power, remainder, round, shift_left, shift_right, shift_right_logical, sign, sin, sqrt, subtract, tanh,
+    trunc, where,
 )  # fmt: skip
 from trainer.engine.graph.primitives.host import host_call
 from trainer.engine.graph.primitives.index import gather, scatter_add, scatter_add_along, take_along

@@ -89,7 +89,7 @@ def _multiply(a: Node, b: Node) -> Node:
 
 
 def scale_of(x: Node, y: Node) -> Node:
-    """The larger of |x| and |y| as a constant to divide both by, so that squares stay in range; 1 for 0 and infinity."""
+    """The larger of |x| and |y|, a constant to divide both by, so that squares stay in range; 1 for 0 and infinity."""
     larger = elementwise.maximum(elementwise.abs(x), elementwise.abs(y))
     zero, limit = full_like(x, 0.0), full_like(x, float("inf"))
     is_usable = elementwise.logical_and(elementwise.less(zero, larger), elementwise.less(larger, limit))
@@ -124,9 +124,7 @@ def hypot(x: Node, y: Node) -> Node:
 def _matmul(a: Node, b: Node, precision: DType | None) -> Node:
     x, y, u, v = real(a), imag(a), real(b), imag(b)
     product = functools.partial(contraction.matmul, precision=None)
-    return complex_(
-        elementwise.subtract(product(x, u), product(y, v)), elementwise.add(product(x, v), product(y, u))
-    )
+    return complex_(elementwise.subtract(product(x, u), product(y, v)), elementwise.add(product(x, v), product(y, u)))
 
 
 def _cast(z: Node, dtype: DType) -> Node:

@@ -69,7 +69,10 @@ reduce_max = _reduction("reduce_max", np.max)
 reduce_min = _reduction("reduce_min", np.min)
 reduce_mean = _reduction("reduce_mean", _wide(np.mean), dtype=table.single_or_double("reduce_mean"))
 reduce_deviations = _reduction(  # over no axes 0, or NaN where x is not finite
-    "reduce_deviations", _deviations, dtype=table.single_or_double("reduce_deviations"), of_no_axes=lambda x: subtract(x, x)
+    "reduce_deviations",
+    _deviations,
+    dtype=table.single_or_double("reduce_deviations"),
+    of_no_axes=lambda x: subtract(x, x),
 )
 argmax = _reduction("argmax", np.argmax, result=dtypes.int64, attribute="axis")  # the first of equals, or NaN
 argmin = _reduction("argmin", np.argmin, result=dtypes.int64, attribute="axis")

@@ -318,7 +318,9 @@ def _complex(s: Step) -> str:
     real, imaginary = (
         s.writer.value(f"zext {half_bits} {s.floats.to_bits(value)} to {whole.type}") for value in s.values
     )
-    return whole.operation("or", whole.operation("shl", imaginary, whole.constant(4 * s.instruction.dtype.itemsize)), real)
+    return whole.operation(
+        "or", whole.operation("shl", imaginary, whole.constant(4 * s.instruction.dtype.itemsize)), real
+    )
 
 
 def _part(s: Step, shift: int) -> str:
@@ -339,7 +341,9 @@ def _nextafter(s: Step) -> str:
         return s.writer.value(f"select {s.mask} {condition}, {f.bits} {yes}, {f.bits} {no}")
 
     def rank(bits: str) -> str:  # grows with the number; 0 and -0 are neighbors
-        return f.integer_operation("xor", bits, f.integer_operation("and", f.integer_operation("ashr", bits, last), rest))
+        return f.integer_operation(
+            "xor", bits, f.integer_operation("and", f.integer_operation("ashr", bits, last), rest)
+        )
 
     up = s.writer.value(f"icmp slt {f.bits} {rank(bits_a)}, {rank(bits_b)}")
     away = s.writer.value(f"icmp sge {f.bits} {bits_a}, zeroinitializer")  # up moves a positive number away from zero
