@@ -113,8 +113,8 @@ class Tensor:
         values = storage.flat() if is_flat else np.ascontiguousarray(storage.view()).reshape(-1)
         target[:] = memoryview(values).cast("B")[: len(target)]  # type: ignore[arg-type]
 
-    def item(self) -> bool | int | float | complex:
-        """The only element as a Python number."""
+    def item(self) -> Any:
+        """The only element as a Python number: bool, int, float or complex."""
         return self._scalar("item")
 
     def tolist(self) -> Any:
@@ -376,7 +376,8 @@ def as_tensor(value: Any, dtype: DType | None = None, operation: str = "asarray"
     """`value` as a tensor: a tensor, a Python number, an array, or nested lists of numbers. Arrays are copied."""
     if isinstance(value, Tensor):
         return value if dtype is None or value.dtype is dtype else value.astype(dtype)
-    if isinstance(value, NUMBERS) and not isinstance(value, np.generic):
+    is_nan = isinstance(value, float) and value != value  # it has a sign, which a constant has not
+    if isinstance(value, NUMBERS) and not (isinstance(value, np.generic) or is_nan):
         if dtype is None:
             return Tensor(p.constant(value, default_of(value)))
         check_dtype(operation, dtype)

@@ -12,8 +12,9 @@ from trainer import TrainerError, engine
 from trainer.engine import Tensor
 
 FUNCTIONS = (
-    "exp", "expm1", "log", "log1p", "log2", "log10", "sqrt", "sin", "cos", "tan", "sinh", "cosh", "tanh", "asin",
-    "acos", "atan", "asinh", "acosh", "atanh", "square", "reciprocal", "negative", "conj", "abs", "sign", "real", "imag",
+    "exp", "expm1", "log", "log1p", "log2", "log10", "sqrt", "sin", "cos", "tan", "sinh", "cosh", "tanh",
+    "asin", "acos", "atan", "asinh", "acosh", "atanh", "square", "reciprocal", "negative", "conj", "abs", "sign",
+    "real", "imag",
 )  # fmt: skip
 NUMPY = {
     "asin": "arcsin",

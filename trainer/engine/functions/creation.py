@@ -154,11 +154,9 @@ def linspace(
 ) -> Tensor:
     """`num` numbers at equal distances from `start` to `stop`, which is the last one (with `endpoint`)."""
     if isinstance(start, complex) or isinstance(stop, complex) or (dtype is not None and dtype.is_complex):
-        target, ends = dtype or dtypes.complex64, [complex(end) for end in (start, stop)]
-        real, imaginary = (
-            linspace(*(getattr(end, part) for end in ends), num, dtype=target.part, endpoint=endpoint)
-            for part in ("real", "imag")
-        )
+        target, begin, end = dtype or dtypes.complex64, complex(start), complex(stop)
+        real = linspace(begin.real, end.real, num, dtype=target.part, endpoint=endpoint)
+        imaginary = linspace(begin.imag, end.imag, num, dtype=target.part, endpoint=endpoint)
         return wrapped(p.complex_(real.node, imaginary.node), real, imaginary)
     parts = how_many("linspace", "`num`", num) - (1 if endpoint else 0)
     step = (stop - start) / parts if parts > 0 else 0.0

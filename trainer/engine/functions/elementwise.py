@@ -160,7 +160,8 @@ def _sign(x: Node) -> Node:
     if not x.dtype.is_complex:
         return p.sign(x)
     size = p.abs(x)
-    return p.divide(x, cast(p.where(p.equal(size, _number(size, 0)), _number(size, 1), size), x.dtype))
+    is_zero = p.equal(size, _number(size, 0))
+    return p.where(is_zero, _number(x, 0), p.divide(x, cast(p.where(is_zero, _number(size, 1), size), x.dtype)))
 
 
 def _conj(x: Node) -> Node:

@@ -59,8 +59,8 @@ def finfo(type: Any, /) -> FloatLimits:
         largest = float(np.finfo(np.float32).max) * (2 - 2.0**-7) / (2 - 2.0**-23)
         return FloatLimits(16, 2.0**-7, largest, -largest, 2.0**-126, dtype)
     found = np.finfo(dtype.storage)
-    numbers = (float(number) for number in (found.eps, found.max, found.min, found.smallest_normal))
-    return FloatLimits(found.bits, *numbers, dtype)
+    eps, high, low, normal = (float(number) for number in (found.eps, found.max, found.min, found.smallest_normal))
+    return FloatLimits(found.bits, eps, high, low, normal, dtype)
 
 
 def iinfo(type: Any, /) -> IntegerLimits:

@@ -145,8 +145,8 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: float | str | None = 
     if ord in ("fro", None):
         return vector_norm(tensor, axis=axes, keepdims=keepdims)
     if ord in (1, -1, math.inf, -math.inf):
-        sums = r.sum(e.abs(tensor), axis=-2 if abs(ord) == 1 else -1, keepdims=True)  # type: ignore[arg-type]
-        return (r.max if ord > 0 else r.min)(sums, axis=axes, keepdims=keepdims)  # type: ignore[operator]
+        sums = r.sum(e.abs(tensor), axis=-2 if abs(ord) == 1 else -1, keepdims=True)
+        return (r.max if ord > 0 else r.min)(sums, axis=axes, keepdims=keepdims)
     if ord not in (2, -2, "nuc"):
         expected = "'fro', 'nuc', 1, 2, inf or their negatives"
         raise refusal("matrix_norm", "no such norm", found=repr(ord), expected=expected)
