@@ -44,8 +44,11 @@ _TWO_OVER_PI_BITS = (
 )  # fmt: skip
 
 
-# (atan(r) / r - 1) / r**2 in r**2, for |r| <= tan(pi / 8): a polynomial, and a quotient of two (Moshier, Cephes 2.8)
-_ARCTANGENT = (8.05374449538e-2, -1.38776856032e-1, 1.99777106478e-1, -3.33329491539e-1)
+# (atan(r) / r - 1) / r**2 in r**2, for |r| <= tan(pi / 8): a polynomial (Chebyshev nodes), and for float64 a quotient of
+# two (Moshier, Cephes 2.8)
+_ARCTANGENT = (
+    -0.0645730197429657, 0.1074567586183548, -0.14264175295829773, 0.1999954879283905, -0.3333333134651184,
+)  # fmt: skip
 _ARCTANGENT_ABOVE = (
     -8.750608600031904122785e-1, -1.615753718733365076637e1, -7.500855792314704667340e1, -1.228866684490136173410e2,
     -6.485021904942025371773e1,
@@ -69,6 +72,8 @@ def atan2(f: Floats, y: str, x: str) -> str:
     large, small = f.select(is_steep, a, b), f.select(is_steep, b, a)
     ratio = f.select(f.compare("oeq", large, small), one, f.divide(small, large))  # both may be infinite
     ratio = f.select(f.compare("oeq", large, zero), zero, ratio)
+    lost = f.divide(f.fma(f.negate(ratio), large, small), f.multiply(large, f.fma(ratio, ratio, one)))
+    lost = f.select(f.compare("ord", lost, lost), lost, zero)  # by the quotient's rounding; NaN at zeros and infinities
     is_high = f.compare("ogt", ratio, f.constant(_TAN_PI_8))
     turned = f.divide(f.subtract(ratio, one), f.add(ratio, one))
     r = f.select(is_high, turned, ratio)
@@ -77,7 +82,7 @@ def atan2(f: Floats, y: str, x: str) -> str:
         tail = f.horner(z, _ARCTANGENT)
     else:
         tail = f.divide(f.horner(z, _ARCTANGENT_ABOVE), f.horner(z, _ARCTANGENT_BELOW))
-    tail = f.multiply(f.multiply(z, tail), r)
+    tail = f.fma(f.multiply(z, tail), r, lost)
     # what is taken in the end, pi / 4, pi / 2 or pi, less or more: k pi / 4 + s (r + tail)
     is_left = f.writer.value(f"icmp slt {f.bits} {f.to_bits(x)}, zeroinitializer")
     steps = f.select(is_high, one, zero)
