@@ -88,9 +88,7 @@ def test_values_out_of_range(values: Any, dtype: DType, expected: Any) -> None:
         ([2**63], float32, [2.0**63]),
     ],
 )
-def test_arrays_of_any_integer_dtype_are_converted(
-    values: Any, dtype: DType, expected: Any
-) -> None:
+def test_arrays_of_any_integer_dtype_are_converted(values: Any, dtype: DType, expected: Any) -> None:
     assert engine.asarray(values, dtype=dtype).tolist() == expected
     assert State(values, dtype=dtype).tolist() == expected
     assert engine.asarray(values).numpy().dtype == np.asarray(values).dtype

@@ -135,7 +135,8 @@ def arange(
     check_dtype("arange", target)
     count = max(0, math.ceil((stop - start) / step)) if not is_whole else len(range(int(start), int(stop), int(step)))
     if is_whole and target.is_integer:
-        narrow = target.kind == "uint" or target.itemsize < 4
+        limits = np.iinfo(target.storage)
+        narrow = not (limits.min <= min(start, step) and max(start, step) <= limits.max)  # such as steps down of uint8
         wide = dtypes.int64 if narrow else target
         node = p.iota((count,), 0, wide)
         node = node if step == 1 else p.multiply(node, p.full((count,), _wrapping(step, wide), wide))

@@ -44,8 +44,8 @@ _TWO_OVER_PI_BITS = (
 )  # fmt: skip
 
 
-# (atan(r) / r - 1) / r**2 in r**2, for |r| <= tan(pi / 8): a polynomial (Chebyshev nodes), and for float64 a quotient of
-# two (Moshier, Cephes 2.8)
+# (atan(r) / r - 1) / r**2 in r**2, for |r| <= tan(pi / 8): a polynomial (Chebyshev nodes), and for float64 a quotient
+# of two (Moshier, Cephes 2.8)
 _ARCTANGENT = (
     -0.0645730197429657, 0.1074567586183548, -0.14264175295829773, 0.1999954879283905, -0.3333333134651184,
 )  # fmt: skip
