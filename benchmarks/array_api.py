@@ -2,8 +2,8 @@
 
     python benchmarks/array_api.py SUITE_FOLDER [--examples 100] [--files test_fft.py …] [--json]
 
-runs the suite for `trainer.engine` and then for `array_api_strict`, the standard's own reference (from PyPI, like the
-suite's `hypothesis` and `ndindex`), with the same number of examples, and prints how many tests pass, fail and are
+runs the suite for `trainer.engine` and then for `array_api_strict`, the standard's own reference (from PyPI, like what
+the suite's `requirements.txt` names), with the same number of examples, and prints how many tests pass, fail and are
 skipped. The exit code is 1 where a test passes for array_api_strict that does not pass for the engine, and 3 where
 either run ended before its tests did.
 """

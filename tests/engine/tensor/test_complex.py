@@ -84,6 +84,7 @@ def test_large_and_small_numbers_neither_overflow_nor_vanish() -> None:
     np.testing.assert_allclose((engine.asarray(z[:2]) / engine.asarray(z[:2])).numpy(), [1, 1], rtol=1e-15)
 
 
+@pytest.mark.parametrize("device", ["reference", pytest.param("cpu", marks=pytest.mark.full)], indirect=True)
 @pytest.mark.parametrize(
     ("function", "name"),
     [

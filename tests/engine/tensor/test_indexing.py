@@ -68,7 +68,7 @@ def test_masks_and_arrays_may_be_tensors() -> None:
     np.testing.assert_array_equal(x.numpy(), np.minimum(values, 0))
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=25, deadline=None, derandomize=True)
 @given(data=st.data())
 def test_of_repeated_places_the_last_value_counts(data: st.DataObject) -> None:
     places = np.array(data.draw(st.lists(st.integers(-6, 5), min_size=1, max_size=9)))

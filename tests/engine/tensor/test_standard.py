@@ -53,6 +53,7 @@ def test_functions_of_two_equal_numpy_at_special_numbers_too(name: str, dtype: t
     equal(getattr(engine, name)(engine.asarray(x), engine.asarray(y)), wanted, 1e-6 if dtype is np.float32 else 2e-15)
 
 
+@pytest.mark.parametrize("device", ["reference", pytest.param("cpu", marks=pytest.mark.full)], indirect=True)
 @pytest.mark.parametrize("name", [*UNARY[:-1], *BINARY[:-1]])
 def test_first_and_second_derivatives(name: str) -> None:
     random = np.random.default_rng(1)
@@ -62,6 +63,7 @@ def test_first_and_second_derivatives(name: str) -> None:
     check_derivatives(lambda *each: engine.sum(getattr(engine, name)(*each) ** 2), *(x, x[::-1] + 0.01)[:count])
 
 
+@pytest.mark.parametrize("device", ["reference", pytest.param("cpu", marks=pytest.mark.full)], indirect=True)
 def test_derivatives_where_formulas_meet() -> None:
     check_derivatives(
         lambda x: engine.sum(engine.sinh(x) + engine.asinh(x) * engine.atan(x)),
