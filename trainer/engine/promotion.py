@@ -79,7 +79,8 @@ def promoted(operation: str, found: Sequence[DType]) -> DType:
 
 def check_scalar(operation: str, value: Number, dtype: DType) -> None:
     """Raise unless the Python number `value` may stand beside an array of `dtype`."""
-    if dtype.kind not in next(kinds for kind, kinds in _KINDS.items() if isinstance(value, kind)):
+    kinds = _KINDS.get(type(value)) or next(found for kind, found in _KINDS.items() if isinstance(value, kind))
+    if dtype.kind not in kinds:
         raise refusal(
             operation,
             f"a Python {type(value).__name__} doesn't fit beside {dtype}",

@@ -225,11 +225,12 @@ def det(x: Any, /) -> Tensor:
 def slogdet(x: Any, /) -> SlogdetResult:
     """The sign of each determinant (of complex ones its phase) and the logarithm of its absolute value."""
     tensor = _matrices("slogdet", x, square=True)
+    dtype = tensor.dtype
 
     def gradient(inputs: Tensors, outputs: Tensors, cotangents: Sequence[Any]) -> list[Tensor | None]:
         sign, change = cotangents
-        factor = None if change is None else change.astype(tensor.dtype)
-        if sign is not None and tensor.dtype.is_complex:
+        factor = None if change is None else change.astype(dtype)
+        if sign is not None and dtype.is_complex:
             turn = -e.imag(conj(sign) * outputs[0]) * 1j
             factor = turn if factor is None else factor + turn
         return [None if factor is None else _over_matrices(factor) * _adjoint(inv(inputs[0]))]
