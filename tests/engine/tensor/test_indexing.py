@@ -166,3 +166,6 @@ def test_mistakes_are_refused(key: Any, value: Any, problem: str) -> None:
     x = engine.asarray(plain())
     with pytest.raises(TrainerError, match=problem):
         x[key] = value
+    with pytest.raises(IndexError):
+        x[0, 0, 0, 0]
+    assert x[np.zeros(0, bool)].shape == (0, 4, 5)

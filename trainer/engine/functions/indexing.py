@@ -78,9 +78,8 @@ def setitem(x: Tensor, key: Any, value: Any) -> None:
             "index", "the value is of a wider kind", found=describe([values]), expected=repr(x.dtype), hint=hint
         )
     node = cast(values.node, x.dtype)
-    if type(key) is not tuple and _is_mask(key) and values.size == 1:
+    if type(key) is not tuple and _is_mask(key) and values.size == 1 and np.shape(key) == x.shape[: np.ndim(key)]:
         mask = as_tensor(key)
-        _check_mask(x, mask, 0)
         kept = p.broadcast(p.reshape(mask.node, mask.shape + (1,) * (x.ndim - mask.ndim)), x.shape)
         new = wrapped(p.where(kept, p.broadcast(p.reshape(node, ()), x.shape), x.node), x, mask, values)
     elif type(key) is not tuple and _is_mask(key) and not np.ndim(key):
@@ -141,8 +140,10 @@ def _none_or_one(mask: Any) -> Tensor:
 
 
 def _check_mask(x: Tensor, mask: Tensor, axis: int) -> None:
-    if mask.shape != x.shape[axis : axis + mask.ndim]:
-        expected = f"a mask of {list(x.shape[axis : axis + mask.ndim])}"
+    """Raise unless the mask has the extents of the axes from `axis` on; one of 0 selects nothing, as in NumPy."""
+    extents = x.shape[axis : axis + mask.ndim]
+    if len(extents) < mask.ndim or any(own not in (0, extent) for own, extent in zip(mask.shape, extents, strict=True)):
+        expected = f"a mask of {list(extents)}"
         raise refusal("index", "the mask has another shape", found=describe([mask]), expected=expected)
 
 

@@ -20,6 +20,10 @@ class ArgumentError(TrainerError, ValueError):
     """What an operation can't do; a `ValueError` too, as the array API standard has it."""
 
 
+class IndexingError(ArgumentError, IndexError):
+    """What is no index of an array; an `IndexError` too."""
+
+
 def user_line() -> str | None:
     """`file.py:12` of the innermost frame outside the package (recipes count as outside); None where there is none."""
     frame = sys._getframe(1)
@@ -48,4 +52,5 @@ def refusal(
     operation: str, problem: str, *, found: object = None, expected: object = None, hint: str | None = None
 ) -> TrainerError:
     """The error to raise when `operation` can't do what it was asked for."""
-    return ArgumentError(f"{operation}: {problem}", where=user_line(), found=found, expected=expected, hint=hint)
+    kind = IndexingError if operation == "index" else ArgumentError
+    return kind(f"{operation}: {problem}", where=user_line(), found=found, expected=expected, hint=hint)
