@@ -6,13 +6,14 @@ import math
 import sys
 import weakref
 from collections.abc import Callable, Iterator, Sequence
+from contextvars import ContextVar
 from typing import Any, ClassVar
 
 import numpy as np
 
 from trainer.engine import history, targets, tracing
 from trainer.engine.evaluation import compute
-from trainer.engine.graph import dtypes, half
+from trainer.engine.graph import dtypes, half, lines
 from trainer.engine.graph import primitives as p
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.errors import check_dtype, describe, refusal
@@ -29,6 +30,9 @@ NUMBERS = (bool, int, float, complex)
 
 API_VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
 """Versions of the Python array API standard whose names and signatures the engine has."""
+
+watcher: ContextVar[Any] = ContextVar("watcher", default=None)
+"""What receives each new tensor and each assignment inside `engine.eager`, or None; asked while lines are noted."""
 
 
 class Tensor:
@@ -339,6 +343,8 @@ def wrapped(node: Node, *sources: Tensor) -> Tensor:
     tensor._since = since
     if node.sequence - since > history.UNREAD_LIMIT:
         _bound_history(tensor, sources)
+    if lines.noting and (watch := watcher.get()) is not None and tracing.active() is None:
+        watch.on_tensor(tensor)
     return tensor
 
 

@@ -12,8 +12,9 @@ from typing import Any
 from trainer.engine.functions.axes import how_many, one_axis, whole_numbers
 from trainer.engine.functions.creation import arange
 from trainer.engine.functions.elementwise import conj, real
-from trainer.engine.functions.movement import concat, pad, roll
+from trainer.engine.functions.movement import concat, roll
 from trainer.engine.functions.numpy_calls import numpy_call
+from trainer.engine.functions.padding import pad
 from trainer.engine.graph import dtypes
 from trainer.engine.graph.dtypes import DType
 from trainer.engine.graph.errors import describe, refusal

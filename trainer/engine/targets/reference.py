@@ -23,7 +23,7 @@ _TINY = {
     "float64": np.finfo(np.float64).tiny,
 }
 _MOVES_BITS = frozenset(
-    {"negative", "abs", "where", "isfinite", "isnan", "isinf", "gather", "take_along", "argsort"}
+    {"negative", "abs", "where", "isfinite", "isnan", "isinf", "gather", "take_along", "argsort", "sort", "top_k"}
     | {"copysign", "nextafter", "complex", "real", "imag"}
 )
 _ARITHMETIC = frozenset({"elementwise", "reduction", "contraction", "window", "index"})

@@ -159,6 +159,17 @@ def _product(z: Node, axes: tuple[int, ...]) -> Node:
     return full(shape, 1.0, z.dtype) if rows is None else movement.reshape(rows, shape)
 
 
+def _running_product(z: Node, axis: int) -> Node:
+    """By doubling (Hillis & Steele 1986): log2 of the extent steps."""
+    nothing, step = (0,) * z.ndim, 1
+    while step < z.shape[axis]:
+        stop = tuple(extent - step if each == axis else extent for each, extent in enumerate(z.shape))
+        low = tuple(step if each == axis else 0 for each in range(z.ndim))
+        earlier = movement.pad(movement.slice_(z, nothing, stop, (1,) * z.ndim), low, nothing, nothing, 1)
+        z, step = _multiply(z, earlier), 2 * step
+    return z
+
+
 def _both(build: Callable[..., Node], join: Callable[[Node, Node], Node]) -> Callable[..., Node]:
     """What holds of the parts, joined."""
     return lambda *values: join(build(*map(real, values)), build(*map(imag, values)))
@@ -183,6 +194,7 @@ OF_COMPLEX.update(
         "matmul": _matmul,
         "reduce_sum": _apart(reduction.reduce_sum),
         "reduce_prod": _product,
+        "cumulative_prod": _running_product,
         "cumulative_sum": _apart(reduction.cumulative_sum),
         "scatter_add": _apart(index.scatter_add),
         "scatter_add_along": _apart(index.scatter_add_along),
