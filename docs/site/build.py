@@ -20,7 +20,7 @@ from trainer import TrainerError
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 SETTINGS = Path(__file__).with_name("mkdocs.yml")
-ASSETS = [Path(__file__).with_name(name) for name in ("site.css", "iframe-worker.js")]
+ASSETS = [Path(__file__).with_name(name) for name in ("iframe-worker.js", "site.css", "site.js")]
 SHIM = "https://unpkg.com/iframe-worker/shim"
 """What pages would load from a network for searching without a server; `iframe-worker.js` is a copy of it."""
 GENERATED = (reference.pages, commands.pages, api.pages)
@@ -48,7 +48,7 @@ def build(target: Path) -> Path:
         (Path(folder) / "mkdocs.yml").write_text(yaml.safe_dump(settings, sort_keys=False), encoding="utf-8")
         _generate(Path(folder))
         for path in (Path(folder) / "site").rglob("*.html"):
-            local = os.path.relpath(Path(folder) / "site" / ASSETS[1].name, path.parent)
+            local = os.path.relpath(Path(folder) / "site" / ASSETS[0].name, path.parent)
             path.write_text(path.read_text(encoding="utf-8").replace(SHIM, local), encoding="utf-8")
         shutil.rmtree(target, ignore_errors=True)
         shutil.copytree(Path(folder) / "site", target)

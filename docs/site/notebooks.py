@@ -14,10 +14,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-FOLDER = Path(__file__).resolve().parent.parent / "notebooks"
+ROOT = Path(__file__).resolve().parent.parent.parent
+FOLDER = ROOT / "docs" / "notebooks"
 SECONDS = 600
 """Until a cell is given up."""
-ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
+ESCAPES = re.compile(r"[^\n]*\r(?=[^\n])|\x1b\[[0-9;]*[A-Za-z]|\r")
+"""Codes of colors and of lines that are drawn again."""
 
 
 def page(notebook: Path) -> tuple[str, dict[str, bytes]]:
@@ -47,7 +49,7 @@ def _shown(output: dict[str, Any], stem: str, pictures: dict[str, bytes]) -> str
 
 
 def _block(text: str) -> str:
-    return f"```text\n{ESCAPES.sub('', text).rstrip()}\n```"
+    return f"```text\n{text.rstrip()}\n```"
 
 
 def run(notebook: Path, folder: Path) -> Any:
@@ -60,7 +62,8 @@ def run(notebook: Path, folder: Path) -> Any:
     from nbclient import NotebookClient
 
     document = nbformat.read(notebook, as_version=4)
-    NotebookClient(document, timeout=SECONDS, resources={"metadata": {"path": str(folder)}}).execute()
+    place = {"metadata": {"path": str(folder)}}
+    NotebookClient(document, timeout=SECONDS, coalesce_streams=True, resources=place).execute()
     return document
 
 
@@ -73,6 +76,11 @@ def store(paths: Iterable[Path]) -> None:
             document = run(path, Path(folder))
         for cell in document.cells:
             cell.metadata.pop("execution", None)  # times of day, which change with each run
+            for output in cell.get("outputs", ()):
+                if "image/png" in output.get("data", {}):
+                    output.data.pop("text/html", None)  # the same picture again
+                if "text" in output:
+                    output.text = ESCAPES.sub("", output.text.replace(f"{folder}/", "").replace(f"{ROOT}/", ""))
         nbformat.write(document, path)
 
 

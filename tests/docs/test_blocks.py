@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shlex
-import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +12,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.datasets.layout_folders import class_flat, coco_file, coco_standard, noise, save, voc, yolo_ultralytics
+from tests.datasets.layout_folders import (
+    class_flat,
+    coco_file,
+    coco_standard,
+    noise,
+    save,
+    stems_of,
+    voc,
+    yolo_ultralytics,
+)
 from tests.docs.blocks import LANGUAGES, Shell, blocks, fences, run_page, write_pytorch_file
 from tests.end_to_end.test_guides import Content
 from tests.recipes.test_own_data import SMALL
@@ -71,7 +79,7 @@ def program(folder: Path) -> None:
 
 def tables(folder: Path) -> None:
     """Annotations in COCO's format with results that fit them, one file for each kind."""
-    content = coco_file(["a", "b"], Content())
+    content = coco_file([f"{stem}.jpg" for stem in stems_of("val")], Content())
     for index, one in enumerate(content["annotations"]):
         x, y, wide, high = one["bbox"]
         one["segmentation"] = [[x, y, x + wide, y, x + wide, y + high, x, y + high]]
@@ -103,23 +111,18 @@ def run_length(polygon: Sequence[float], size: tuple[int, int]) -> dict[str, Any
 
 def data_sets(folder: Path) -> None:
     """The folders and files of the page on data."""
-    for name in ("coins-heads.png", "coins-tails.png"):
-        save(folder / name, noise(3, (32, 32)))
     coco_standard(folder / "bccd", Content())
-    for path in (folder / "bccd/annotations").iterdir():
-        shutil.copy(path, folder / "bccd/annotations/instances_train.json")
-    coco_standard(folder / "whole", Content())
+    for path in [*(folder / "bccd/annotations").iterdir(), *(folder / "bccd").glob("*2017")]:
+        path.rename(path.with_name(path.name.replace("2017", "")))
+    coco_standard(folder, Content())
+    (folder / "annotations/instances_val2017.json").rename(folder / "instances_val2017.json")
     voc(folder / "VOC2007", Content())
     (folder / "config.yaml").write_text("extends: digits\n")
-    for path in sorted((folder / "whole").rglob("*val*.json")):
-        shutil.copy(path, folder / "instances_val2017.json")
 
 
 def how_to(folder: Path) -> None:
     """A configuration for the commands that need one."""
-    (folder / "config.yaml").write_text(
-        "extends: digits\ndata: {reader: {fractions: {valid: 0.02, test: 0.93}}}\n"
-    )
+    (folder / "config.yaml").write_text("extends: digits\ndata: {reader: {fractions: {valid: 0.02, test: 0.93}}}\n")
 
 
 def to_tune(folder: Path) -> None:
