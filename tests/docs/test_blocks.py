@@ -111,7 +111,7 @@ def run_length(polygon: Sequence[float], size: tuple[int, int]) -> dict[str, Any
 
 def data_sets(folder: Path) -> None:
     """The folders and files of the page on data."""
-    coco_standard(folder / "bccd", Content())
+    coco_standard(folder / "bccd", Content(".png"))
     for path in [*(folder / "bccd/annotations").iterdir(), *(folder / "bccd").glob("*2017")]:
         path.rename(path.with_name(path.name.replace("2017", "")))
     coco_standard(folder, Content())
