@@ -80,8 +80,9 @@ def store(paths: Iterable[Path]) -> None:
                 if "image/png" in output.get("data", {}):
                     output.data.pop("text/html", None)  # the same picture again
                 if "text" in output:
-                    output.text = ESCAPES.sub("", output.text.replace(f"{folder}/", "").replace(f"{ROOT}/", ""))
-        nbformat.write(document, path)
+                    output.text = ESCAPES.sub("", output.text)
+        text = nbformat.writes(document).replace(f"{folder}/", "").replace(f"{ROOT}/", "")
+        path.write_text(text + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

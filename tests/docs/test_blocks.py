@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import shlex
+import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 
 from tests.datasets.layout_folders import (
     class_flat,
@@ -34,11 +37,11 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 PAGES = [REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
 RECIPES = sorted((REPOSITORY / "trainer" / "recipes").glob("*/README.md"))
 
-FEW = ("data.reader.fractions={valid: 0.02, test: 0.93}",)
-"""Five hundred digits to train on."""
+DIGITS = REPOSITORY / "trainer" / "recipes" / "digits" / "data"
+FEW = 600
+"""Digits that a page trains and is tested on."""
 SHORT = ("train.epochs=1", "data.batch_size=4", "data.valid_batch_size=4", "data.workers=0", "data.cache_gb=0")
 SMALL_RUNS = {
-    "digits": FEW,
     "detection": (*SHORT, *SMALL["detection"]),
     "clothes": (*SHORT, *SMALL["clothes"]),
 }
@@ -54,6 +57,10 @@ def photos(folder: Path, name: str = "photos") -> None:
 def cells(folder: Path) -> None:
     """A small detector, as the run `cells`, photos to predict, and data to evaluate on."""
     yolo_ultralytics(folder / "my_data", Content())
+    for kind in ("images", "labels"):
+        shutil.copytree(folder / f"my_data/{kind}/val", folder / f"my_data/{kind}/test")
+    for path in (folder / "my_data/images/test").iterdir():
+        save(path, noise(len(path.name) + 90, (64, 64)))
     for name in ("photo.jpg", "photos/a.jpg", "photos/b.png", "photos/c.png"):
         save(folder / name, noise(len(name), (64, 64)))
     trained(folder, "detection", "cells", "data.root=my_data")
@@ -69,8 +76,22 @@ def trained(folder: Path, recipe: str, name: str, *words: str) -> None:
     from tests.cli.conftest import Commands
 
     commands = Commands(folder, REPOSITORY)
-    done = commands.finish("run", recipe, "--name", name, *SMALL_RUNS[recipe], *words)
+    done = commands.finish("run", recipe, "--name", name, *small_runs(folder)[recipe], *words)
     assert done.returncode == 0, done.stderr
+
+
+def small_runs(folder: Path) -> dict[str, Sequence[str]]:
+    """Options that make the training of each recipe small; the digits for it are written next to `folder`."""
+    few = folder.parent / "few"
+    if not few.exists():
+        few.mkdir()
+        for path, header, size in (("t10k-images-idx3-ubyte.gz", 16, 784), ("t10k-labels-idx1-ubyte.gz", 8, 1)):
+            with gzip.open(DIGITS / path) as file:
+                content = bytearray(file.read(header + FEW * size))
+            content[4:8] = FEW.to_bytes(4, "big")
+            (few / path).write_bytes(gzip.compress(bytes(content)))
+    settings = yaml.safe_load((DIGITS.parent / "config.yaml").read_text())["data"]["reader"]
+    return {"digits": (f"data.root={few}", f"data.reader={json.dumps(settings)}"), **SMALL_RUNS}
 
 
 def program(folder: Path) -> None:
@@ -122,7 +143,7 @@ def data_sets(folder: Path) -> None:
 
 def how_to(folder: Path) -> None:
     """A configuration for the commands that need one."""
-    (folder / "config.yaml").write_text("extends: digits\ndata: {reader: {fractions: {valid: 0.02, test: 0.93}}}\n")
+    (folder / "config.yaml").write_text("extends: digits\n")
 
 
 def to_tune(folder: Path) -> None:
@@ -152,7 +173,7 @@ class Setting:
 
     prepare: Callable[[Path], None] = program
     names: str = ""
-    small: dict[str, Sequence[str]] = field(default_factory=lambda: dict(SMALL_RUNS))
+    small: dict[str, Sequence[str]] = field(default_factory=dict)
 
 
 ENGINE = """
@@ -185,11 +206,11 @@ SETTINGS = {
     "README.md": Setting(),
     "index.md": Setting(),
     "quick-start.md": Setting(photos),
-    "how-to.md": Setting(how_to),
+    "how-to.md": Setting(how_to, small={"config.yaml": ("train.steps=2", "train.epochs=null")}),
     "configuration.md": Setting(),
-    "tasks.md": Setting(photos, small={**SMALL_RUNS, "config.yaml": ("train.steps=4", "train.epochs=null")}),
+    "tasks.md": Setting(photos, small={"config.yaml": ("train.steps=4", "train.epochs=null")}),
     "tour.md": Setting(),
-    "fine-tuning.md": Setting(to_tune),
+    "fine-tuning.md": Setting(to_tune, small={"clothes": (*SHORT, *SMALL["clothes"][1:])}),  # without a width
     "weights.md": Setting(weights),
     "inference.md": Setting(cells, "from trainer.learner import Task\nfrom trainer.engine import float32"),
     "export.md": Setting(cells),
@@ -239,7 +260,9 @@ def test_every_configuration_is_valid(page: Path) -> None:
 
 def check_keys(keys: dict[str, Any]) -> None:
     """Raises where a key or a value of a configuration is not valid; what only a recipe or a file says is added."""
-    keys = {name: value for name, value in keys.items() if name != "extends"}
+    if "extends" in keys:
+        load(keys)
+        return
     if isinstance(given := keys.get("optimizer"), dict) and "name" not in given:
         keys["optimizer"] = {"name": "adamw", **given}
     if not keys.keys() & {"optimizer", "optimizers"}:
@@ -262,7 +285,7 @@ def test_the_blocks_of_a_page_run_from_top_to_bottom(
     names: dict[str, Any] = {"__name__": "page"}
     exec(setting.names, names)
     (page,) = (page for page in PAGES if page.name == name)
-    run_page(page, Shell(folder, repository, setting.small), names)
+    run_page(page, Shell(folder, repository, {**small_runs(folder), **setting.small}), names)
 
 
 @pytest.mark.parametrize("page", RECIPES, ids=lambda page: page.parent.name)
