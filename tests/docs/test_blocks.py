@@ -54,6 +54,12 @@ def photos(folder: Path, name: str = "photos") -> None:
     (folder / name / "hat/Thumbs.db").unlink()
 
 
+def photos_and_a_new_one(folder: Path) -> None:
+    """Photos to train on, and one to predict."""
+    photos(folder)
+    save(folder / "new.jpg", noise(5, (64, 64)))
+
+
 def cells(folder: Path) -> None:
     """A small detector, as the run `cells`, photos to predict, and data to evaluate on."""
     yolo_ultralytics(folder / "my_data", Content())
@@ -205,7 +211,7 @@ epochs = 1
 SETTINGS = {
     "README.md": Setting(),
     "index.md": Setting(),
-    "quick-start.md": Setting(photos),
+    "quick-start.md": Setting(photos_and_a_new_one),
     "how-to.md": Setting(how_to, small={"config.yaml": ("train.steps=2", "train.epochs=null")}),
     "configuration.md": Setting(),
     "tasks.md": Setting(photos, small={"config.yaml": ("train.steps=4", "train.epochs=null")}),
