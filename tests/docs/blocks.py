@@ -61,6 +61,7 @@ class Shell:
             "trainer": SHIM.format(python=sys.executable),
             "python": f'#!/bin/sh\nexec {sys.executable} "$@"\n',
             "pip": "#!/bin/sh\n",
+            "pytest": "#!/bin/sh\n",
         }.items():
             (programs / name).write_text(text)
             (programs / name).chmod(0o755)
@@ -120,7 +121,7 @@ def write_pytorch_file(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
         def persistent_id(self, value: Any) -> Any:
             return value.id if isinstance(value, Storage) else None
 
-    contiguous = {name: np.ascontiguousarray(array, np.float32) for name, array in arrays.items()}
+    contiguous = {name: np.array(array, np.float32, order="C") for name, array in arrays.items()}
     tensors = OrderedDict((name, Tensor(str(key), array)) for key, (name, array) in enumerate(contiguous.items()))
     sys.modules.update({"torch": torch, "torch._utils": utilities})
     try:

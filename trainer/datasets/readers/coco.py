@@ -11,12 +11,13 @@ import numpy as np
 from trainer import TrainerError
 from trainer.datasets.fields import Item
 from trainer.datasets.paths import within
-from trainer.datasets.readers.boxes import checked_boxes, nearest, placement, scaled
+from trainer.datasets.readers.boxes import checked_boxes, nearest, scaled
 from trainer.datasets.readers.coco_index import CocoIndex, index_coco
 from trainer.datasets.readers.coco_masks import mask_of
 from trainer.datasets.readers.json_file import Places
 from trainer.datasets.readers.opening import Opening
 from trainer.datasets.readers.picture_reader import PictureReader
+from trainer.datasets.transforms.objects import placement
 
 
 class CocoDataset(PictureReader):
@@ -127,18 +128,18 @@ class CocoDataset(PictureReader):
         self, spans: np.ndarray, names: Sequence[str], where: str, size: tuple[int, int], shape: tuple[int, ...]
     ) -> np.ndarray:
         """float32 [N, P, 3]; zeros for an annotation without keypoints."""
-        wanted = 3 * len(self.index.keypoint_names)
-        points = np.zeros((len(spans), wanted), np.float32)
+        count = 3 * len(self.index.keypoint_names)
+        points = np.zeros((len(spans), count), np.float32)
         for row, (span, name) in enumerate(zip(spans, names, strict=True)):
             values = self._places[span]
             if values is None:
                 continue
-            if not isinstance(values, list) or len(values) != wanted or not _are_numbers(values):
+            if not isinstance(values, list) or len(values) != count or not _are_numbers(values):
                 raise TrainerError(
                     "the keypoints of an annotation don't match its category",
                     where=f"{where}: {name}",
                     found=f"{len(values)} values" if isinstance(values, list) else repr(values)[:80],
-                    expected=f"{wanted} numbers: x, y and visibility of {len(self.index.keypoint_names)} points",
+                    expected=f"{count} numbers: x, y and visibility of {len(self.index.keypoint_names)} points",
                 )
             points[row] = values
         triples = points.reshape(len(spans), -1, 3)

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from trainer.datasets.layouts import Layout
 
 AUTO = "auto"
+_OF_ITEMS = ("masks", "keypoints", "channels")
+"""Keys of a reader that state what the task needs of each item, independent of where the files are."""
 Splits = TypeVar("Splits", bound=Mapping[str, Any])
 _READ: WeakValueDictionary[int, Reading] = WeakValueDictionary()
 """Sections that have been read, by identity: detects tasks that read other data."""
@@ -53,7 +55,7 @@ def read_splits(
         _warn_of_unread(root, opening)
     mark_read(config, found)
     if config.fractions:
-        found = {**found, **_taken_apart(found, config, seed)}
+        found = {**found, **_with_fractions(found, config, seed)}
     return found
 
 
@@ -202,6 +204,15 @@ def has_files(config: Reading, root: Path) -> bool:
     return any(all((root / path.replace(SPLIT, word or "")).exists() for path in paths) for word in words)
 
 
+def detecting(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a reader that detects the layout of another folder, with the keys that the task needs.
+
+    `settings` are those of the reader of the first folder, as plain data.
+    """
+    kept = {key: settings[key] for key in _OF_ITEMS if settings.get(key) not in (None, False)}
+    return {"name": AUTO, **{key: value for key, value in kept.items() if not isinstance(value, str)}}
+
+
 def _refuse_other_classes(found: Mapping[str, Dataset]) -> None:
     """Checks that two splits have the same classes in the same order, so that labels mean the same."""
     if not found:
@@ -218,7 +229,7 @@ def _refuse_other_classes(found: Mapping[str, Dataset]) -> None:
             )
 
 
-def _taken_apart(found: Mapping[str, Dataset], config: Reading, seed: int) -> dict[str, Dataset]:
+def _with_fractions(found: Mapping[str, Dataset], config: Reading, seed: int) -> dict[str, Dataset]:
     """Train without the fractions of other splits, and those."""
     taken = [split for split in config.fractions if split in found]
     if TRAIN not in found or taken or sum(config.fractions.values()) >= 1:

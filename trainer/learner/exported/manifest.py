@@ -29,7 +29,7 @@ FIELDS = {
     "card",
 }  # fmt: skip
 EVALUATED_DATA = ("reader", "batch_size", "valid_batch_size", "max_objects", "max_tokens", "scaled_decoding")
-"""The settings of `data:` that an evaluation needs, in addition to the transforms of validation."""
+"""The settings of `data:` that an evaluation needs."""
 MOST_CLASSES = 100_000
 LONGEST_TEXT = 10_000
 LARGEST_EXTENT = 8192
@@ -127,9 +127,9 @@ class _Reader:
             self._category_ids(data["category_ids"], len(names)),
         )  # fmt: skip
 
-    def _fields(self, value: Any, wanted: set[str]) -> None:
+    def _fields(self, value: Any, names: set[str]) -> None:
         self.need(isinstance(value, dict), "an entry", value, "an object")
-        self.need(value.keys() == wanted, "fields", sorted(value), ", ".join(sorted(wanted)))
+        self.need(value.keys() == names, "fields", sorted(value), ", ".join(sorted(names)))
 
     def _class_names(self, value: Any) -> tuple[str, ...]:
         is_list = isinstance(value, list) and len(value) <= MOST_CLASSES
@@ -179,7 +179,7 @@ class _Reader:
 
     def _evaluation(self, value: Any) -> Mapping[str, Any]:
         self._fields(value, {"data", "metrics"})
-        self._fields(value["data"], {*EVALUATED_DATA, "transforms"})
+        self._fields(value["data"], set(EVALUATED_DATA))
         is_fit = isinstance(value["metrics"], list) and is_plain(value) and not names_own_code(value)
         self.need(is_fit and _stays_inside(value["data"]["reader"]), "evaluation settings", value)
         return dict(value)
