@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import inspect
 import re
@@ -31,15 +32,22 @@ def pages() -> dict[str, str]:
 
 
 def public_names(module: ModuleType) -> list[str]:
-    """The names that a module exports: `__all__`, or what it imports from below itself."""
-    if hasattr(module, "__all__"):
-        return sorted(module.__all__, key=str.lower)
-    inside = module.__name__.rpartition(".")[0] or module.__name__
-    return sorted(
-        (name for name, value in vars(module).items()
-         if not name.startswith("_") and str(getattr(value, "__module__", "")).startswith(inside)),
-        key=str.lower,
-    )  # fmt: skip
+    """The names that a module exports: `__all__`, or what it defines and, of a package, imports from this project.
+
+    Imports are read from the source, because packages import many names only when they are asked for.
+    """
+    names = set(getattr(module, "__all__", ()))
+    if not names:
+        tree = ast.parse(inspect.getsource(module))
+        names = {node.name for node in tree.body if isinstance(node, ast.ClassDef | ast.FunctionDef)}
+        if hasattr(module, "__path__"):
+            names |= {
+                alias.asname or alias.name
+                for node in ast.walk(tree)
+                if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("trainer.")
+                for alias in node.names
+            }
+    return sorted((name for name in names if not name.startswith("_")), key=str.lower)
 
 
 def _module(name: str, module: ModuleType) -> str:

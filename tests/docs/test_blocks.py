@@ -233,6 +233,9 @@ SETTINGS = {
 }
 ELSEWHERE = {
     "python.md": "tests/test_readme.py",
+    "functions.md": "tests/engine/test_examples.py",
+    "layers.md": "tests/engine/test_examples.py",
+    "operations.md": "tests/engine/test_docstring_examples.py",
     "CONTRIBUTING.md": "its commands are the test tiers themselves",
     **{f"own-{name}.md": "tests/end_to_end/test_guides.py"
        for name in ("classification", "detection", "segmentation", "instances", "image-to-image")},
@@ -266,6 +269,7 @@ def test_every_configuration_is_valid(page: Path) -> None:
 
 def check_keys(keys: dict[str, Any]) -> None:
     """Raises where a key or a value of a configuration is not valid; what only a recipe or a file says is added."""
+    keys = dict(keys)
     if "extends" in keys:
         load(keys)
         return
