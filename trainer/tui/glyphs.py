@@ -31,12 +31,16 @@ class Glyphs:
     bar_full: str
     bar_empty: str
     vertical: str
+    tick: str
     horizontal: str
     corner: str
     corners: str
     levels: str
     dot: str
     best: str
+    above: str
+    below: str
+    not_finite: str
     raw_line: str
     line: str
     arrow: str
@@ -60,12 +64,16 @@ UNICODE = Glyphs(
     bar_full="━",
     bar_empty="─",
     vertical="│",
+    tick="┤",
     horizontal="─",
     corner="└",
     corners="╭╮╰╯",
     levels=" ▁▂▃▄▅▆▇█",
     dot="●",
     best="◆",
+    above="▲",
+    below="▼",
+    not_finite="×",
     raw_line="⠤",
     line="⠤",
     arrow="→",
@@ -88,12 +96,16 @@ ASCII = Glyphs(
     bar_full="#",
     bar_empty="-",
     vertical="|",
+    tick="+",
     horizontal="-",
     corner="+",
     corners="++++",
     levels=" .:-=+*#@",
     dot="o",
     best="@",
+    above="^",
+    below="v",
+    not_finite="x",
     raw_line=".",
     line="*",
     arrow="->",

@@ -59,6 +59,11 @@ class Series:
             self.append(step, value)
         self.version += version + 1
 
+    def at(self, step: float) -> float | None:
+        """The value of a step; None without one."""
+        index = bisect_right(self.steps, step) - 1
+        return self.values[index] if index >= 0 and self.steps[index] == step else None
+
     def best(self, mode: str) -> tuple[float, float] | None:
         """Step and value of the best finite value so far, the earliest of equals; `mode` is min or max."""
         candidates = (pair for pair in zip(self.values, self.steps, strict=True) if math.isfinite(pair[0]))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from trainer.tui.charts import WHOLE, Chart, Smoothing, Window, metric_charts
 from trainer.tui.frame import Frame
@@ -15,6 +17,13 @@ MOST_CHARTS = 24
 """On one screen."""
 
 _SMOOTHINGS: tuple[Smoothing, ...] = ("0.9", "0.99", "none")
+_SCALES = {None: "automatic", True: "logarithmic", False: "linear"}
+
+Choice = TypeVar("Choice")
+
+
+def _following(choices: Sequence[Choice], chosen: Choice) -> Choice:
+    return choices[(choices.index(chosen) + 1) % len(choices)]
 
 
 @dataclass(frozen=True)
@@ -22,25 +31,38 @@ class MetricsState:
     """What the user has chosen.
 
     Attributes:
-        text: only metrics with it in their name.
-        selected: which chart; the screen is scrolled to it.
-        is_enlarged: it alone is shown.
+        text: a filter; only metrics with this text in their name are shown.
+        selected: the number of the selected chart; the screen is scrolled to it.
+        is_enlarged: the selected chart alone is shown.
+        log_scale: None: each chart chooses its scale.
     """
 
     text: str = ""
     selected: int = 0
     is_enlarged: bool = False
-    log_scale: bool = False
+    log_scale: bool | None = None
     window: Window = WHOLE
 
     def charts(self, view: View) -> list[Chart]:
         """All charts that it asks for."""
         return metric_charts(view, self.text, self.window, log_scale=self.log_scale)
 
-    def smoothed_otherwise(self) -> MetricsState:
-        """With the next smoothing, round and round."""
-        following = _SMOOTHINGS[(_SMOOTHINGS.index(self.window.smoothing) + 1) % len(_SMOOTHINGS)]
-        return replace(self, window=replace(self.window, smoothing=following))
+    @property
+    def scale(self) -> str:
+        """The scale in words."""
+        return _SCALES[self.log_scale]
+
+    def with_next_scale(self) -> MetricsState:
+        """With the next scale; after the last, the first."""
+        return replace(self, log_scale=_following(list(_SCALES), self.log_scale))
+
+    def with_next_smoothing(self) -> MetricsState:
+        """With the next smoothing; after the last, the first."""
+        return replace(self, window=replace(self.window, smoothing=_following(_SMOOTHINGS, self.window.smoothing)))
+
+    def with_other_range(self) -> MetricsState:
+        """With outliers in the range of values, or without."""
+        return replace(self, window=replace(self.window, is_robust=not self.window.is_robust))
 
     def zoomed(self, factor: float, last: float, around: float | None = None) -> MetricsState:
         """Showing `factor` times as many steps, around one, the cross-hair or the middle; `last` is the run's last."""
@@ -99,23 +121,27 @@ def place_of(state: MetricsState, place: int, columns: int, rows: int) -> int:
     return first_row * columns + place
 
 
-def told_title(chart: Chart, view: View, *, is_first: bool) -> str:
-    """The chart's name with the value of each line, at the cross-hair or the latest, and the best with its epoch."""
+def title_with_values(chart: Chart, view: View, *, is_first: bool) -> str:
+    """The chart's name, the value of each line at the cross-hair (else the latest), and the best value with its epoch.
+
+    Args:
+        is_first: this is the first frame, which does without NumPy: the name alone.
+    """
     if is_first:
         return chart.title
-    from trainer.tui.plot import values_at
+    from trainer.tui.plot import resolved, values_at
 
     step = chart.window.cursor if chart.window.cursor is not None else float("inf")
     values: dict[str, float] = {layer.name: value for layer, value in values_at(chart, step)}
-    told = "  ".join(f"{name} {number(value)}" for name, value in values.items())
-    best = ""
+    title = [chart.title]
+    not_finite = sum({layer.name: layer.series.not_finite for layer in chart.layers}.values())
+    title += [f"{not_finite} not finite"] if not_finite else []
+    title += [f"{name} {number(value)}" for name, value in values.items()]
     if chart.best is not None:
         epoch = view.epoch_of(chart.best[0])
-        best = f"  best {number(chart.best[1])} at {chart.best[0]:g}" + (f" (epoch {epoch:.3g})" if epoch else "")
-    not_finite = sum({layer.name: layer.series.not_finite for layer in chart.layers}.values())
-    bad = f"  {not_finite} not finite" if not_finite else ""
-    scale = "  (log)" if chart.log_scale else ""
-    return f"{chart.title}{bad}  {told}{best}{scale}"
+        title.append(f"best {number(chart.best[1])} at {chart.best[0]:g}" + (f" (epoch {epoch:.3g})" if epoch else ""))
+    title += ["(log)"] if resolved(chart).log_scale else []
+    return "  ".join(title)
 
 
 def draw_metric(frame: Frame, width: int, height: int, chart: Chart | None) -> list[Line]:

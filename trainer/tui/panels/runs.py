@@ -41,7 +41,7 @@ def shared_metrics(marked: Mapping[Path, View]) -> list[str]:
 
 
 def overlay(marked: Mapping[Path, View], metric: str) -> Chart | None:
-    """One metric of all marked runs in a chart; a letter at each curve's end says whose it is."""
+    """One metric of all marked runs in a chart; the letter and the name of a run stand at the end of its curve."""
     split, _, name = metric.partition("/")
     if "/" in name and (split, name) not in {key for view in marked.values() for key in view.series}:
         split, name = metric.rsplit("/", 1)  # test/<name>/accuracy
@@ -51,7 +51,7 @@ def overlay(marked: Mapping[Path, View], metric: str) -> Chart | None:
         if series is not None and len(series):
             letter, role = LETTERS[index % len(LETTERS)], ROLES[index % len(ROLES)]
             layers.append(Layer(f"{letter} {view.name}", series, "line", role, mark=letter))
-    return Chart(metric, tuple(layers)) if layers else None
+    return Chart(metric, tuple(layers), log_scale=None if "loss" in name else False) if layers else None
 
 
 def draw_runs(
@@ -65,16 +65,12 @@ def draw_runs(
 
 
 def draw_overlay(frame: Frame, width: int, height: int, chart: Chart | None) -> list[Line]:
-    """The chart of the marked runs, with a legend."""
+    """The chart of the marked runs."""
     if chart is None:
         return [(("no metric of the marked runs yet; Space marks a run", "dim"),)]
     from trainer.tui.plot import draw_chart
 
-    legend: list[tuple[str, str]] = []
-    for layer in chart.layers:
-        legend += [(f"{layer.name} ", layer.role), (f"{number(layer.series.last)}   ", "text")]
-    line = crop_line(tuple(legend), width, frame.glyphs.ellipsis)
-    return [line, *draw_chart(chart, width, max(1, height - 1), frame.glyphs)]
+    return draw_chart(chart, width, height, frame.glyphs)
 
 
 def draw_differences(

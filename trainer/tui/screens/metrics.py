@@ -19,10 +19,10 @@ from trainer.tui.panels.metrics import (
     grid_of,
     last_step,
     place_of,
-    told_title,
+    title_with_values,
 )
 from trainer.tui.screens.base import RunScreen, bindings_of
-from trainer.tui.text import Line
+from trainer.tui.text import Line, crop_line
 
 if TYPE_CHECKING:
     from trainer.tui.app import Dashboard
@@ -92,10 +92,13 @@ class Metrics(RunScreen):
         self._select(self.state.selected - 1)
 
     def action_log_scale(self) -> None:
-        self._set(replace(self.state, log_scale=not self.state.log_scale))
+        self._set(self.state.with_next_scale())
 
     def action_smoothing(self) -> None:
-        self._set(self.state.smoothed_otherwise())
+        self._set(self.state.with_next_smoothing())
+
+    def action_outliers(self) -> None:
+        self._set(self.state.with_other_range())
 
     def action_zoom_in(self) -> None:
         self._set(self.state.zoomed(1 / ZOOM, self._last))
@@ -104,7 +107,8 @@ class Metrics(RunScreen):
         self._set(self.state.zoomed(ZOOM, self._last))
 
     def action_zoom_all(self) -> None:
-        self._set(replace(self.state, window=replace(WHOLE, smoothing=self.state.window.smoothing)))
+        window = self.state.window
+        self._set(replace(self.state, window=replace(WHOLE, smoothing=window.smoothing, is_robust=window.is_robust)))
 
     def action_pan_left(self) -> None:
         self._set(self.state.panned(-PAN, self._last))
@@ -201,8 +205,8 @@ class Metrics(RunScreen):
             if chart is None:
                 return ""
             is_selected = place_of(self.state, place, *self._grid) == self.state.selected and len(self._charts) > 1
-            told = told_title(chart, frame.view, is_first=frame.is_first)
-            return f"{frame.glyphs.cursor} {told}" if is_selected else told
+            text = title_with_values(chart, frame.view, is_first=frame.is_first)
+            return f"{frame.glyphs.cursor} {text}" if is_selected else text
 
         return title
 
@@ -220,11 +224,12 @@ class Metrics(RunScreen):
             nothing = f"no metric with {state.text!r} in its name" if state.text else "no metrics yet"
             return [((f" {nothing}", "dim"),)]
         count = len(self._charts)
-        told = [f"{count} metric" + "s" * (count != 1) + (f" with {state.text!r}" if state.text else "")]
-        told.append(f"smoothing {window.smoothing}")
-        told += [f"steps {window.start:.0f} to {window.end:.0f}"] if window.end is not None else []
-        told += [f"values at step {window.cursor:.0f}"] if window.cursor is not None else []
-        return [((f" {frame.glyphs.separator.join(told)}", "dim"),)]
+        parts = [f"{count} metric" + "s" * (count != 1) + (f" with {state.text!r}" if state.text else "")]
+        parts += [f"smoothing {window.smoothing}", f"{state.scale} scale"]
+        parts.append("range without outliers" if window.is_robust else "range of all values")
+        parts += [f"steps {window.start:.0f} to {window.end:.0f}"] if window.end is not None else []
+        parts += [f"values at step {window.cursor:.0f}"] if window.cursor is not None else []
+        return [crop_line(((f" {frame.glyphs.separator.join(parts)}", "dim"),), width, frame.glyphs.ellipsis)]
 
 
 def _place_of(panel: Panel) -> int | None:
