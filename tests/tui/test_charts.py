@@ -104,7 +104,9 @@ def test_points_are_drawn_at_the_resolution_of_the_lines() -> None:
 def test_the_right_edge_names_each_line_and_its_current_value() -> None:
     layers = [Layer(name, series_of([value] * 50), "line", "train") for name, value in (("train", 0.2), ("valid", 0.8))]
     lines = drawn(Chart("loss", tuple(layers)))
-    high, low = (next(row for row, line in enumerate(lines) if text in line) for text in ("0.8     valid", "0.2     train"))
+    high, low = (
+        next(row for row, line in enumerate(lines) if text in line) for text in ("0.8     valid", "0.2     train")
+    )
     assert high < low
 
 

@@ -98,14 +98,8 @@ def loss_chart(view: View) -> Chart | None:
 
 
 def valid_chart(view: View) -> Chart | None:
-    """The metric that chooses checkpoints, with its training line and its best point.
-
-    Without one, the first validation metric that is not a loss (else the loss).
-    """
-    valid = dict(_of(view, "valid"))
-    leading = (view.leading or "").removeprefix("valid/")
-    name = next((name for name in valid if "loss" not in name), next(iter(valid), None))
-    name = leading if leading in valid else name
+    """The primary metric, with its training line and its best point."""
+    valid, name = dict(_of(view, "valid")), primary_metric(view)
     if name is None:
         return None
     best = best_of(view, name)
@@ -116,11 +110,19 @@ def valid_chart(view: View) -> Chart | None:
     return Chart(title, tuple(layers), best, None if "loss" in name else False)
 
 
+def primary_metric(view: View) -> str | None:
+    """The validation metric that chooses checkpoints; without one, the first that is not a loss (else the loss)."""
+    names = [name for name, _ in _of(view, "valid")]
+    leading = (view.leading or "").removeprefix("valid/")
+    return (
+        leading if leading in names else next((name for name in names if "loss" not in name), next(iter(names), None))
+    )
+
+
 def best_of(view: View, name: str) -> tuple[float, float] | None:
-    """Step and value of the best validation: of the metric that chooses checkpoints, that of the best checkpoint."""
+    """Step and value of the best validation: of the primary metric, that of the best checkpoint."""
     series = view.series["valid", name]
-    is_leading = view.leading is None or view.leading == f"valid/{name}"
-    if view.best_step is not None and is_leading:
+    if view.best_step is not None and name == primary_metric(view):
         at_checkpoint = series.at(view.best_step)
         if at_checkpoint is not None:
             return view.best_step, at_checkpoint
@@ -144,9 +146,7 @@ def _line_with_points(label: str, series: Series, role: str) -> list[Layer]:
     return [Layer(label, series, "line", role), Layer(label, series, "points", role)]
 
 
-def metric_charts(
-    view: View, text: str = "", window: Window = WHOLE, *, log_scale: bool | None = None
-) -> list[Chart]:
+def metric_charts(view: View, text: str = "", window: Window = WHOLE, *, log_scale: bool | None = None) -> list[Chart]:
     """A chart for each metric with `text` in its name: training smoothed, over it other splits and averaged weights.
 
     With a `log_scale` of None losses and learning rates choose their scale, and other metrics have a linear one.

@@ -25,6 +25,7 @@ class Glyphs:
     paused: str
     stopped: str
     silent: str
+    warning: str
     starting: str
     separator: str
     ellipsis: str
@@ -58,6 +59,7 @@ UNICODE = Glyphs(
     paused="‖",
     stopped="■",
     silent="?",
+    warning="!",
     starting="◌",
     separator=" · ",
     ellipsis="…",
@@ -90,6 +92,7 @@ ASCII = Glyphs(
     paused="=",
     stopped="#",
     silent="?",
+    warning="!",
     starting=":",
     separator=" - ",
     ellipsis="~",

@@ -51,7 +51,7 @@ NAMED_COLUMNS, VALUED_COLUMNS = 36, 20
 LEGEND_HEIGHT = 7
 """Minimum height of a chart with a line for the legend."""
 
-ROWS_PER_TICK, COLUMNS_PER_TICK = 5, 16
+ROWS_PER_TICK, COLUMNS_PER_TICK = 4, 16
 
 DECADES = 2.0
 """A chart that may choose its scale has a logarithmic one where its values span this many powers of ten."""
@@ -132,7 +132,8 @@ class _Axis:
 
     def line(self, columns: int, note: str) -> str:
         """The axis in `columns` cells, with ticks where there is room; `note` stands where the middle is empty."""
-        middle = self.middle or note
+        room = columns - len(self.left) - len(self.right) - 4
+        middle = self.middle or (note if len(note) <= room else "")
         cells = self.left + middle.center(max(1, columns - len(self.left) - len(self.right))) + self.right
         if middle or columns < 2 * COLUMNS_PER_TICK:
             return cells
@@ -220,7 +221,7 @@ class _Plot:
 
 
 _plots: OrderedDict[tuple[object, ...], _Plot] = OrderedDict()
-MOST_PLOTS = 32
+MAX_PLOTS = 32
 """More than a screen shows."""
 
 _limits: OrderedDict[tuple[object, ...], tuple[Chart, tuple[float, float]]] = OrderedDict()
@@ -241,7 +242,7 @@ def _remembered(
     """The item of a key, made at its first use; the least recently used ones are dropped."""
     if key not in memory:
         memory[key] = make()
-        while len(memory) > MOST_PLOTS:
+        while len(memory) > MAX_PLOTS:
             memory.popitem(last=False)
     memory.move_to_end(key)
     return memory[key]
@@ -464,9 +465,7 @@ def _braille(dots: Dots) -> NDArray[np.uint32]:
     return np.where(cells, cells + BRAILLE, 0).astype(np.uint32)
 
 
-def _markers(
-    canvas: _Canvas, layer: Layer, chart: Chart, glyphs: Glyphs
-) -> Iterator[tuple[int, int, str, str, str]]:
+def _markers(canvas: _Canvas, layer: Layer, chart: Chart, glyphs: Glyphs) -> Iterator[tuple[int, int, str, str, str]]:
     """Where values lie above or below the range, or are not finite: row, column, glyph, meaning, role."""
     rows, columns = canvas.characters.shape
     x, y = _values(layer, chart)

@@ -10,11 +10,13 @@ TAIL = 5.0
 """Percent of the values at either end that may lie outside of the fences."""
 
 FENCE, LOG_FENCE = 1.5, 0.25
-"""Distance of a fence from the tails, as a multiple of the distance between the tails: Tukey's factor, and a smaller one
-for logarithms, which a learning rate that decays to zero would stretch to 1e-10."""
+"""Distance of a fence from the tails, as a multiple of the distance between the tails: Tukey's factor, and a smaller
+one for logarithms, which a learning rate that decays to zero would stretch to 1e-10."""
 
-FEW = 8
-"""With fewer values than this, no value is an outlier."""
+FEW, MANY = 8, 40
+"""Fewer values than FEW have no outliers; below MANY, fences are FAR times as far away."""
+
+FAR = 4.0
 
 SAMPLED = 4096
 """Percentiles of a longer series are taken from evenly spaced values: precise enough for an axis."""
@@ -27,6 +29,8 @@ def full_range(values: Floats) -> tuple[float, float]:
 
 def tails(values: Floats) -> tuple[float, float]:
     """The values [n], n > 0, that TAIL percent lie below, and above."""
+    if len(values) < FEW:
+        return full_range(values)
     sample = np.sort(values[:: -(-len(values) // SAMPLED)])
     place = (len(sample) - 1) * TAIL / 100
     # the inner neighbor, so that one outlier among ten values does not move its own fence
@@ -42,7 +46,7 @@ def robust_range(values: Floats, fence: float = FENCE) -> tuple[float, float]:
     if len(values) < FEW:
         return low, high
     lower, upper = tails(values)
-    reach = fence * (upper - lower)
+    reach = fence * (upper - lower) * (FAR if len(values) < MANY else 1.0)
     if reach <= 0 or (low >= lower - reach and high <= upper + reach):
         return low, high
     inside = values[(values >= lower - reach) & (values <= upper + reach)]

@@ -74,8 +74,8 @@ def running_average(values: Floats, factor: float) -> Floats:
         averages[start : start + block] = decay * (carried + (1 - factor) * np.cumsum(piece / decay))
         carried = float(averages[start + len(piece) - 1])
     averages /= 1 - factor ** np.arange(1, len(known) + 1)
-    seen = np.cumsum(finite)
-    return np.where(seen > 0, np.append(np.nan, averages)[seen], np.nan)
+    count = np.cumsum(finite)
+    return np.where(count > 0, np.append(np.nan, averages)[count], np.nan)
 
 
 def connect(columns: Columns) -> tuple[Floats, Floats]:

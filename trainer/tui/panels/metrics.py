@@ -12,8 +12,8 @@ from trainer.tui.numbers import number
 from trainer.tui.text import Line
 from trainer.tui.view import View
 
-LEAST_WIDTH, LEAST_HEIGHT = 36, 9
-MOST_CHARTS = 24
+MIN_WIDTH, MIN_HEIGHT = 36, 9
+MAX_CHARTS = 24
 """On one screen."""
 
 _SMOOTHINGS: tuple[Smoothing, ...] = ("0.9", "0.99", "none")
@@ -44,7 +44,7 @@ class MetricsState:
     window: Window = WHOLE
 
     def charts(self, view: View) -> list[Chart]:
-        """All charts that it asks for."""
+        """The charts of the selected metrics."""
         return metric_charts(view, self.text, self.window, log_scale=self.log_scale)
 
     @property
@@ -78,7 +78,7 @@ class MetricsState:
         return replace(self, window=replace(window, start=max(0.0, start + shift), end=end + shift))
 
     def panned(self, share: float, last: float) -> MetricsState:
-        """Showing steps a share of the width later (negative: earlier); nothing moves while all are shown."""
+        """Showing steps later by a share of the width (negative: earlier); unchanged while all steps are shown."""
         if self.window.end is None:
             return self
         start, end = _edges(self.window, last)
@@ -91,7 +91,7 @@ class MetricsState:
         return replace(self, window=replace(self.window, cursor=float(round(min(end, last, max(start, step))))))
 
     def pointed(self, share: float, last: float) -> MetricsState:
-        """The cross-hair moved by a share of the width; it begins at the last step shown."""
+        """With the cross-hair moved by a share of the width, from the last shown step at first."""
         start, end = _edges(self.window, last)
         cursor = min(end, last) if self.window.cursor is None else self.window.cursor + (end - start) * share
         return replace(self, window=replace(self.window, cursor=min(end, last, max(start, cursor))))
@@ -107,14 +107,14 @@ def last_step(view: View) -> float:
 
 
 def grid_of(count: int, width: int, height: int) -> tuple[int, int]:
-    """Columns and rows of charts: as many as have room, no more than there are."""
-    columns = max(1, min(width // LEAST_WIDTH, 4, count))
-    rows = max(1, min(height // LEAST_HEIGHT, -(-count // columns), MOST_CHARTS // columns))
+    """Columns and rows of charts: as many as fit, at most `count`."""
+    columns = max(1, min(width // MIN_WIDTH, 4, count))
+    rows = max(1, min(height // MIN_HEIGHT, -(-count // columns), MAX_CHARTS // columns))
     return columns, rows
 
 
 def place_of(state: MetricsState, place: int, columns: int, rows: int) -> int:
-    """The number of the chart at a place of the grid that is scrolled to the selected one."""
+    """The number of the chart at a place of the grid, which is scrolled to the selected chart."""
     if state.is_enlarged:
         return state.selected
     first_row = max(0, state.selected // columns - rows + 1)

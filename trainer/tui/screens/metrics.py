@@ -1,4 +1,4 @@
-"""Every metric as a chart."""
+"""A chart for each metric."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from trainer.tui.charts import WHOLE, Chart
 from trainer.tui.frame import Frame
 from trainer.tui.panel import Panel
 from trainer.tui.panels.metrics import (
-    MOST_CHARTS,
+    MAX_CHARTS,
     MetricsState,
     draw_metric,
     grid_of,
@@ -32,7 +32,7 @@ WHEEL_ZOOM = 1.25
 
 
 class Metrics(RunScreen):
-    """A grid of charts, as many as have room; panels that have no place in it are not displayed."""
+    """A grid of charts, as many as fit; the other panels are not displayed."""
 
     BINDINGS = bindings_of("metrics", "screen")
     scope = "metrics"
@@ -59,14 +59,14 @@ class Metrics(RunScreen):
                     version=self._versioned(place),
                     classes="metric",
                 )
-                for place in range(MOST_CHARTS)
+                for place in range(MAX_CHARTS)
             ),
             id="charts",
         )
 
     def show(self, frame: Frame) -> None:
-        if not self.query(f"#metric-{MOST_CHARTS - 1}"):
-            return  # it has just been opened, and has no widgets yet
+        if not self.query(f"#metric-{MAX_CHARTS - 1}"):
+            return  # just opened, without widgets yet
         self._charts = self.state.charts(frame.view)
         self.state = replace(self.state, selected=max(0, min(self.state.selected, len(self._charts) - 1)))
         self._arrange()
@@ -161,13 +161,13 @@ class Metrics(RunScreen):
         self.dashboard.draw()
 
     def _set_soon(self, state: MetricsState) -> None:
-        """What the mouse asks for comes often: it is drawn when it is time."""
+        """For the mouse: draw at the next time that is allowed."""
         if state != self.state:
             self.state = state
             self.dashboard.draw_soon()
 
     def _step_at(self, panel: Panel, x: int) -> float | None:
-        """The step under the pointer, None beside a chart."""
+        """The step under the pointer, None outside of a chart."""
         place = _place_of(panel)
         chart = None if place is None else self._chart(place)
         if chart is None:
@@ -180,13 +180,13 @@ class Metrics(RunScreen):
         self._set(replace(self.state, selected=max(0, min(chart, len(self._charts) - 1))))
 
     def _arrange(self) -> None:
-        """Give the grid as many columns as have room, and show as many panels as it has places."""
+        """Fit the number of columns to the width, and display as many panels as the grid has places."""
         charts = self.query_one("#charts")
         width, height = charts.size
         self._grid = (1, 1) if self.state.is_enlarged else grid_of(len(self._charts), width, height)
         columns, rows = self._grid
         charts.styles.grid_size_columns, charts.styles.grid_size_rows = columns, rows
-        for place in range(MOST_CHARTS):
+        for place in range(MAX_CHARTS):
             self.query_one(f"#metric-{place}").display = place < columns * rows and self._chart(place) is not None
 
     def _index(self, place: int) -> int:
