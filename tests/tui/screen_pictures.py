@@ -1,4 +1,4 @@
-"""Pictures of every screen and recorded state of the dashboard: `python docs/screen_pictures.py FOLDER [STATE …]`.
+"""Pictures of every screen and recorded state of the dashboard: `python tests/tui/screen_pictures.py FOLDER [NAME …]`.
 
 In terminals of 80x24, 120x36 and 200x60 cells, dark and light.
 """
@@ -11,15 +11,17 @@ import sys
 import tempfile
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT), str(ROOT / "docs"), str(ROOT / "tests" / "tui")]
+sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "docs"))
 
-from conftest import Clock  # noqa: E402, dashboard, hold_lock, settle
+from conftest import Clock, dashboard, hold_lock, settle
 from pane_use import SCREENS, SIZES
 from recorded_states import ALIVE, STATES
 from rich.style import Style
 from synthetic_run import START
 from terminal_picture import DARK, LIGHT, Cell, picture_of, save
+
+from trainer.tui.palette import choose_palette
 
 
 async def screen_of(state: str, keys: str, size: tuple[int, int], folder: Path) -> list[list[Cell]]:
@@ -30,8 +32,6 @@ async def screen_of(state: str, keys: str, size: tuple[int, int], folder: Path) 
         hold_lock(paths, os.getpid(), clock.now)
     app = dashboard(paths, clock)
     async with app.run_test(size=size) as pilot:
-        from trainer.tui.palette import choose_palette
-
         app.palette = choose_palette("truecolor")
         await pilot.press(*keys)
         for _ in range(4):
