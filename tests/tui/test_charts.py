@@ -11,7 +11,7 @@ import pytest
 
 from trainer.rundir import MetricEvent, Record
 from trainer.tui.axes import log_ticks, ticks
-from trainer.tui.charts import WHOLE, Chart, Layer, loss_chart, metric_charts, rate_chart
+from trainer.tui.charts import WHOLE, Chart, Layer, loss_chart, metric_charts, rate_chart, valid_chart
 from trainer.tui.glyphs import ASCII, UNICODE
 from trainer.tui.plot import draw_chart, resolved
 from trainer.tui.ranges import robust_range
@@ -148,6 +148,18 @@ def test_a_learning_rate_that_decays_to_zero_keeps_a_readable_axis() -> None:
 def test_a_logarithmic_scale_marks_values_that_it_can_not_show() -> None:
     lines = drawn(chart_of([1.0, 10.0, 0.0, 100.0, 1000.0], log_scale=True))
     assert "▼" in lines[-2] and labels(lines) == [1000, 100, 10, 1]
+
+
+def test_a_value_at_the_right_edge_is_shortened_by_digits_not_to_another_value() -> None:
+    assert any(line.rstrip().endswith("0.00982 train") for line in drawn(chart_of([0.0098244] * 50)))
+
+
+def test_the_second_chart_does_not_repeat_the_loss() -> None:
+    view = View("run", leading="valid/loss")
+    for step in (1, 2):
+        view.apply(Record(MetricEvent(step, 0.1, "valid", {"loss": 1.0, "accuracy": 0.5}), step, step, 1))
+    chart = valid_chart(view)
+    assert chart is not None and chart.title.startswith("valid/accuracy")
 
 
 def test_steps_have_ticks_where_there_is_room() -> None:

@@ -98,10 +98,11 @@ def loss_chart(view: View) -> Chart | None:
 
 
 def valid_chart(view: View) -> Chart | None:
-    """The primary metric, with its training line and its best point."""
-    valid, name = dict(_of(view, "valid")), primary_metric(view)
-    if name is None:
+    """The primary metric, with its training line and its best point; if that is the loss, the first other metric."""
+    valid, primary = dict(_of(view, "valid")), primary_metric(view)
+    if primary is None:
         return None
+    name = next((name for name in valid if "loss" not in name), primary) if primary == "loss" else primary
     best = best_of(view, name)
     layers = [Layer("train", series, "smoothed", "train") for other, series in _of(view, "train") if other == name]
     layers += _line_with_points("valid", valid[name], "valid")

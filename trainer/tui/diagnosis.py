@@ -171,7 +171,7 @@ def _starting(view: View, status: Status) -> Diagnosis | None:
     active = [phase for phase in view.phases.values() if phase.is_active]
     if not active or status.is_over:
         return None
-    phase = active[-1]
+    phase = max(active, key=lambda phase: phase.started)
     count = f" {phase.done:g} of {phase.total:g}" if phase.done is not None and phase.total else ""
     return Diagnosis(f"In progress: {phase.name}{count}.")
 

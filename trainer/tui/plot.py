@@ -516,8 +516,8 @@ def _value_labels(rows: int, bottom: float, top: float, log_scale: bool) -> list
 
 def _short(value: float) -> str:
     """A number in at most LABEL_WIDTH characters."""
-    text = number(value)
-    return text if len(text) <= LABEL_WIDTH else f"{value:.0e}"
+    shorter = (number(value), f"{value:.3g}", f"{value:.2g}", f"{value:.0e}")
+    return next((text for text in shorter if len(text) <= LABEL_WIDTH), shorter[-1])
 
 
 def _spans(canvas: _Canvas, row: int) -> list[Span]:

@@ -13,6 +13,7 @@ from trainer.tui.view import View
 
 CHART_SECONDS = 0.5
 
+_TITLES = {"loss": "loss", "valid": "validation", "rate": "learning rate"}
 _MISSING = {
     "loss": "no training step yet",
     "valid": "no validation yet",
@@ -79,6 +80,6 @@ def chart_title(name: str) -> Callable[[Frame], str]:
 
     def title(frame: Frame) -> str:
         chart = _chart(frame, name)
-        return name if chart is None else chart.title
+        return _TITLES[name] if chart is None else chart.title
 
     return title
