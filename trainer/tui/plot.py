@@ -25,6 +25,7 @@ from trainer.tui.ranges import FENCE, LOG_FENCE, full_range, robust_range, tails
 from trainer.tui.raster import (
     BRAILLE_COLUMNS,
     BRAILLE_ROWS,
+    Columns,
     Dots,
     Floats,
     braille_cells,
@@ -53,8 +54,8 @@ LEGEND_HEIGHT = 7
 
 ROWS_PER_TICK, COLUMNS_PER_TICK = 4, 16
 
-DECADES = 2.0
-"""A chart that may choose its scale has a logarithmic one where its values span this many powers of ten."""
+DECADES = 1.5
+"""A chart that may choose its scale has a logarithmic one if its values span this many powers of ten."""
 
 
 @dataclass
@@ -260,8 +261,7 @@ def _spans_decades(chart: Chart) -> bool:
     linear = replace(chart, log_scale=False)
     both = []
     for layer in _labeled(linear):
-        values = _values(layer, linear)[1]
-        values = values[np.isfinite(values)]
+        values = _finite(_values(layer, linear)[1], layer, linear)
         both += [tails(values)] if len(values) else []
     low, high = min((low for low, _ in both), default=0.0), max((high for _, high in both), default=0.0)
     return low > 0 and math.log10(high / low) >= DECADES - 1e-9
@@ -287,13 +287,10 @@ def _with_cursor(plot: _Plot, step: float, glyphs: Glyphs) -> list[list[Span]]:
 def _paint(chart: Chart, canvas: _Canvas, glyphs: Glyphs) -> str:
     """Paint all of the chart but the cross-hair; returns what the markers mean, empty without any."""
     markers: dict[str, str] = {}
-    for layer in chart.layers:
-        if layer.look == "points":
-            _paint_points(canvas, layer, chart, glyphs)
-        else:
-            _paint_line(canvas, layer, chart, glyphs)
-    for layer in chart.layers:
-        for row, column, glyph, meaning, role in _markers(canvas, layer, chart, glyphs):
+    reduced = [(_paint_points if layer.look == "points" else _paint_line)(canvas, layer, chart, glyphs)
+               for layer in chart.layers]  # fmt: skip
+    for layer, columns in zip(chart.layers, reduced, strict=True):
+        for row, column, glyph, meaning, role in _markers(canvas, layer, columns, chart, glyphs):
             canvas.mark(row, column, glyph, role)
             markers[glyph] = meaning
     for layer in chart.layers:
@@ -401,6 +398,11 @@ def _values(layer: Layer, chart: Chart) -> tuple[Floats, Floats]:
     return x, y
 
 
+def _finite(values: Floats, layer: Layer, chart: Chart) -> Floats:
+    """The finite ones of a layer's values; no copy where all are known to be finite."""
+    return values[np.isfinite(values)] if layer.series.not_finite or chart.log_scale else values
+
+
 def _scaled(value: float, chart: Chart) -> float:
     """A value's height on the axis; nan where a logarithmic scale has none."""
     return value if not chart.log_scale else math.log10(value) if value > 0 else math.nan
@@ -425,7 +427,7 @@ def _found_limits(chart: Chart, start: float, end: float) -> tuple[float, float]
         x, y = _values(layer, chart)
         if chart.window.end is not None:
             y = y[(x >= start) & (x <= end)]
-        y = y[np.isfinite(y)]
+        y = _finite(y, layer, chart)
         if len(y):
             fence = LOG_FENCE if chart.log_scale else FENCE
             low, high = robust_range(y, fence) if chart.window.is_robust else full_range(y)
@@ -434,30 +436,36 @@ def _found_limits(chart: Chart, start: float, end: float) -> tuple[float, float]
     return value_range(min(lows, default=math.nan), max(highs, default=math.nan))
 
 
-def _paint_line(canvas: _Canvas, layer: Layer, chart: Chart, glyphs: Glyphs) -> None:
+def _paint_line(canvas: _Canvas, layer: Layer, chart: Chart, glyphs: Glyphs) -> Columns:
+    """Paint a layer as a line; returns what it does in each column, at the resolution of its dots."""
     rows, columns = canvas.characters.shape
     x, y = _values(layer, chart)
     if glyphs.braille:
-        low, high = connect(reduce_columns(x, y, canvas.start, canvas.end, columns * BRAILLE_COLUMNS))
+        reduced = reduce_columns(x, y, canvas.start, canvas.end, columns * BRAILLE_COLUMNS)
+        low, high = connect(reduced)
         canvas.paint(_braille(fill(low, high, canvas.bottom, canvas.top, rows * BRAILLE_ROWS)), layer.role)
     else:
-        low, high = connect(reduce_columns(x, y, canvas.start, canvas.end, columns))
+        reduced = reduce_columns(x, y, canvas.start, canvas.end, columns)
+        low, high = connect(reduced)
         dots = fill(low, high, canvas.bottom, canvas.top, rows)
         glyph = glyphs.raw_line if layer.look == "raw" else glyphs.line
         canvas.paint(np.where(dots, ord(glyph), 0).astype(np.uint32), layer.role)
+    return reduced
 
 
-def _paint_points(canvas: _Canvas, layer: Layer, chart: Chart, glyphs: Glyphs) -> None:
+def _paint_points(canvas: _Canvas, layer: Layer, chart: Chart, glyphs: Glyphs) -> Columns:
+    """Paint a layer as points; returns what it does in each column, at the resolution of its dots."""
     rows, columns = canvas.characters.shape
     x, y = _values(layer, chart)
     if glyphs.braille:
-        last = reduce_columns(x, y, canvas.start, canvas.end, columns * BRAILLE_COLUMNS).last
-        canvas.paint(_braille(point_dots(last, canvas.bottom, canvas.top, rows * BRAILLE_ROWS)), layer.role)
-        return
-    last = reduce_columns(x, y, canvas.start, canvas.end, columns).last
-    for column, row in enumerate(rows_of(last, canvas.bottom, canvas.top, rows).tolist()):
+        reduced = reduce_columns(x, y, canvas.start, canvas.end, columns * BRAILLE_COLUMNS)
+        canvas.paint(_braille(point_dots(reduced.last, canvas.bottom, canvas.top, rows * BRAILLE_ROWS)), layer.role)
+        return reduced
+    reduced = reduce_columns(x, y, canvas.start, canvas.end, columns)
+    for column, row in enumerate(rows_of(reduced.last, canvas.bottom, canvas.top, rows).tolist()):
         if row >= 0:
             canvas.mark(row, column, glyphs.dot, layer.role)
+    return reduced
 
 
 def _braille(dots: Dots) -> NDArray[np.uint32]:
@@ -465,18 +473,19 @@ def _braille(dots: Dots) -> NDArray[np.uint32]:
     return np.where(cells, cells + BRAILLE, 0).astype(np.uint32)
 
 
-def _markers(canvas: _Canvas, layer: Layer, chart: Chart, glyphs: Glyphs) -> Iterator[tuple[int, int, str, str, str]]:
-    """Where values lie above or below the range, or are not finite: row, column, glyph, meaning, role."""
+def _markers(
+    canvas: _Canvas, layer: Layer, reduced: Columns, chart: Chart, glyphs: Glyphs
+) -> Iterator[tuple[int, int, str, str, str]]:
+    """Where values are above or below the range, or not finite: row, column, glyph, meaning, role."""
     rows, columns = canvas.characters.shape
-    x, y = _values(layer, chart)
-    within = reduce_columns(x, y, canvas.start, canvas.end, columns)
+    dots = len(reduced.high) // columns
     span = 1e-9 * (canvas.top - canvas.bottom)
     outside = "outside the range"
-    for column in np.flatnonzero(within.high > canvas.top + span).tolist():
+    for column in np.unique(np.flatnonzero(reduced.high > canvas.top + span) // dots).tolist():
         yield 0, column, glyphs.above, outside, layer.role
-    for column in np.flatnonzero(within.low < canvas.bottom - span).tolist():
+    for column in np.unique(np.flatnonzero(reduced.low < canvas.bottom - span) // dots).tolist():
         yield rows - 1, column, glyphs.below, outside, layer.role
-    values = np.asarray(layer.series.values)
+    x, values = np.asarray(layer.series.steps), np.asarray(layer.series.values)
     if chart.log_scale:
         for column in _columns_of(canvas, x[values <= 0]):
             yield rows - 1, column, glyphs.below, outside, layer.role
