@@ -58,7 +58,7 @@ def test_runs_in_json_says_numbers_that_are_not_finite_as_events_do(
     ("words", "told"),
     [
         (["runs", "list", "elsewhere"], "no runs here"),
-        (["runs", "elsewhere"], "no such verb: runs elsewhere"),
+        (["runs", "elsewhere"], "unknown command: runs elsewhere"),
         (["runs", "--metric", "valid/acuracy"], "did you mean 'valid/accuracy'?"),
         (["compare", "one"], "2 to 26 runs"),
         (["compare", "one", "tow"], "no such run: tow, did you mean 'two'?"),
@@ -88,7 +88,7 @@ def test_compare_prints_table_curves_and_differences(runs: Path, capsys: pytest.
     assert main(["compare", "one", "two"]) == 0
     text = capsys.readouterr().out
     assert "A  one  (done)" in text and "B  two  (failed)" in text
-    assert "valid/accuracy   (* where curves meet)" in text
+    assert "valid/accuracy   (* marks overlapping curves)" in text
     assert "optimizer.learning_rate  0.001  0.1" in text and "environment: no difference" in text
 
 

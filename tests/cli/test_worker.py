@@ -59,7 +59,7 @@ def test_an_attempt_ends_once(tmp_path: Path) -> None:
         (-11, "", "failed", 1, "SIGSEGV"),
         (2, "disk full", "failed", 2, "disk full"),
         (1, "disk full", "failed", 1, "disk full"),
-        (0, "", "failed", 1, "without a word"),
+        (0, "", "failed", 1, "without a message"),
     ],
 )
 def test_a_worker_without_an_end_is_explained_by_how_it_ended(
@@ -94,5 +94,5 @@ def test_the_summary_says_the_final_numbers_and_how_to_go_on(tmp_path: Path) -> 
         f"{tmp_path}: stopped at step 7",
         "  train  loss 0.1235",
         "  test   accuracy 0.5  loss 1",
-        f"  go on:  trainer run --resume {tmp_path}",
+        f"  resume:  trainer run --resume {tmp_path}",
     ]

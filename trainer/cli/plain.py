@@ -1,8 +1,8 @@
-"""A run in plain lines: from records to `key=value` text, at most one line a second.
+"""Prints a run as lines of `key=value`, at most one per second.
 
-An attempt's head, errors, warnings and the end are printed at once, whenever they come. Of everything else the latest
-is held back until its second has come: evaluations and checkpoints before progress, and a phase once it has taken more
-than a second.
+The header of an attempt, errors, warnings and the end are printed immediately. All other events wait for the next
+second, and only the latest of each stream is printed: evaluations and checkpoints before progress, and a phase only if
+it takes more than a second.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from trainer.rundir import (
 
 SECONDS_BETWEEN_LINES = 1.0
 SECONDS_BETWEEN = 2.0
-"""Between two lines of the same progress."""
+"""Seconds between two lines of the same progress."""
 SECONDS_OF_A_PHASE = 1.0
-"""A phase that takes no longer is not printed. All three are in the run's own time."""
+"""Seconds below which a phase is not printed. All three are in the run's own time."""
 
 _BARE = re.compile(r"[^\s\"'=]+")
 _MULTI_LINE = re.compile(r"\s*\n\s*")
@@ -48,7 +48,7 @@ _IMPORTANT = ("request", _EVALUATION, "log")
 
 @dataclass
 class _Held:
-    """The latest of a stream, from the time `at`, which is printed no earlier than `since`."""
+    """The latest record of a stream, at time `at`; printed no earlier than `since`."""
 
     fields: dict[str, Any]
     at: float
@@ -56,10 +56,10 @@ class _Held:
 
 
 class PlainLines:
-    """Turns records into lines.
+    """Converts records to lines.
 
-    `lines(record)` takes in a record and returns what is to be printed now, `due(now)` what a clock brings, and
-    `rest()` what is still held when no more records come. Times are in seconds since the attempt's process started.
+    `lines(record)` adds a record and returns the lines to print now, `due(now)` returns the lines that are due by time,
+    and `rest()` returns the remaining ones at the end. Times are in seconds since the attempt's process started.
     """
 
     def __init__(self) -> None:
@@ -75,7 +75,7 @@ class PlainLines:
         if describe is None:
             return []
         lines: list[str] = []
-        if record.attempt != self._attempt:  # its clock begins anew
+        if record.attempt != self._attempt:  # the time of a new attempt starts at 0
             lines = self.rest()
             self.__init__()  # type: ignore[misc]
             self._attempt = record.attempt
@@ -94,7 +94,7 @@ class PlainLines:
         return [*lines, *self.due(now)]
 
     def due(self, now: float) -> list[str]:
-        """The line whose time has come, if any."""
+        """The next line that is due, if any."""
         if now - self._last_line < SECONDS_BETWEEN_LINES:
             return []
         ready = [stream for stream, held in self._held.items() if held.since <= now]
@@ -105,7 +105,7 @@ class PlainLines:
         return [_line(self._held.pop(stream).fields, now)]
 
     def rest(self) -> list[str]:
-        """What no record has ended: the latest of each important stream."""
+        """The lines still held at the end: the latest of each important stream."""
         told = [self._held[stream] for stream in _IMPORTANT if stream in self._held]
         self._held.clear()
         return [_line(held.fields, held.at) for held in told]
@@ -139,7 +139,7 @@ def _line(fields: Mapping[str, Any], time: float) -> str:
 
 
 def _is_always_printed(event: Event) -> bool:
-    """Whether the event is an error or a warning, or says where an attempt begins."""
+    """Whether the event is an error, a warning, or the start of an attempt."""
     if isinstance(event, PhaseEvent):
         return event.state == "failed"
     return isinstance(event, WarningEvent | RunEvent | ResumedEvent) or (
@@ -148,7 +148,7 @@ def _is_always_printed(event: Event) -> bool:
 
 
 def _stream_of(event: Event) -> str:
-    """What the event is one of many of."""
+    """The stream of an event."""
     if isinstance(event, MetricEvent):
         return _TRAINING if event.split == "train" and not event.final else _EVALUATION
     return _EVALUATION if isinstance(event, CheckpointEvent) else event.kind
@@ -159,7 +159,7 @@ def _rank(stream: str) -> int:
 
 
 def key_values(fields: Mapping[str, Any]) -> str:
-    """`a=1 b="two words"`; fields that are None or empty are left out."""
+    """`a=1 b="two words"`; fields that are None or empty are omitted."""
     return " ".join(f"{key}={_text(value)}" for key, value in fields.items() if value not in (None, ""))
 
 

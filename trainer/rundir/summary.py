@@ -1,4 +1,4 @@
-"""A run in a few numbers, at a cost that does not grow with its length: from both ends of its events."""
+"""A summary of a run at a cost independent of its length: read from both ends of its events."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from trainer.rundir.run import status_of
 from trainer.rundir.tags import read_tags
 
 NEAR_THE_END, FAR_FROM_IT = 1 << 16, 1 << 22
-"""Bytes read at the end of the events; and how many where those tell of no evaluation."""
+"""Bytes read at the end of the events, and the number if those contain no evaluation."""
 
 
 @dataclass(frozen=True)
 class RunSummary:
-    """What a list of runs shows of one.
+    """The entry of a run in a list of runs.
 
     Attributes:
         status: as `Run.status`.
         started: seconds since 1970, of the first attempt; None without any event.
-        seconds: of all attempts together, without what lies between them.
-        leading: the metric by which checkpoints are the best; None where the config names none.
-        step, epoch: of the last metrics; None before there are any.
-        tags: words that a user gave the run.
-        metrics: the latest of each metric by "split/name", as far back as was read.
+        seconds: duration of all attempts together, without the time between them.
+        leading: the metric that selects the best checkpoints; None if the config sets none.
+        step, epoch: of the last metrics; None without metrics.
+        tags: the tags that a user gave the run.
+        metrics: the latest value of each metric by "split/name", as far back as was read.
     """
 
     paths: RunPaths
@@ -49,7 +49,7 @@ class RunSummary:
 
 
 def summarize(paths: RunPaths, pulse: Pulse | None = None) -> RunSummary:
-    """The run's summary, from the beginning and the end of its events; `pulse` is as in `status_of`."""
+    """The run's summary, from the start and the end of its events; `pulse` is as in `status_of`."""
     first = first_records(paths.events)
     last = last_records(paths.events, last_bytes=NEAR_THE_END)
     if not any(isinstance(record.event, MetricEvent) and record.event.split != "train" for record in last):
@@ -77,7 +77,9 @@ def summarize(paths: RunPaths, pulse: Pulse | None = None) -> RunSummary:
 
 
 def _latest(records: list[Record]) -> tuple[dict[str, float], int | None, float | None]:
-    """The latest of each metric, without what a resumed attempt took back; and the last of them's step and epoch."""
+    """The latest value of each metric, without those that a resumed attempt replaced; and the step and epoch of the
+    last one.
+    """
     metrics: dict[str, tuple[int, float]] = {}
     step: int | None = None
     epoch: float | None = None

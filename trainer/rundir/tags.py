@@ -1,4 +1,4 @@
-"""`tags.json`: words that a user gave a run, to find it again."""
+"""`tags.json`: the tags that a user gave a run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from trainer.rundir.writer import write_error
 
 
 def read_tags(paths: RunPaths) -> tuple[str, ...]:
-    """The run's tags, sorted; none where the file is missing or holds something else."""
+    """The run's tags, sorted; none if the file is missing or invalid."""
     try:
         found = json.loads(paths.tags.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -20,7 +20,7 @@ def read_tags(paths: RunPaths) -> tuple[str, ...]:
 
 
 def write_tags(paths: RunPaths, tags: Iterable[str]) -> None:
-    """Replace the run's tags.
+    """Replaces the run's tags.
 
     Raises:
         TrainerError: the directory can't be written.

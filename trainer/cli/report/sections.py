@@ -242,7 +242,7 @@ def checkpoints(source: Source) -> str:
 
 
 def phases(source: Source) -> str:
-    """What came before and beside the steps, and how long it took."""
+    """The phases of the run other than steps, and their durations."""
     began: dict[str, float] = {}
     took: dict[str, float] = {}
     from trainer.rundir import PhaseEvent

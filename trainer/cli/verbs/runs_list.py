@@ -1,4 +1,4 @@
-"""`trainer runs list`: the runs of a folder in a table, the latest last."""
+"""`trainer runs list`: lists the runs of a folder in a table, the latest last."""
 
 from __future__ import annotations
 
@@ -8,28 +8,32 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from trainer.rundir import RunSummary
 
-EXAMPLES = """\
-  trainer runs                              the runs below runs/
-  trainer runs list /data/experiments       of another folder
+EXAMPLES = (
+    """\
+  trainer runs                              the runs in runs/
+  trainer runs list /data/experiments       the """
+    """runs of another folder
   trainer runs --metric valid/accuracy --sort valid/accuracy
-  trainer runs --status failed --json
-  trainer runs --tag baseline               with this tag, see `trainer runs tag`
+  trainer runs --status """
+    """failed --json
+  trainer runs --tag baseline               runs with this tag, see `trainer runs tag`
 """
+)
 
 STATUSES = ("done", "stopped", "interrupted", "failed", "running", "starting", "lost")
 SHOWN_METRICS = 3
-"""Metrics in the table when none are asked for."""
+"""Metrics in the table by default."""
 
 
 def describe(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("folder", nargs="?", metavar="FOLDER", help="where the runs lie (default: runs)")
-    parser.add_argument("--metric", action="append", metavar="NAME", help="show this metric; may be given repeatedly")
-    parser.add_argument("--sort", metavar="NAME", help="the best of this metric last, by its latest value")
-    parser.add_argument("--status", action="append", choices=STATUSES, help="only these; may be given repeatedly")
+    parser.add_argument("folder", nargs="?", metavar="FOLDER", help="folder of the runs (default: runs)")
+    parser.add_argument("--metric", action="append", metavar="NAME", help="show this metric; may be repeated")
+    parser.add_argument("--sort", metavar="NAME", help="sort by the latest value of this metric, the best run last")
     parser.add_argument(
-        "--tag", action="append", metavar="TAG", help="only runs with this tag; may be given repeatedly"
+        "--status", action="append", choices=STATUSES, help="only runs with this status; may be repeated"
     )
-    parser.add_argument("--json", action="store_true", help="one JSON object a run")
+    parser.add_argument("--tag", action="append", metavar="TAG", help="only runs with this tag; may be repeated")
+    parser.add_argument("--json", action="store_true", help="print one JSON object per run")
 
 
 def execute(arguments: argparse.Namespace) -> int:
@@ -41,7 +45,7 @@ def execute(arguments: argparse.Namespace) -> int:
     folder = arguments.folder or RUNS
     found = summaries(list_runs(folder))
     if not found:
-        raise TrainerError("no runs here", where=folder, hint="`trainer run digits` makes one.")
+        raise TrainerError("no runs here", where=folder, hint="`trainer run digits` creates one.")
     shown = [
         run for run in found
         if (arguments.status is None or run.status in arguments.status) and {*(arguments.tag or ())} <= {*run.tags}
@@ -96,9 +100,9 @@ def _table(runs: list[RunSummary], metrics: list[str], columns: int | None) -> s
 
 
 def _telling(runs: list[RunSummary]) -> list[str]:
-    """The metrics that tell most: that which chooses checkpoints, then of the test split before the validation split.
+    """The default metrics: the one that selects checkpoints, then the test split before the validation split.
 
-    Losses come last. None where runs choose by several: each then tells its own.
+    Losses come last. None if runs select by different metrics: each run then shows its own.
     """
     leading = {run.leading for run in runs if run.leading in run.metrics}
     if len(leading) > 1:
@@ -113,7 +117,7 @@ def _telling(runs: list[RunSummary]) -> list[str]:
 
 
 def _rank(metric: str, run: RunSummary) -> tuple[bool, float]:
-    """Sorts the best last, and runs without a finite value first."""
+    """Sorts the best run last, and runs without a finite value first."""
     import math
 
     from trainer.tui.charts import better
