@@ -350,7 +350,7 @@ def _current_values(chart: Chart, canvas: _Canvas, layout: _Layout, glyphs: Glyp
             found.append((row, layer, value))
     found = sorted(found, key=lambda item: item[0])[:rows]
     edge: dict[int, list[Span]] = {}
-    for row, (_, layer, value) in zip(_apart([row for row, *_ in found], rows), found, strict=True):
+    for row, (_, layer, value) in zip(_spread([row for row, *_ in found], rows), found, strict=True):
         text = f" {_short(value):<{LABEL_WIDTH}}"
         if layout.has_names:
             text += " " + crop(layer.name, layout.gutter - len(text) - 1, glyphs.ellipsis)
@@ -358,7 +358,7 @@ def _current_values(chart: Chart, canvas: _Canvas, layout: _Layout, glyphs: Glyp
     return edge
 
 
-def _apart(rows: Sequence[int], count: int) -> list[int]:
+def _spread(rows: Sequence[int], count: int) -> list[int]:
     """Different rows of `count`, near the given ones and in their order."""
     placed: list[int] = []
     for row in rows:
