@@ -180,7 +180,8 @@ REPORTS: dict[str, dict[str, Any]] = {
         "items": [
             {
                 "score": score, "item": item, "source": f"/data/animals/valid/{item:06}.jpg",
-                "caption": f"predicted {predicted}, true cat", "samples": [f"reports/step-120/valid/worst_items/{rank}/photo.png"],
+                "caption": f"predicted {predicted}, true cat",
+                "samples": [f"reports/step-120/valid/worst_items/{rank}/photo.png"],
             }
             for rank, (item, score, predicted) in enumerate([(17, 6.25, "dog"), (4, 3.5, "bird"), (9, "nan", "dog")], 1)
         ],

@@ -73,7 +73,7 @@ def summary(attempt: Attempt) -> list[str]:
         split, _, metric = name.rpartition("/")
         by_split.setdefault(split, []).append(f"{metric} {value:.4g}")
     width = max(map(len, by_split), default=0)
-    lines += [f"  {split:{width}}  {'  '.join(told)}" for split, told in by_split.items()]
+    lines += [f"  {split:{width}}  {'  '.join(facts)}" for split, facts in by_split.items()]
     if end.status in ("stopped", "interrupted"):
         lines.append(f"  resume:  trainer run --resume {root}")
     return lines

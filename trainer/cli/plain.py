@@ -82,8 +82,8 @@ class PlainLines:
         fields = {key: value for key, value in describe(event).items() if value is not None}
         if isinstance(event, EndEvent):
             for stream in (*_IMPORTANT, _TRAINING):
-                if (told := self._held.get(stream)) is not None:
-                    fields = {**fields, **{key: told.fields[key] for key in told.fields if key not in fields}}
+                if (facts := self._held.get(stream)) is not None:
+                    fields = {**fields, **{key: facts.fields[key] for key in facts.fields if key not in fields}}
             self._held.clear()
             return [*lines, _line(fields, now)]
         if _is_always_printed(event):
@@ -106,9 +106,9 @@ class PlainLines:
 
     def rest(self) -> list[str]:
         """The lines still held at the end: the latest of each important stream."""
-        told = [self._held[stream] for stream in _IMPORTANT if stream in self._held]
+        facts = [self._held[stream] for stream in _IMPORTANT if stream in self._held]
         self._held.clear()
-        return [_line(held.fields, held.at) for held in told]
+        return [_line(held.fields, held.at) for held in facts]
 
     def _hold(self, event: Event, fields: dict[str, Any], now: float) -> None:
         if isinstance(event, PhaseEvent):

@@ -58,15 +58,15 @@ class Source:
 def head(source: Source) -> str:
     """Which run it is and how it ended."""
     run = source.run
-    told = [run.status + (f", attempt {run.attempt}" if run.attempt > 1 else "")]
+    facts = [run.status + (f", attempt {run.attempt}" if run.attempt > 1 else "")]
     if source.records:
-        told.append(time.strftime("%Y-%m-%d %H:%M", time.localtime(source.records[0].time)))
-        told.append(f"took {duration(run.seconds)}")
+        facts.append(time.strftime("%Y-%m-%d %H:%M", time.localtime(source.records[0].time)))
+        facts.append(f"took {duration(run.seconds)}")
     if run.head is not None:
         threads = f", {run.head.threads} threads" if run.head.threads else ""
-        told += [f"task {run.head.task}", f"{run.head.device}{threads}", run.head.host, f"trainer {run.head.version}"]
+        facts += [f"task {run.head.task}", f"{run.head.device}{threads}", run.head.host, f"trainer {run.head.version}"]
     reason = f"<p>{escape(run.end.reason)}</p>" if run.end is not None and run.end.reason else ""
-    return f'<h1>{escape(run.name)}</h1><p class="quiet">{escape(" · ".join(told))}</p>{reason}'
+    return f'<h1>{escape(run.name)}</h1><p class="quiet">{escape(" · ".join(facts))}</p>{reason}'
 
 
 def results(source: Source) -> str:
@@ -126,11 +126,11 @@ def samples(source: Source) -> str:
 
 
 def _sample(source: Source, event: SampleEvent) -> str | None:
-    told = f"{event.name}, step {event.step}" + (f": {event.caption}" if event.caption else "")
-    return _shown(source, event.file, told)
+    facts = f"{event.name}, step {event.step}" + (f": {event.caption}" if event.caption else "")
+    return _shown(source, event.file, facts)
 
 
-def _shown(source: Source, file: str, told: str) -> str | None:
+def _shown(source: Source, file: str, facts: str) -> str | None:
     """A sample's picture, with what is over it, or its text; None where the file lies outside or is not there."""
     path = source.run.paths.inside(file)
     if path is None or not path.is_file():
@@ -139,9 +139,9 @@ def _shown(source: Source, file: str, told: str) -> str | None:
         content = preformatted(path.read_text(encoding="utf-8", errors="replace"))
     else:
         data = base64.b64encode(path.read_bytes()).decode()
-        image = f'<img alt="{escape(told)}" src="data:image/png;base64,{data}">'
+        image = f'<img alt="{escape(facts)}" src="data:image/png;base64,{data}">'
         content = f'<div class="picture">{image}{_masks(path)}{_boxes(path)}</div>'
-    return f"<figure>{content}<figcaption>{escape(told)}</figcaption></figure>"
+    return f"<figure>{content}<figcaption>{escape(facts)}</figcaption></figure>"
 
 
 def _masks(path: Path) -> str:
@@ -192,8 +192,8 @@ def evaluation(source: Source) -> str:
     for name, event in latest.items():
         path = source.run.paths.inside(event.file)
         if path is not None:
-            told = f"{name}, step {event.step}" + (f": {event.caption}" if event.caption else "")
-            parts.append(folded(told, _report(source, _json(path))))
+            facts = f"{name}, step {event.step}" + (f": {event.caption}" if event.caption else "")
+            parts.append(folded(facts, _report(source, _json(path))))
     return "".join(parts)
 
 
@@ -297,12 +297,12 @@ def configuration(source: Source) -> str:
 def environment(source: Source) -> str:
     """Command, versions, devices."""
     path = source.run.paths.environment(max(source.run.paths.last_attempt, 1))
-    told = _json(path)
-    if not isinstance(told, dict):
+    facts = _json(path)
+    if not isinstance(facts, dict):
         return ""
-    command = told.get("command")
+    command = facts.get("command")
     line = preformatted(" ".join(map(str, command))) if isinstance(command, list) else ""
-    return line + folded("versions and devices", preformatted(json.dumps(told, indent=1)))
+    return line + folded("versions and devices", preformatted(json.dumps(facts, indent=1)))
 
 
 def _json(path: Path) -> Any:
