@@ -130,7 +130,7 @@ def _rank(metric: str, run: RunSummary) -> tuple[bool, float]:
 
 def _refuse_unknown(runs: list[RunSummary], names: list[str]) -> None:
     from trainer import TrainerError
-    from trainer.cli import did_you_mean
+    from trainer.configs.problems import did_you_mean
 
     known = sorted({name for run in runs for name in run.metrics})
     for name in names:
