@@ -8,7 +8,6 @@ import pytest
 from pane_use import SIZES, count
 from recorded_states import STATES
 
-
 SMALLEST, *LARGER = SIZES
 
 
