@@ -2,7 +2,8 @@
 
 An attempt's head, errors, warnings and the end are printed at once, whenever they come. Of everything else the latest
 is held back until its second has come: evaluations and checkpoints before progress, and a phase once it has taken more
-than a second.
+than a second. Of the metrics of one line only the most important are printed; `more_metrics` says how many there are
+besides, which the events, `trainer report` and the dashboard have.
 """
 
 from __future__ import annotations
@@ -30,7 +31,12 @@ from trainer.rundir import (
     RunEvent,
     SystemEvent,
     WarningEvent,
+    named_first,
+    task_name,
 )
+
+MOST_METRICS = 6
+"""Metrics in one line."""
 
 SECONDS_BETWEEN_LINES = 1.0
 SECONDS_BETWEEN = 2.0
@@ -60,9 +66,13 @@ class PlainLines:
 
     `lines(record)` takes in a record and returns what is to be printed now, `due(now)` what a clock brings, and
     `rest()` what is still held when no more records come. Times are in seconds since the attempt's process started.
+
+    Args:
+        monitored: the metric that is printed first, "split/name"; None where the config names none.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, monitored: str | None = None) -> None:
+        self._monitored = monitored
         self._held: dict[str, _Held] = {}
         self._printed: dict[str, float] = {}
         self._started: dict[str, float] = {}
@@ -77,7 +87,7 @@ class PlainLines:
         lines: list[str] = []
         if record.attempt != self._attempt:  # its clock begins anew
             lines = self.rest()
-            self.__init__()  # type: ignore[misc]
+            self.__init__(self._monitored)  # type: ignore[misc]
             self._attempt = record.attempt
         fields = {key: value for key, value in describe(event).items() if value is not None}
         if isinstance(event, EndEvent):
@@ -85,11 +95,11 @@ class PlainLines:
                 if (told := self._held.get(stream)) is not None:
                     fields = {**fields, **{key: told.fields[key] for key in told.fields if key not in fields}}
             self._held.clear()
-            return [*lines, _line(fields, now)]
+            return [*lines, self._line(fields, now)]
         if _is_always_printed(event):
             lines += self.due(now)
             self._last_line = now
-            return [*lines, _line(fields, now)]
+            return [*lines, self._line(fields, now)]
         self._hold(event, fields, now)
         return [*lines, *self.due(now)]
 
@@ -102,13 +112,26 @@ class PlainLines:
             return []
         stream = min(ready, key=lambda stream: (_rank(stream), self._printed.get(stream, -math.inf)))
         self._printed[stream] = self._last_line = now
-        return [_line(self._held.pop(stream).fields, now)]
+        return [self._line(self._held.pop(stream).fields, now)]
 
     def rest(self) -> list[str]:
         """What no record has ended: the latest of each important stream."""
         told = [self._held[stream] for stream in _IMPORTANT if stream in self._held]
         self._held.clear()
-        return [_line(held.fields, held.at) for held in told]
+        return [self._line(held.fields, held.at) for held in told]
+
+    def _line(self, fields: Mapping[str, Any], time: float) -> str:
+        """A line, with the time at which it is printed."""
+        metrics = {name: value for name, value in fields.items() if "/" in name}
+        shown, left_out = named_first(metrics, self._monitored, MOST_METRICS)
+        told: dict[str, Any] = {"time": round(time, 3)}
+        for name, value in fields.items():
+            if name not in metrics:
+                told[name] = value
+            elif shown:  # the metrics stand together, where the first of them stood
+                told |= {**shown, "more_metrics": left_out or None}
+                shown = {}
+        return key_values(told)
 
     def _hold(self, event: Event, fields: dict[str, Any], now: float) -> None:
         if isinstance(event, PhaseEvent):
@@ -131,11 +154,6 @@ class PlainLines:
                 return
         since = max(started + SECONDS_OF_A_PHASE, self._printed.get(stream, -math.inf) + SECONDS_BETWEEN)
         self._held[stream] = _Held(fields, now, now if event.state == "finished" else since)
-
-
-def _line(fields: Mapping[str, Any], time: float) -> str:
-    """A line, with the time at which it is printed."""
-    return key_values({"time": round(time, 3), **fields})
 
 
 def _is_always_printed(event: Event) -> bool:
@@ -184,8 +202,8 @@ def _metric(event: MetricEvent) -> dict[str, Any]:
 
 def _run(event: RunEvent) -> dict[str, Any]:
     return {
-        "run": event.name, "task": event.task, "device": event.device, "threads": event.threads, "pid": event.pid,
-        "host": event.host, "version": event.version,
+        "run": event.name, "task": task_name(event.task), "device": event.device, "threads": event.threads,
+        "pid": event.pid, "host": event.host, "version": event.version,
     }  # fmt: skip
 
 

@@ -180,12 +180,16 @@ CATEGORY_IDS = "category_ids"
 
 
 def facts_of(task: Task, splits: DataSplits) -> dict[str, Any]:
-    """What the task knows of its data in plain values, such as class names and sizes.
+    """What the task knows of its data in plain values, such as class names and sizes, and whether it can predict.
 
     A checkpoint keeps it, so that `take_facts` can stand for `data` where a model is only used.
     """
     facts = {name: value for name, value in vars(task).items() if name not in _NO_FACTS and _is_plain(value)}
-    return {"task": facts, CATEGORY_IDS: category_ids_of(splits.train.dataset)}
+    return {
+        "task": facts,
+        CATEGORY_IDS: category_ids_of(splits.train.dataset),
+        "predicts": type(task).pipeline is not Task.pipeline,
+    }
 
 
 def take_facts(task: Task, facts: Mapping[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""`trainer report`: one run as a web page in a single file that opens without a network."""
+"""`trainer report`: one run as a web page in a single file that opens without a network, or as Markdown."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import argparse
 EXAMPLES = """\
   trainer report                       the latest run, to digits.html for a run named digits
   trainer report digits-2 -o report.html
+  trainer report digits-2 -o report.md     numbers and tables as Markdown
   trainer report digits --samples 20   more of the pictures' history
 """
 
@@ -17,7 +18,12 @@ def describe(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "run", nargs="?", metavar="RUN", help="a run directory, or its name below runs/ (default: the latest)"
     )
-    parser.add_argument("-o", "--output", metavar="FILE", help="where to write (default: the run's name with .html)")
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="the file to write; Markdown if it ends in .md (default: the run's name with .html)",
+    )
     parser.add_argument("--samples", type=int, default=4, metavar="N", help="pictures of each name (default: 4)")
 
 
@@ -28,8 +34,7 @@ def execute(arguments: argparse.Namespace) -> int:
     from trainer import TrainerError
     from trainer.cli.find import find_run
     from trainer.cli.progress_line import ProgressLine
-    from trainer.cli.report import report_page
-    from trainer.cli.report.sections import Source
+    from trainer.cli.report import Source, markdown_report, report_page
     from trainer.rundir import open_run, write_error
     from trainer.tui.numbers import size
 
@@ -39,7 +44,11 @@ def execute(arguments: argparse.Namespace) -> int:
     file = Path(arguments.output or f"{run.name}.html")
 
     line = ProgressLine()
-    page = report_page(Source(run, arguments.samples), lambda done, total, now: line.note(f"{done}/{total} {now}"))
+    source = Source(run, arguments.samples)
+    if file.suffix == ".md":
+        page = markdown_report(source)
+    else:
+        page = report_page(source, lambda done, total, now: line.note(f"{done}/{total} {now}"))
     line.clear()
     unfinished = file.with_name(f".{file.name}.{os.getpid()}")
     try:

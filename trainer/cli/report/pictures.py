@@ -1,0 +1,202 @@
+"""Samples and worst items: pictures with their boxes and masks over them, texts as they are, in one file."""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from trainer.cli.report.html import folded, preformatted, table
+from trainer.cli.report.source import Source, read_json
+from trainer.rundir import ReportEvent, SampleEvent
+from trainer.tui.annotations import boxes_of, overlay
+from trainer.tui.numbers import number
+from trainer.tui.pictures import Sample, read_sample
+from trainer.tui.reports import Report, report_of
+
+SMALL = 96
+"""Pictures with fewer pixels a side are shown with sharp pixels."""
+
+MOST_BYTES, QUALITY = 50_000, 88
+"""A larger picture is taken in as JPEG of this quality."""
+
+
+def samples(source: Source) -> str:
+    """The newest pictures of each name, what was predicted next to the ground truth; earlier ones folded."""
+    by_name: dict[str, list[SampleEvent]] = {}
+    for event in source.of(SampleEvent):
+        by_name.setdefault(f"{event.split}/{event.name}", []).append(event)
+    if not by_name or not source.samples:
+        return ""
+    steps = {events[-1].step for events in by_name.values()}
+    newest = _grid(source, [events[-1] for events in by_name.values()], has_step=len(steps) > 1)
+    earlier = [event for events in by_name.values() for event in events[-2 : -source.samples - 1 : -1]]
+    earlier.sort(key=lambda event: -event.step)
+    told = f'<p class="quiet">step {max(steps)}</p>' if len(steps) == 1 else ""
+    return (told + newest if newest else "") + (
+        folded("earlier", content) if (content := _grid(source, earlier)) else ""
+    )
+
+
+def worst_report(source: Source) -> tuple[ReportEvent, Report] | None:
+    """The worst items of the most telling evaluation: of the test split before validation, of the monitored weights."""
+    found = [(event, report) for event, report in _reports(source) if report.pictures]
+    has_averages = "ema/" in (source.leading or "")
+    return min(
+        reversed(found),
+        key=lambda pair: (not pair[0].split.startswith("test"), has_averages != ("ema/" in pair[0].name)),
+        default=None,
+    )
+
+
+def worst_items(source: Source) -> str:
+    """The items on which the model did worst, with their pictures."""
+    worst = worst_report(source)
+    if worst is None:
+        return ""
+    event, report = worst
+    shown = _items_of(source, report) or table(report.header, report.rows)
+    told = f"{event.split} at step {event.step}, by {report.header[1]}, the worst first"
+    return f'<p class="quiet">{escape(told)}</p>{shown}'
+
+
+def _items_of(source: Source, report: Report) -> str:
+    """The pictures of a report's items, with rank, score and what the task says of them."""
+    parts = []
+    legend: dict[str, str] = {}
+    for row, files in zip(report.rows, report.pictures, strict=False):
+        for file in files:
+            told = f"{row[0]}: {row[2] or Path(file).stem} ({number(row[1])})"
+            parts.append(_shown(source, file, told, legend))
+    pictures = "".join(part for part in parts if part)
+    return f'<div class="samples">{pictures}</div>{_legend(legend)}' if pictures else ""
+
+
+def _reports(source: Source) -> Iterable[tuple[ReportEvent, Report]]:
+    for event in source.of(ReportEvent):
+        if (content := read_json(source.run.paths.inside(event.file))) is not None:
+            yield event, report_of(content)
+
+
+def _grid(source: Source, events: Sequence[SampleEvent], *, has_step: bool = True) -> str:
+    """Pictures in a grid. Names that begin the same, such as a prediction's and its ground truth's, stay together."""
+    groups: dict[tuple[int, str], list[str]] = {}
+    legend: dict[str, str] = {}
+    for event in events:
+        where = f"{event.name}, step {event.step}" if has_step else event.name
+        figure = _shown(source, event.file, where + (f": {event.caption}" if event.caption else ""), legend)
+        if figure is not None:
+            groups.setdefault((event.step, event.name.partition("-")[0]), []).append(figure)
+    if not groups:
+        return ""
+    grid = "".join(
+        f'<div class="group" style="--count:{len(figures)}">{"".join(figures)}</div>' for figures in groups.values()
+    )
+    return f'<div class="samples">{grid}</div>{_legend(legend)}'
+
+
+def _shown(source: Source, file: str, told: str, legend: dict[str, str]) -> str | None:
+    """A sample's picture, with what is over it, or its text; None where the file lies outside or is not there.
+
+    Classes and their colors are added to the legend.
+    """
+    path = source.run.paths.inside(file)
+    if path is None or not path.is_file():
+        return None
+    if path.suffix != ".png":
+        content = preformatted(path.read_text(encoding="utf-8", errors="replace"))
+        return f"<figure>{content}<figcaption>{escape(told)}</figcaption></figure>"
+    sample = read_sample(path)
+    if sample is None or sample.image is None:
+        return None
+    legend.update(_classes(sample))
+    style = ' class="small"' if min(sample.size) < SMALL else ""
+    image = f'<img{style} alt="{escape(told, quote=True)}" src="{_photo(path)}">'
+    content = f'<div class="picture">{image}{_masks(sample)}{_boxes(sample)}</div>'
+    return f"<figure>{content}<figcaption>{escape(told)}</figcaption></figure>"
+
+
+def _masks(sample: Sample) -> str:
+    """The masks that belong to a picture, as a picture of its size over it."""
+    from PIL import Image
+
+    assert sample.image is not None
+    over = overlay(sample.annotations, sample.mask, (sample.image.shape[0], sample.image.shape[1]))
+    if over is None:
+        return ""
+    file = io.BytesIO()
+    Image.fromarray(over).save(file, "PNG")
+    return f'<img class="mask" alt="" src="{_data(file.getvalue())}">'
+
+
+def _boxes(sample: Sample) -> str:
+    """The boxes that belong to a picture, as an SVG of its size over it."""
+    found = boxes_of(sample.annotations)
+    if not found:
+        return ""
+    rectangles = []
+    for box in found:
+        left, top, right, bottom = box.box
+        rectangles.append(
+            f'<rect class="box" stroke="{_hex(box.colour)}" x="{left:g}" y="{top:g}" width="{right - left:g}" '
+            f'height="{bottom - top:g}"><title>{escape(box.words)}</title></rect>'
+        )
+    height, width = sample.size
+    return f'<svg viewBox="0 0 {width} {height}">{"".join(rectangles)}</svg>'
+
+
+def _classes(sample: Sample) -> Mapping[str, str]:
+    """The classes in a sample with their colors, where its annotations name them."""
+    names = _texts(sample.annotations.get("classes"))
+    found = {name: _hex(box.colour) for name, box in zip(names, boxes_of(sample.annotations), strict=False)}
+    if sample.mask is not None:
+        from trainer.tui.annotations import COLOURS
+
+        classes = _texts(sample.annotations.get("class_names"))
+        for value in np.unique(sample.mask).tolist():
+            if value < len(classes) and classes[value].lower() != "background":
+                found[classes[value]] = _hex(COLOURS[value % len(COLOURS)])
+    return found
+
+
+def _legend(classes: Mapping[str, str]) -> str:
+    """The classes next to their colors, where there is more than one."""
+    if len(classes) < 2:
+        return ""
+    entries = "".join(
+        f'<span><i style="background:{colour}"></i>{escape(name)}</span>' for name, colour in classes.items()
+    )
+    return f'<p class="legend">{entries}</p>'
+
+
+def _texts(value: Any) -> list[str]:
+    return [str(one) for one in value] if isinstance(value, list) else []
+
+
+def _hex(colour: tuple[int, int, int]) -> str:
+    red, green, blue = colour
+    return f"#{red:02x}{green:02x}{blue:02x}"
+
+
+def _photo(path: Path) -> str:
+    """A picture as it is; a large one as JPEG, which takes a tenth of the room, if it has no transparency."""
+    from PIL import Image
+
+    content = path.read_bytes()
+    if len(content) > MOST_BYTES:
+        with Image.open(path) as picture:
+            if picture.mode in ("RGB", "L"):
+                file = io.BytesIO()
+                picture.save(file, "JPEG", quality=QUALITY, optimize=True)
+                if file.tell() < len(content):
+                    return _data(file.getvalue(), "jpeg")
+    return _data(content)
+
+
+def _data(content: bytes, kind: str = "png") -> str:
+    return f"data:image/{kind};base64,{base64.b64encode(content).decode()}"
