@@ -24,6 +24,7 @@ from typing import Any
 from PIL import Image
 from rich.segment import Segment
 from rich.style import Style
+from rich.terminal_theme import TerminalTheme
 
 from trainer.rundir import Record, RunPaths, encode, host_name, read_events
 from trainer.tui.app import Dashboard
@@ -32,6 +33,18 @@ from trainer.tui.feed import Feed
 CELL_WIDTH, CELL_HEIGHT, MARGIN = 8.4, 17, 8
 INK, PAPER = "#d8d8d8", "#101418"
 HALF = "▀"
+
+NORMAL = ["#3a4048", "#f07178", "#8fc77b", "#e5c07b", "#6ca8f0", "#cc8ae0", "#56c2d6", "#c8ccd2"]
+BRIGHT = ["#6b737d", "#ff8b92", "#a8dd95", "#ffd68f", "#8cc0ff", "#e0a6f0", "#7adbec", "#ffffff"]
+
+
+def _rgb(color: str) -> tuple[int, int, int]:
+    red, green, blue = bytes.fromhex(color[1:])
+    return red, green, blue
+
+
+THEME = TerminalTheme(_rgb(PAPER), _rgb(INK), [*map(_rgb, NORMAL)], [*map(_rgb, BRIGHT)])
+"""What a terminal's sixteen colors are here."""
 
 FIRST_SECONDS = (0.3, 0.6, 1.0, 1.6, 2.4, 3.5, 5.0)
 """Moments of the start, of which every one shows something new."""
@@ -151,8 +164,10 @@ def _picture(column: int, pixels: Sequence[tuple[str, str]]) -> str:
 
 def _colors(style: Style) -> tuple[str, str | None]:
     """The colors of the characters and of what is behind them; None: the terminal's own background."""
-    ink = style.color.get_truecolor().hex if style.color is not None and not style.color.is_default else INK
-    paper = style.bgcolor.get_truecolor().hex if style.bgcolor is not None and not style.bgcolor.is_default else None
+    ink = style.color.get_truecolor(THEME).hex if style.color is not None and not style.color.is_default else INK
+    paper = (
+        style.bgcolor.get_truecolor(THEME).hex if style.bgcolor is not None and not style.bgcolor.is_default else None
+    )
     if style.dim and style.color is None:
         ink = "#8a9097"
     return (paper or PAPER, ink) if style.reverse else (ink, paper)
@@ -188,6 +203,7 @@ def animation(frames: Sequence[Shown], columns: int) -> str:
     height = max(len(frame.rows) for frame in frames) * CELL_HEIGHT + 2 * MARGIN
     style = (
         f"text{{font:14px ui-monospace,'DejaVu Sans Mono',Menlo,Consolas,monospace;white-space:pre}}"
+        "image{image-rendering:pixelated}"
         f".v{{visibility:hidden;animation:{whole:.1f}s step-end infinite}}.last{{visibility:visible}}"
         f"@media (prefers-reduced-motion:reduce){{.v{{animation:none}}}}{''.join(rules)}"
     )

@@ -121,7 +121,7 @@ def test_a_validation_of_thirty_metrics_is_one_short_line_although_some_come_lat
     first = {"loss": 0.8, "ema/AP": 0.25, **{f"ema/AR{index}": 0.5 for index in range(12)}}
     told((1.0, metric(5, "valid", **first)), (1.1, metric(5, "valid", AP=0.2)), view=view)
     assert [line.message for line in view.log] == [
-        "valid at step 5: ema/AP 0.25  AP 0.2  loss 0.8  ema/AR0 0.5  and 11 more"
+        "valid at step 5: ema/AP 0.25 AP 0.2 loss 0.8 ema/AR0 0.5 and 11 more"
     ]
     told((2.0, metric(10, "valid", AP=0.3)), view=view)
     assert len(view.log) == 2 and view.log_count == 3

@@ -228,7 +228,7 @@ def _named(values: Mapping[str, float], leading: str | None, prefix: str = "") -
     """The most important metrics in words, without their split where it is told already."""
     shown, left_out = named_first(values, leading)
     words = [f"{name.removeprefix(prefix)} {number(value)}" for name, value in shown.items()]
-    return "  ".join([*words, *([f"and {left_out} more"] if left_out else [])])
+    return " ".join([*words, *([f"and {left_out} more"] if left_out else [])])
 
 
 def _sample(view: View, event: SampleEvent, time: float) -> None:
@@ -321,7 +321,7 @@ def _end(view: View, event: EndEvent, time: float) -> None:
         view.step = event.step
     level = "good" if event.status == "done" else "error" if event.status == "failed" else "warning"
     numbers = _named(event.metrics, view.leading)
-    view.say(time, level, "  ".join(filter(None, (event.status, event.reason, numbers))))
+    view.say(time, level, " ".join(filter(None, (event.status, event.reason, numbers))))
     for phase in view.phases.values():
         if phase.is_active:
             phase.state, phase.changed = "failed" if event.status == "failed" else "finished", time

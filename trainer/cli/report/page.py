@@ -28,11 +28,9 @@ td.number, th.number { text-align: right; } .matrix td, .matrix th { padding: .1
 .charts { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(340px, 100%), 1fr)); gap: 1.4rem 1rem; }
 .charts.large { grid-template-columns: repeat(auto-fit, minmax(min(440px, 100%), 1fr)); }
 .charts.large figure { max-width: 640px; }
-.samples { display: flex; flex-wrap: wrap; gap: 1rem; align-items: flex-start; }
-.samples > figure, .group { flex: 1 1 200px; max-width: 340px; }
-.group { display: flex; gap: 4px; flex: var(--count) 1 calc(var(--count) * 200px);
-  max-width: calc(var(--count) * 340px); }
-.group figure { flex: 1 1 0; min-width: 0; }
+.samples { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(200px, 46%), 1fr)); gap: 1rem .6rem; }
+.samples.tiny { grid-template-columns: repeat(auto-fill, minmax(84px, 132px)); }
+.group { display: flex; gap: 4px; grid-column: span 2; } .group figure { flex: 1 1 0; min-width: 0; }
 figure { margin: 0; } figcaption { font-size: .85rem; } svg { width: 100%; height: auto; display: block; }
 .picture { position: relative; } .picture img { width: 100%; display: block; }
 .picture img.small { image-rendering: pixelated; } .picture .mask { position: absolute; inset: 0; height: 100%; }

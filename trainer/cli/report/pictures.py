@@ -67,14 +67,11 @@ def worst_items(source: Source) -> str:
 
 def _items_of(source: Source, report: Report) -> str:
     """The pictures of a report's items, with rank, score and what the task says of them."""
-    parts = []
-    legend: dict[str, str] = {}
+    gallery = _Gallery(source)
     for row, files in zip(report.rows, report.pictures, strict=False):
         for file in files:
-            told = f"{row[0]}: {row[2] or Path(file).stem} ({number(row[1])})"
-            parts.append(_shown(source, file, told, legend))
-    pictures = "".join(part for part in parts if part)
-    return f'<div class="samples">{pictures}</div>{_legend(legend)}' if pictures else ""
+            gallery.add(file, f"{row[0]}: {row[2] or Path(file).stem} ({number(row[1])})", group=f"{row[0]}")
+    return gallery.html()
 
 
 def _reports(source: Source) -> Iterable[tuple[ReportEvent, Report]]:
@@ -84,41 +81,57 @@ def _reports(source: Source) -> Iterable[tuple[ReportEvent, Report]]:
 
 
 def _grid(source: Source, events: Sequence[SampleEvent], *, has_step: bool = True) -> str:
-    """Pictures in a grid. Names that begin the same, such as a prediction's and its ground truth's, stay together."""
-    groups: dict[tuple[int, str], list[str]] = {}
-    legend: dict[str, str] = {}
+    """Pictures in a grid; a prediction and its ground truth, whose names begin the same, stay together."""
+    gallery = _Gallery(source)
     for event in events:
         where = f"{event.name}, step {event.step}" if has_step else event.name
-        figure = _shown(source, event.file, where + (f": {event.caption}" if event.caption else ""), legend)
-        if figure is not None:
-            groups.setdefault((event.step, event.name.partition("-")[0]), []).append(figure)
-    if not groups:
-        return ""
-    grid = "".join(
-        f'<div class="group" style="--count:{len(figures)}">{"".join(figures)}</div>' for figures in groups.values()
-    )
-    return f'<div class="samples">{grid}</div>{_legend(legend)}'
+        stem, _, ending = event.name.partition("-")
+        group = event.name if ending.isdigit() else stem
+        gallery.add(event.file, where + (f": {event.caption}" if event.caption else ""), f"{event.step} {group}")
+    return gallery.html()
 
 
-def _shown(source: Source, file: str, told: str, legend: dict[str, str]) -> str | None:
-    """A sample's picture, with what is over it, or its text; None where the file lies outside or is not there.
+class _Gallery:
+    """Pictures and texts in a grid, with the colors of the classes below; pairs of one group stand together."""
 
-    Classes and their colors are added to the legend.
-    """
-    path = source.run.paths.inside(file)
-    if path is None or not path.is_file():
-        return None
-    if path.suffix != ".png":
-        content = preformatted(path.read_text(encoding="utf-8", errors="replace"))
-        return f"<figure>{content}<figcaption>{escape(told)}</figcaption></figure>"
-    sample = read_sample(path)
-    if sample is None or sample.image is None:
-        return None
-    legend.update(_classes(sample))
-    style = ' class="small"' if min(sample.size) < SMALL else ""
-    image = f'<img{style} alt="{escape(told, quote=True)}" src="{_photo(path)}">'
-    content = f'<div class="picture">{image}{_masks(sample)}{_boxes(sample)}</div>'
-    return f"<figure>{content}<figcaption>{escape(told)}</figcaption></figure>"
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._groups: dict[str, list[str]] = {}
+        self._legend: dict[str, str] = {}
+        self._is_tiny = True
+
+    def add(self, file: str, told: str, group: str) -> None:
+        """Add a sample's picture or text; nothing where the file lies outside the run or can't be read."""
+        path = self._source.run.paths.inside(file)
+        content = None if path is None else self._content(path, told)
+        if content is not None:
+            figure = f"<figure>{content}<figcaption>{escape(told)}</figcaption></figure>"
+            self._groups.setdefault(group, []).append(figure)
+
+    def html(self) -> str:
+        """The grid; empty without any picture."""
+        if not self._groups:
+            return ""
+        parts = [
+            f'<div class="group">{"".join(figures)}</div>' if len(figures) == 2 else "".join(figures)
+            for figures in self._groups.values()
+        ]
+        kind = "samples tiny" if self._is_tiny else "samples"
+        return f'<div class="{kind}">{"".join(parts)}</div>{_legend(self._legend)}'
+
+    def _content(self, path: Path, told: str) -> str | None:
+        if path.suffix != ".png":
+            self._is_tiny = False
+            return preformatted(path.read_text(encoding="utf-8", errors="replace"))
+        sample = read_sample(path)
+        if sample is None or sample.image is None:
+            return None
+        self._legend.update(_classes(sample))
+        is_small = min(sample.size) < SMALL
+        self._is_tiny = self._is_tiny and is_small
+        style = ' class="small"' if is_small else ""
+        image = f'<img{style} alt="{escape(told, quote=True)}" src="{_photo(path)}">'
+        return f'<div class="picture">{image}{_masks(sample)}{_boxes(sample)}</div>'
 
 
 def _masks(sample: Sample) -> str:

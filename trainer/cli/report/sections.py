@@ -27,8 +27,8 @@ from trainer.tui.shares import shares_of
 MOST_LISTED = 200
 """Rows of a table that grows with the run."""
 
-LOG_SCALE_FROM = 100.0
-"""A learning rate that spans at least this factor is drawn on a logarithmic scale."""
+LOG_SCALE_FROM = 50.0
+"""A loss or a learning rate that spans at least this factor is drawn on a logarithmic scale."""
 
 
 def head(source: Source) -> str:
@@ -38,17 +38,15 @@ def head(source: Source) -> str:
 
 
 def headline(source: Source) -> str:
-    """The monitored metric: its best value, the same metric of the test split, and its curve; the loss next to it."""
-    if source.leading is None:
+    """The monitored metric: its best value, that of the test split, and its curve; the loss next to it."""
+    if not source.quantities:
         return ""
     figures = "".join(
         f'<p class="figure"><b>{number(value)}</b>{escape(name)}<br><span class="quiet">{escape(told)}</span></p>'
         for name, value, told in source.figures
     )
     groups = _groups(source)
-    leading = quantity(source.leading)
-    shown = [leading, *(["loss"] if leading != "loss" else [])]
-    charts = "".join(_chart(source, title, groups[title], is_large=True) for title in shown if title in groups)
+    charts = "".join(_chart(source, one, groups[one], is_large=True) for one in source.quantities if one in groups)
     return f'<div class="figures">{figures}</div><div class="charts large">{charts}</div>'
 
 
@@ -65,8 +63,7 @@ def results(source: Source) -> str:
 
 def curves(source: Source) -> str:
     """A chart for each metric that does not lead the page: training, validation and averaged weights in one."""
-    leading = source.leading and quantity(source.leading)
-    groups = {title: names for title, names in _groups(source).items() if title not in (leading, "loss")}
+    groups = {title: names for title, names in _groups(source).items() if title not in source.quantities}
     charts = [content for title, names in groups.items() if (content := _chart(source, title, names))]
     return folded(f"{len(charts)} more", f'<div class="charts">{"".join(charts)}</div>') if charts else ""
 
@@ -86,8 +83,9 @@ def _chart(source: Source, title: str, names: Sequence[str], *, is_large: bool =
         Curve(name, series.step, series.value, _style(name), has_points=not name.startswith("train/"))
         for name, series in members
     ]
-    positive = [value for _, series in members for value in series.value if value > 0]
-    log_scale = "learning_rate" in title and bool(positive) and max(positive) >= LOG_SCALE_FROM * min(positive)
+    values = [value for _, series in members for value in series.value if value - value == 0]
+    is_wide = min(values) >= 0 and max(values) >= LOG_SCALE_FROM * min((one for one in values if one > 0), default=1.0)
+    log_scale = is_wide and ("learning_rate" in title or "loss" in title)
     best = None
     if is_large and source.leading in names:
         peak = source.peak(source.leading)

@@ -15,7 +15,7 @@ from trainer.tui.numbers import duration, moment, number
 
 METRIC_COLUMNS = ("metric", "last", "at step", "best", "at step")
 
-MOST_FIGURES = 3
+MOST_FIGURES = 4
 """Numbers that lead the page."""
 
 
@@ -75,14 +75,21 @@ class Source:
         return [text for text in (read_note(self.run.paths), reason) if text]
 
     @property
+    def quantities(self) -> list[str]:
+        """What leads the page: the monitored quantity, then the loss; the next important one if that is monitored."""
+        found = list(dict.fromkeys(map(quantity, self.metrics)))
+        return found[:1] + [one for one in found[1:] if found[0] == "loss" or one == "loss"][:1]
+
+    @property
     def figures(self) -> list[tuple[str, float, str]]:
-        """The numbers that lead the page: name, value and when, of the monitored metric in its splits and weights.
+        """The numbers that lead the page: name, value and when, of the monitored metric and what stands next to it.
 
         The value of the test split is the last one, because nothing is chosen by it.
         """
-        same = [name for name in self.metrics if self.leading and quantity(name) == quantity(self.leading)]
+        listed = [[name for name in self.metrics if quantity(name) == one] for one in self.quantities]
+        evaluated = [name for names in listed for name in names if not name.startswith("train/")]
         figures = []
-        for name in ([name for name in same if not name.startswith("train/")] or same)[:MOST_FIGURES]:
+        for name in (evaluated or listed[0] if listed else [])[:MOST_FIGURES]:
             series, peak = self.metrics[name], self.peak(name)
             if name.startswith("test"):
                 figures.append((name, series.value[-1], f"at step {series.step[-1]:g}"))

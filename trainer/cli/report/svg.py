@@ -23,7 +23,7 @@ CHARACTER = 6.6
 """Width of a digit in a label, at most."""
 
 COLUMNS = WIDTH - 40
-TICKS = 4
+TICKS, MOST_DECADES = 4, 2.5
 
 
 @dataclass(frozen=True)
@@ -75,8 +75,8 @@ def _drawing(
     finite = np.concatenate([y[np.isfinite(y)] for _, _, y in scaled]) if scaled else np.empty(0)
     if not len(finite):
         return ""
-    bottom, top = value_range(float(finite.min()), float(finite.max()))
-    values = [bottom + (top - bottom) * tick / TICKS for tick in range(TICKS + 1)]
+    values = (_decades if log_scale else _even)(float(finite.min()), float(finite.max()))
+    bottom, top = values[0], values[-1]
     labels = [_label(value, top - bottom, log_scale) for value in values]
     left = max(len(label) for label in (*labels, unit)) * CHARACTER + 8
     axes = _Axes(bottom, top, end, left, HEIGHT[is_large])
@@ -97,6 +97,22 @@ def _drawing(
 def _scaled(curve: Curve, log_scale: bool) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     x, y = np.asarray(curve.steps, np.float64), np.asarray(curve.values, np.float64)
     return x, np.log10(y, out=np.full(len(y), np.nan), where=y > 0) if log_scale else y
+
+
+def _even(low: float, high: float) -> list[float]:
+    """Ticks at even distances around a range."""
+    bottom, top = value_range(low, high)
+    return [bottom + (top - bottom) * tick / TICKS for tick in range(TICKS + 1)]
+
+
+def _decades(low: float, high: float) -> list[float]:
+    """Ticks of a logarithmic scale around a range of exponents: powers of ten, of few also 2 and 5 times those."""
+    factors = (1, 2, 5) if high - low < MOST_DECADES else (1,)
+    powers = range(math.floor(low), math.ceil(high) + 2)
+    ticks = [power + math.log10(factor) for power in powers for factor in factors]
+    below = max(index for index, tick in enumerate(ticks) if tick <= low + 1e-9)
+    above = min(index for index, tick in enumerate(ticks) if tick >= high - 1e-9 and index > below)
+    return ticks[below : above + 1]
 
 
 def _label(value: float, span: float, log_scale: bool) -> str:
