@@ -92,6 +92,27 @@ def test_samples_are_taken_in_with_their_boxes(tmp_path: Path) -> None:
     assert "at 6" in page.text and "at 2" not in page.text
 
 
+def test_a_prediction_stands_next_to_its_ground_truth_and_classes_keep_their_colors(tmp_path: Path) -> None:
+    paths = make_folder(tmp_path / "run")
+    names = ["cat", "dog"]
+    for name, classes in (
+        ("image_0", ["dog", "cat"]),
+        ("image_0-truth", ["cat", "dog"]),
+        ("image-1", []),
+        ("image-2", []),
+    ):
+        Image.new("RGB", (200, 100)).save(paths.samples / f"{name}.png")
+        told = {"boxes": [[1, 2, 4, 5]] * len(classes), "classes": classes, "class_names": names}
+        (paths.samples / f"{name}.json").write_text(json.dumps(told))
+        append(paths, SampleEvent(1, "valid", name, f"samples/{name}.png"), 0.0)
+    html = report_page(Source(open_run(paths.root)))
+    Page(html)
+    assert html.count('<div class="group">') == 1, "image-1 and image-2 are two items"
+    colors = dict(re.findall(r'stroke="(#\w+)"[^>]*><title>(\w+)', html))
+    assert re.findall(r'background:(#\w+)"></i>(\w+)<', html) == [(color, name) for color, name in colors.items()]
+    assert len(colors) == 2
+
+
 def test_masks_lie_over_their_pictures_and_texts_are_told(tmp_path: Path) -> None:
     paths = make_folder(tmp_path / "run")
     folder = paths.samples / "step-1"

@@ -63,10 +63,10 @@ def by_importance(names: Iterable[str], monitored: str | None) -> list[str]:
 def named_first(values: Mapping[str, float], monitored: str | None, most: int = NAMED) -> tuple[dict[str, float], int]:
     """The metrics that a line has room for, the most important first, and how many are left out.
 
-    NaN goes last, unless it is a loss's or the monitored metric's: it is the value of what the data does not have,
-    such as the AP of large objects.
+    Without a monitored metric, those that all have room stay as they come. NaN goes last, unless it is a loss's or the
+    monitored metric's: it is the value of what the data does not have, such as the AP of large objects.
     """
-    ordered = by_importance(values, monitored)
+    ordered = by_importance(values, monitored) if monitored is not None or len(values) > most else [*values]
     ordered.sort(key=lambda name: math.isnan(values[name]) and "loss" not in name and name != monitored)
     return {name: values[name] for name in ordered[:most]}, max(0, len(ordered) - most)
 

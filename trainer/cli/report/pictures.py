@@ -164,7 +164,9 @@ def _boxes(sample: Sample) -> str:
 
 
 def _classes(sample: Sample) -> Mapping[str, str]:
-    """The classes in a sample with their colors, where its annotations name them."""
+    """The classes in a sample with their colors; none where a class may have another color in the next sample."""
+    if not sample.annotations.get("class_names"):
+        return {}
     names = _texts(sample.annotations.get("classes"))
     found = {name: _hex(box.colour) for name, box in zip(names, boxes_of(sample.annotations), strict=False)}
     if sample.mask is not None:

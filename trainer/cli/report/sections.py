@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from html import escape
-from typing import Any
 
 from trainer.cli.report.html import folded, matrix, preformatted, table
 from trainer.cli.report.pictures import samples, worst_items
@@ -21,7 +20,7 @@ from trainer.rundir import (
     WarningEvent,
 )
 from trainer.tui.numbers import duration, number, size
-from trainer.tui.reports import report_of
+from trainer.tui.reports import Report, report_of
 from trainer.tui.shares import shares_of
 
 MOST_LISTED = 200
@@ -87,7 +86,7 @@ def _chart(source: Source, title: str, names: Sequence[str], *, is_large: bool =
     is_wide = min(values) >= 0 and max(values) >= LOG_SCALE_FROM * min((one for one in values if one > 0), default=1.0)
     log_scale = is_wide and ("learning_rate" in title or "loss" in title)
     best = None
-    if is_large and source.leading in names:
+    if is_large and source.leading is not None and source.leading in names:
         peak = source.peak(source.leading)
         best = (peak.step, peak.value)
     key = "  ".join(
@@ -102,20 +101,23 @@ def _style(name: str) -> str:
 
 
 def evaluation(source: Source) -> str:
-    """The latest report of each name, the first of them open; the worst items stand by themselves."""
+    """The latest report of each name: those of the test split first, the lists of worst items last; the first open."""
     latest = {f"{event.split}/{event.name}": event for event in source.of(ReportEvent)}
-    parts = []
-    for name, event in sorted(latest.items(), key=lambda pair: not pair[0].startswith("test")):
-        path = source.run.paths.inside(event.file)
-        if path is not None and (content := _report(read_json(path))):
-            parts.append(folded(f"{name}, step {event.step}", content, is_open=not parts))
+    paths = {name: source.run.paths.inside(event.file) for name, event in latest.items()}
+    reports = {name: report_of(read_json(path)) for name, path in paths.items() if path is not None}
+    parts: list[str] = []
+    for name in sorted(reports, key=lambda name: (bool(reports[name].pictures), not name.startswith("test"))):
+        if content := _report(reports[name]):
+            is_open = not parts and not reports[name].pictures
+            parts.append(folded(f"{name}, step {latest[name].step}", content, is_open=is_open))
     return "".join(parts)
 
 
-def _report(content: Any) -> str:
+def _report(report: Report) -> str:
     """Its numbers, and all of matrix, curves and table that it has."""
-    report = report_of(content)
-    parts = [table(tuple(map(str, report.numbers)), [tuple(report.numbers.values())])] if report.numbers else []
+    parts = []
+    if report.numbers and not report.pictures:
+        parts.append(table(tuple(map(str, report.numbers)), [tuple(report.numbers.values())]))
     if report.matrix:
         parts.append(matrix(report.classes, report.matrix))
     if report.curves:

@@ -86,9 +86,10 @@ def execute(arguments: argparse.Namespace) -> int:
     keys = arguments.key or differing[:MOST_KEYS]
     text, left_out = drawn(columns_of(runs, configs, metrics, keys), width)
     print(text)
-    left_out += [] if arguments.key else differing[MOST_KEYS:]
-    if left_out:
-        print(f"not shown: {', '.join(left_out)} (--key and --metric choose columns, --json has all)", file=sys.stderr)
+    further = [] if arguments.key else differing[MOST_KEYS:]
+    for why, names in ((f"left out in {width} columns", left_out), ("further keys that differ, for --key", further)):
+        if names:
+            print(f"{why}: {', '.join(names)}", file=sys.stderr)
     return 0
 
 
