@@ -198,9 +198,9 @@ def test_a_curve_without_a_value_is_no_chart() -> None:
 
 
 @pytest.mark.parametrize("last", [7, 156, 60_000, 1_234_567])
-@pytest.mark.parametrize("value", [0.5, -123456.0, 1.5e-7, 98765.4])
+@pytest.mark.parametrize("value", [0.5, 1.0, -123456.0, 1.5e-7, 98765.4])
 def test_no_label_of_an_axis_is_cut_off(last: int, value: float) -> None:
-    drawn = chart([Curve("loss", [0, last], [value, 0.9 * value], "train")])
+    drawn = chart([Curve("loss", [0, last], [value, 0.0 if value == 1.0 else 0.9 * value], "train")])
     for x, anchor, text in re.findall(r'<text x="([\d.]+)" y="[\d.]+" text-anchor="(\w+)">([^<]+)<', drawn):
         width = 6.2 * len(text)  # 11 pixels of a usual font
         left = float(x) - {"end": width, "middle": width / 2}[anchor]

@@ -57,7 +57,7 @@ def matrix(classes: Sequence[str], counts: Sequence[Sequence[float]]) -> str:
         rows.append(f"<tr><th>{escape(name)}</th>{cells}</tr>")
     return (
         '<div class="scroll"><table class="matrix">'
-        f'<tr><th></th><th colspan="{len(classes)}">predicted class</th></tr>'
+        f'<tr><td></td><th colspan="{len(classes)}">predicted class</th></tr>'
         f"<tr><th>true class</th>{head}</tr>{''.join(rows)}</table></div>"
     )
 

@@ -41,11 +41,13 @@ figure { margin: 0; } figcaption { font-size: .85rem; } svg { width: 100%; heigh
 path.train { stroke: var(--train); } path.valid { stroke: var(--valid); } path.ema { stroke: var(--ema); }
 circle.train { fill: var(--train); } circle.valid { fill: var(--valid); } circle.ema { fill: var(--ema); }
 circle.best { fill: none; stroke: var(--ink); stroke-width: 1.5; }
-.key { font-size: .85rem; } .key b { font-weight: 600; } .key .train { color: var(--train); }
-.diagram { max-width: 560px; } path.c0 { stroke: #0072b2; } path.c1 { stroke: #d55e00; } path.c2 { stroke: #009e73; }
-path.c3 { stroke: #cc79a7; } path.c4 { stroke: #e69f00; } path.c5 { stroke: #56b4e9; } .key .c0 { color: #0072b2; }
-.key .c1 { color: #d55e00; } .key .c2 { color: #009e73; } .key .c3 { color: #cc79a7; } .key .c4 { color: #e69f00; }
-.key .c5 { color: #56b4e9; } .key .valid { color: var(--valid); } .key .ema { color: var(--ema); }
+.key { font-size: .85rem; } .key b { font-weight: 600; } .key b::before { content: "\\25CF  "; }
+.key .train::before { color: var(--train); } .key .valid::before { color: var(--valid); }
+.key .ema::before { color: var(--ema); } .diagram { max-width: 560px; }
+path.c0 { stroke: #0072b2; } path.c1 { stroke: #d55e00; } path.c2 { stroke: #009e73; }
+path.c3 { stroke: #cc79a7; } path.c4 { stroke: #e69f00; } path.c5 { stroke: #56b4e9; }
+.key .c0::before { color: #0072b2; } .key .c1::before { color: #d55e00; } .key .c2::before { color: #009e73; }
+.key .c3::before { color: #cc79a7; } .key .c4::before { color: #e69f00; } .key .c5::before { color: #56b4e9; }
 rect.box { vector-effect: non-scaling-stroke; }
 pre { overflow-x: auto; font-size: 13px; line-height: 1.35; } summary { cursor: pointer; padding: .15rem 0; }
 """

@@ -78,15 +78,15 @@ def _drawing(
     values = (_decades if log_scale else _even)(float(finite.min()), float(finite.max()))
     bottom, top = values[0], values[-1]
     labels = [_label(value, top - bottom, log_scale) for value in values]
-    left = max(len(label) for label in (*labels, unit)) * CHARACTER + 8
+    left = max(max(map(len, labels)) * CHARACTER + 8, len(unit) * CHARACTER + 14)
     axes = _Axes(bottom, top, end, left, HEIGHT[is_large])
     names = escape(", ".join(curve.label for curve in curves), quote=True)
     parts = [f'<svg viewBox="0 0 {WIDTH} {axes.height}" role="img" aria-label="{names}">']
     parts += _grid(axes, values, labels, unit)
     for curve, x, y in scaled:
         parts += _drawn(curve, x, y, axes)
-    if best is not None:
-        value = math.log10(best[1]) if log_scale and best[1] > 0 else best[1]
+    if best is not None and (best[1] > 0 or not log_scale):
+        value = math.log10(best[1]) if log_scale else best[1]
         parts.append(
             f'<circle class="best" r="5" cx="{axes.across(best[0]):.1f}" cy="{axes.down(value):.1f}">'
             f"<title>best: {number(best[1])} at step {best[0]:g}</title></circle>"
